@@ -20,7 +20,7 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 254,
     "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 5847,
+    "uses of Any": 5547,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 150,
 }

@@ -8,7 +8,7 @@ operators for which it does; there is no general rule.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -350,7 +350,7 @@ def _write(name: str, out: Tensor, result: Tensor) -> None:
         out.copy_(result)
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "sparse": {
         **{name: _SparseType(name, dtype) for name, dtype in _SPARSE_DTYPES.items()},
         **{function.__name__: function for function in (log_softmax, sampled_addmm, softmax)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -419,7 +419,7 @@ _ALIASES = {
 }
 
 _AUTOGRAD = "InplaceFunction NestedIOFunction Variable is_multithreading_enabled set_multithreading_enabled traceable"
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "retrograd": {**CPU_TYPES, "set_default_tensor_type": set_default_tensor_type},
     "autograd": f"FunctionCtx {_AUTOGRAD}",
     "storage": "TypedStorage UntypedStorage",

@@ -35,7 +35,7 @@ class Difference:
         second: Record | None = None,
         text: str = "no difference",
         index: tuple[int, ...] | None = None,
-        values: tuple[Any, Any] | None = None,
+        values: tuple[object, object] | None = None,
     ) -> None:
         self.what = what
         self.first = first

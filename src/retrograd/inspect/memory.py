@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import ref
 
 from ..autograd.checkpoint import Part
 from ..autograd.context import Context
+from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.graph.nodes import Node
 from ..core.mapping.batched import Batched
@@ -39,7 +40,7 @@ class _Piece:
 
     __slots__ = ("high", "keepers", "low", "owner")
 
-    def __init__(self, owner: Any, address: int) -> None:
+    def __init__(self, owner: Callable[[], object], address: int) -> None:
         self.owner = owner
         self.low = self.high = address
         self.keepers = 0
@@ -101,14 +102,14 @@ class SavedMemory:
         self.release(entry.sequence)
 
 
-def owner_of(array: Any) -> Any:
+def owner_of(array: Array) -> Array:
     """Return the array that owns the memory of an array."""
     while is_array(array.base):
         array = array.base
     return array
 
 
-def weak(owner: Any) -> Any:
+def weak(owner: object) -> Callable[[], object]:
     """Return a weak reference if the object supports it."""
     try:
         return ref(owner)

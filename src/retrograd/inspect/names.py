@@ -36,7 +36,7 @@ class Names:
         self._numbers: dict[int, tuple[ref[Any], int]] = {}
         self._count = 0
 
-    def enter(self, module: Any) -> None:
+    def enter(self, module: object) -> None:
         """Note that a module is called."""
         path = self._known(module)
         if path is None:
@@ -48,11 +48,11 @@ class Names:
         self._entered.append(self.path)
         self.path = path
 
-    def leave(self, module: Any) -> None:
+    def leave(self, module: object) -> None:
         """Note that a call of a module has ended."""
         self.path = self._entered.pop() if self._entered else ""
 
-    def number(self, x: Any) -> int:
+    def number(self, x: object) -> int:
         """Return a unique number of a Tensor or an array, from 1."""
         found = self._numbers.get(id(x))
         if found is None or found[0]() is not x:
@@ -65,7 +65,7 @@ class Names:
         found = self._tensors.get(id(x))
         return found[1] if found is not None and found[0]() is x else ""
 
-    def of(self, x: Any) -> str:
+    def of(self, x: object) -> str:
         """Return the name of a leaf, a Tensor or an array; "" if it is not known."""
         found = self._tensors.get(id(x))
         if found is not None and found[0]() is x:
@@ -78,7 +78,7 @@ class Names:
         found = self._modules.get(id(module))
         return found[1] if found is not None and found[0]() is module else None
 
-    def _add(self, called: Any) -> None:
+    def _add(self, called: object) -> None:
         """Name a module that is called from outside of all others, and everything in it or in the model around it."""
         root, alone = _holder(user_frame(sys._getframe(1)), called)
         modules = dict(root.named_modules())
@@ -104,7 +104,7 @@ class Names:
         return path in self._taken and self._taken[path]() is not None
 
 
-def _holder(frame: FrameType | None, module: Any) -> tuple[Any, bool]:
+def _holder(frame: FrameType | None, module: object) -> tuple[Any, bool]:
     """Return the largest module among the program's variables and attributes of ``self`` that contains this one, and
     whether it is the only one there with parameters."""
     found, most, alone = module, 0, True
@@ -129,7 +129,7 @@ def _has(value: object, method: str) -> bool:
     return not isinstance(value, (type, ModuleType)) and callable(getattr(value, method, None))
 
 
-def variable_name(frame: FrameType | None, x: Any) -> str:
+def variable_name(frame: FrameType | None, x: object) -> str:
     """Return the program's name of a Tensor or module: a variable of the outermost function that refers to it."""
     name = ""
     frame = user_frame(frame)
@@ -179,7 +179,7 @@ def _loop_variables(code: CodeType) -> frozenset[str]:
     return frozenset(names)
 
 
-def _among(variables: dict[str, Any], x: Any, loops: frozenset[str] = frozenset()) -> str:
+def _among(variables: dict[str, object], x: object, loops: frozenset[str] = frozenset()) -> str:
     array = getattr(x, "array", x)
     found = ""
     for name, value in variables.items():

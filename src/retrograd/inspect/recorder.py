@@ -12,6 +12,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module, is_array
 from ..core.graph.backward import as_array
 from ..core.graph.modes import Mode, modes
@@ -38,7 +39,7 @@ class _Own(threading.local):
 own = _Own()
 
 
-def is_layered(values: Sequence[Any]) -> bool:
+def is_layered(values: Sequence[object]) -> bool:
     """Return whether a call belongs to one layer of ``vmap``. The calls of the layer below are observed as well."""
     return any(type(x.array if is_dense(x) else x) is Batched for x in values)
 
@@ -107,7 +108,7 @@ class Recorder(Observer):
 
     # Calls
 
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         start = perf_counter()
         record = None if is_layered(inputs) else self._new_record(primitive.name, inputs)
         if record is not None:
@@ -119,8 +120,8 @@ class Recorder(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -139,13 +140,13 @@ class Recorder(Observer):
         self,
         record: Record,
         primitive: Recordable | None,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
     ) -> None:
         """Hook for subclasses: a record is complete. ``primitive`` is None for a public operator that called none."""
 
-    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
         """Record statistics of an operator's output or its gradient."""
         if gradient:
             record.gradients = statistics(array)
@@ -158,7 +159,7 @@ class Recorder(Observer):
             record.value = array.copy()
 
     def failed(
-        self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
+        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
     ) -> None:
         start = perf_counter()
         record, seconds = self._end(start)
@@ -167,7 +168,7 @@ class Recorder(Observer):
             record.error = error.with_traceback(None)
         own.seconds += perf_counter() - start
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         start = perf_counter()
         if isinstance(what, str):
             self._scopes.append((what, len(self.records), self._clock(start)))
@@ -175,7 +176,7 @@ class Recorder(Observer):
             self.names.enter(what)
             own.seconds += perf_counter() - start
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         start = perf_counter()
         if not isinstance(what, str):
             self.names.leave(what)
@@ -185,7 +186,7 @@ class Recorder(Observer):
             self._add_bypassing(name, inputs, result, count, self.clock - began)
         own.seconds += perf_counter() - start
 
-    def _add_bypassing(self, name: str, inputs: tuple[Any, ...], result: Any, count: int, seconds: float) -> None:
+    def _add_bypassing(self, name: str, inputs: tuple[object, ...], result: object, count: int, seconds: float) -> None:
         """Record a public operator that has ended, if it computed a result, or failed, without a primitive."""
         parts = self.records[count:]
         if isinstance(result, BaseException):
@@ -211,7 +212,7 @@ class Recorder(Observer):
         if self._running:
             self._running[-1].inner += record.forward
 
-    def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:
+    def _new_record(self, operator: str, inputs: tuple[object, ...], call: str = "") -> Record:
         call = self._scopes[0][0] if self._scopes else call or operator
         phase = "backward" if self._walks else "forward"
         record = Record(self.count, operator, call, user_site(3), self.names.path, phase)
@@ -226,7 +227,7 @@ class Recorder(Observer):
         self.count += 1
         return record
 
-    def _inputs(self, value: Any) -> list[Input]:
+    def _inputs(self, value: object) -> list[Input]:
         if is_dense(value):
             return [self.input_of(value)]
         if isinstance(value, (list, tuple)):
@@ -235,7 +236,7 @@ class Recorder(Observer):
             return [Input(None, "", value.shape, value.dtype, False)]
         return [Input(None, repr(value), (), None, False)] if isinstance(value, (int, float, complex)) else []
 
-    def _indices(self, value: Any) -> list[Input]:
+    def _indices(self, value: object) -> list[Input]:
         """Return the integers and masks among an operator's parameters, which are data like its inputs."""
         if isinstance(value, Index):
             value = value.key if value.along is None else value.key[value.along]
@@ -259,7 +260,7 @@ class Recorder(Observer):
         return Input(source, name, x.array.shape, x.array.dtype, x._requires, leaf)
 
     def _complete(
-        self, record: Record, inputs: tuple[Any, ...], outputs: tuple[Tensor, ...], node: Node | None
+        self, record: Record, inputs: tuple[object, ...], outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         for output in outputs:
             if inputs and inputs[0] is output:
@@ -342,7 +343,7 @@ class Recorder(Observer):
                 record.briefly = record.sequence is not None and not self.kept.holds(record.sequence)
         own.seconds += perf_counter() - start
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         start = perf_counter()
         self._release_left()
         record = self.record_of(node)

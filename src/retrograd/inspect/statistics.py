@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import array_module, backend_of
 from ..core.arrays.fp_warnings import silent
 
@@ -94,12 +95,12 @@ def _moments(x: Any, exact: bool) -> tuple[float, float]:
     return mean, math.sqrt(squares / x.size)
 
 
-def blocks(flat: Any) -> list[Any]:
+def blocks(flat: Array) -> list[Array]:
     """Return the parts of a flat array, each so small that BLAS starts no threads for it."""
     return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)]
 
 
-def sample(array: Any) -> np.ndarray:
+def sample(array: Array) -> np.ndarray:
     """Return evenly spaced elements of the array, in order, as a new NumPy array; all elements of a small array."""
     return backend_of(array).to_numpy(array.reshape(-1)[:: sample_step(array.size)]).copy()
 

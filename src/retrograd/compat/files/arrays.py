@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.bfloat16 import bfloat16_or_none, widened
 from ...core.arrays.devices import backend_of
 from ...core.arrays.dtypes import DType, is_differentiable, is_number_dtype
@@ -35,14 +36,16 @@ DTYPE_NAMES = {
 _ARRAY_DTYPES = re.compile(r"[biu]1|[fiu][248]|f16|c8|c16|c32|[SU]\d{1,6}")
 _MOST_BYTES = 1 << 62
 
+AnyTensor = TypeVar("AnyTensor", bound=Tensor)
+
 
 class Function(Opaque):
     """A function that a file may call but not store."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> object:
         return self._function(*args)
 
 
@@ -64,15 +67,13 @@ class Storage(Opaque):
         location: the device that the file names.
     """
 
-    def __init__(
-        self, dtype: str, count: int, data: np.ndarray[Any, Any] | None, placed: Placed, location: str
-    ) -> None:
+    def __init__(self, dtype: str, count: int, data: Array | None, placed: Placed, location: str) -> None:
         self.dtype, self.count = dtype, count
         if data is None:
             numbers = np.zeros(count, bfloat16_or_none() or np.float32 if dtype == "bfloat16" else np.dtype(dtype))
         else:
             numbers = self._numbers(data)
-        self.array: Any = placed(new_tensor(numbers), location).array
+        self.array: Array = placed(new_tensor(numbers), location).array
         self._first: Tensor | None = None
 
     @staticmethod
@@ -80,11 +81,11 @@ class Storage(Opaque):
         """Return the bytes per element in the file."""
         return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
-    def fill(self, data: np.ndarray[Any, Any]) -> None:
+    def fill(self, data: Array) -> None:
         """Set the elements from the file's bytes."""
         self.array[...] = backend_of(self.array).asarray(self._numbers(data))
 
-    def _numbers(self, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def _numbers(self, data: Array) -> Array:
         if data.nbytes != self.count * self.width(self.dtype):
             raise CorruptFileError(f"a storage of {self.count} elements has {data.nbytes} bytes")
         if self.dtype == "bfloat16":
@@ -93,7 +94,9 @@ class Storage(Opaque):
         numbers = data.view(np.dtype(self.dtype).newbyteorder("<"))
         return checked_values(numbers.astype(numbers.dtype.newbyteorder("="), copy=False))
 
-    def tensor(self, offset: Any, size: Any, stride: Any, requires_grad: Any, dtype: DType | None = None) -> Tensor:
+    def tensor(
+        self, offset: Any, size: object, stride: Any, requires_grad: object, dtype: DType | None = None
+    ) -> Tensor:
         """Return a tensor on this memory, which it shares with the other tensors of the storage."""
         array = self.array
         if dtype is not None and dtype != array.dtype:
@@ -128,7 +131,9 @@ class Storage(Opaque):
         return tensor
 
 
-def rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, *rest: Any) -> Tensor:
+def rebuilt_tensor(
+    storage: object, offset: object, size: object, stride: object, requires_grad: object = False, *rest: object
+) -> Tensor:
     """``torch._utils._rebuild_tensor`` and ``_rebuild_tensor_v2``."""
     if not isinstance(storage, Storage):
         raise CorruptFileError("a tensor without a storage")
@@ -136,7 +141,14 @@ def rebuilt_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_g
 
 
 def rebuilt_tensor_of_dtype(
-    storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any, *rest: Any
+    storage: object,
+    offset: object,
+    size: object,
+    stride: object,
+    requires_grad: object,
+    hooks: object,
+    dtype: object,
+    *rest: object,
 ) -> Tensor:
     """``torch._utils._rebuild_tensor_v3``, which states the dtype of the storage's bytes."""
     if not isinstance(storage, Storage) or not isinstance(dtype, np.dtype) or not is_number_dtype(dtype):
@@ -144,7 +156,9 @@ def rebuilt_tensor_of_dtype(
     return storage.tensor(offset, size, stride, requires_grad, np.dtype(dtype))
 
 
-def rebuilt_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, state: Any = None) -> Parameter:
+def rebuilt_parameter(
+    data: object, requires_grad: object = True, hooks: object = None, state: object = None
+) -> Parameter:
     """``torch._utils._rebuild_parameter`` and ``_rebuild_parameter_with_state``."""
     if not isinstance(data, Tensor) or requires_grad and not is_differentiable(data.dtype):
         raise CorruptFileError("a parameter without a tensor")
@@ -152,7 +166,7 @@ def rebuilt_parameter(data: Any, requires_grad: Any = True, hooks: Any = None, s
     return with_attributes(Parameter(data, requires_grad=bool(requires_grad)), state)
 
 
-def rebuilt_with_attributes(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
+def rebuilt_with_attributes(function: object, kind: object, args: object, state: object) -> Tensor:
     """``torch._tensor._rebuild_from_type_v2``: a tensor with attributes, or a buffer."""
     if not (isinstance(function, Function) and isinstance(args, tuple)):
         raise CorruptFileError("a tensor built by something that is not a function for tensors")
@@ -169,14 +183,14 @@ def rebuilt_with_attributes(function: Any, kind: Any, args: Any, state: Any) -> 
     return with_attributes(made, state)
 
 
-def with_attributes(tensor: Any, attributes: Any) -> Any:
+def with_attributes(tensor: AnyTensor, attributes: object) -> AnyTensor:
     """Set attributes that a program gave to a Tensor, and return the Tensor."""
     if attributes:
         set_attributes(tensor, attributes)
     return tensor
 
 
-def check_attributes(kind: type, state: Any) -> None:
+def check_attributes(kind: type, state: object) -> None:
     """Raise an error unless a state is a dictionary of attributes of which none replaces a method."""
     if not isinstance(state, dict):
         raise CorruptFileError(f"a state of a {kind.__name__} that is not a dictionary")
@@ -200,9 +214,11 @@ class Copies:
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
-        self._made: dict[int, tuple[Any, Tensor]] = {}
+        self._made: dict[int, tuple[Array, Tensor]] = {}
 
-    def rebuild(self, kind: Any, array: Any, device: Any, requires: Any, attributes: Any = None) -> Tensor:
+    def rebuild(
+        self, kind: object, array: object, device: object, requires: object, attributes: object = None
+    ) -> Tensor:
         """Return a Tensor on an array. Tensors on the same array share memory."""
         if kind not in (Tensor, Parameter, Buffer) or not isinstance(array, np.ndarray):
             raise CorruptFileError("a Tensor of an unknown class, or without an array")
@@ -227,7 +243,7 @@ class Copies:
 class PendingDtype(Pending):
     """A dtype whose byte order has not been read yet."""
 
-    def __init__(self, code: Any, align: Any = False, copy: Any = True) -> None:
+    def __init__(self, code: object, align: object = False, copy: object = True) -> None:
         super().__init__()
         if isinstance(code, str) and not _ARRAY_DTYPES.fullmatch(code):
             raise CorruptFileError(f"an array of dtype {code!r:.80}, which is neither numeric nor text")
@@ -235,7 +251,7 @@ class PendingDtype(Pending):
             raise CorruptFileError("an array of an unknown dtype")
         self._dtype = np.dtype(code)
 
-    def build(self, state: Any) -> DType:
+    def build(self, state: object) -> DType:
         match state:
             case (3, "<" | ">" | "=" | "|" as order, None, None, None, int(), int(), int()):
                 swapped = self._dtype.newbyteorder(order) if order in "<>" and self._dtype.kind != "V" else self._dtype
@@ -250,14 +266,14 @@ class PendingArray(Pending):
         super().__init__()
         self._charge = charge
 
-    def build(self, state: Any) -> np.ndarray[Any, Any]:
+    def build(self, state: object) -> Array:
         match state:
             case (1, tuple(shape), np.dtype() as dtype, bool(fortran), bytes(data)):
                 return array_of(data, dtype, shape, "F" if fortran else "C", self._charge)
         raise CorruptFileError("an array of objects, or a damaged array")
 
 
-def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[int], None]) -> np.ndarray[Any, Any]:
+def array_of(data: object, dtype: object, shape: object, order: Any, charge: Callable[[int], None]) -> Array:
     """Return an array on a copy of the bytes."""
     if not isinstance(dtype, np.dtype) or not (dtype.kind in "biufcSU" or is_number_dtype(dtype)) or order not in "CF":
         raise CorruptFileError("an array of a dtype that is neither numeric nor text")
@@ -277,12 +293,12 @@ def array_of(data: Any, dtype: Any, shape: Any, order: Any, charge: Callable[[in
     return checked_values(array if dtype.isnative else array.astype(dtype.newbyteorder("=")))
 
 
-def scalar_of(dtype: Any, data: Any) -> Any:
+def scalar_of(dtype: object, data: object) -> np.generic:
     """``numpy._core.multiarray.scalar``: a NumPy scalar."""
     return array_of(data, dtype, (1,), "C", lambda size: None)[0]
 
 
-def checked_values(array: Any) -> Any:
+def checked_values(array: Array) -> Array:
     """Return the array, after a check that every bool is 0 or 1."""
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
         raise CorruptFileError("bools that are neither 0 nor 1")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.bfloat16 import bfloat16_or_none
 from ...core.arrays.devices import Device
 from ...core.arrays.layout import Size
@@ -32,12 +33,12 @@ from .sealed_pickle import Name, SealedUnpickler
 _safe: list[Any] = []
 
 
-def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+def add_safe_globals(safe_globals: Iterable[object]) -> None:
     """Allow ``load(weights_only=True)`` to use these classes and functions, from now on."""
     _safe.extend(safe_globals)
 
 
-def get_safe_globals() -> list[Any]:
+def get_safe_globals() -> list[object]:
     """Return the classes and functions that ``add_safe_globals`` listed."""
     return list(_safe)
 
@@ -50,7 +51,7 @@ def clear_safe_globals() -> None:
 class safe_globals:
     """A context manager that allows ``load(weights_only=True)`` to use these classes and functions."""
 
-    def __init__(self, safe_globals: Iterable[Any]) -> None:
+    def __init__(self, safe_globals: Iterable[object]) -> None:
         self.safe_globals = list(safe_globals)
 
     def __enter__(self) -> None:
@@ -61,15 +62,15 @@ class safe_globals:
         _safe[:] = self._before
 
 
-def called(function: Callable[..., Any]) -> Name:
+def called(function: Callable[..., object]) -> Name:
     """Return the entry of a function that a file may call."""
     value = Function(function)
     return Name(value, make=value)
 
 
-def torch_names() -> dict[tuple[str, str], Any]:
+def torch_names() -> dict[tuple[str, str], object]:
     """Return the values of names in PyTorch's files of tensors, for any unpickler."""
-    names: dict[tuple[str, str], Any] = {
+    names: dict[tuple[str, str], object] = {
         ("torch._utils", "_rebuild_tensor"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v2"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v3"): Function(arrays.rebuilt_tensor_of_dtype),
@@ -106,7 +107,7 @@ class FileNames:
             self._names[name] = Name(value, make=value if isinstance(value, Function) else None)
         self._add_containers()
         self._add_own()
-        self._listed: dict[tuple[str, str], Any] = {}
+        self._listed: dict[tuple[str, str], object] = {}
         for item in _safe:
             item, full = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
             module, _, qualified = full.rpartition(".")
@@ -136,31 +137,31 @@ class FileNames:
         return self._unpickler
 
     def _add_containers(self) -> None:
-        def size(items: Any = ()) -> Size:
+        def size(items: object = ()) -> Size:
             lengths = self._reader().sequence_of(tuple, items)
             if not all(type(length) is int for length in lengths):
                 raise CorruptFileError("a size whose items are not lengths")
             return Size(lengths)
 
-        def attributed(made: Any, state: Any) -> None:
+        def attributed(made: object, state: object) -> None:
             arrays.set_attributes(made, state)
 
-        def counter(items: Any = ()) -> Any:
+        def counter(items: object = ()) -> Counter[object]:
             return self._reader().mapping_of(Counter, items)
 
-        def default(factory: Any = None, items: Any = ()) -> Any:
+        def default(factory: object = None, items: object = ()) -> defaultdict[object, object]:
             if factory not in (None, list, dict, set, tuple, int, float, str, bool):
                 raise CorruptFileError("a defaultdict whose factory is not a plain type")
             return self._reader().mapping_of(lambda: defaultdict(factory), items)
 
-        def buffer(data: Any = b"", encoding: Any = "latin1") -> bytearray:
+        def buffer(data: object = b"", encoding: object = "latin1") -> bytearray:
             data = _encoded(data, encoding) if isinstance(data, str) else data
             if not isinstance(data, (bytes, bytearray)):
                 raise CorruptFileError("a bytearray whose content is not bytes")
             self._reader().charge(len(data))
             return bytearray(data)
 
-        def encoded(text: Any, encoding: Any = "latin1") -> bytes:
+        def encoded(text: object, encoding: object = "latin1") -> bytes:
             data = _encoded(text, encoding)
             self._reader().charge(len(data))
             return data
@@ -187,19 +188,19 @@ class FileNames:
         for name in (("torch", "device"), ("retrograd.core.arrays.devices", "Device")):
             self._names[name] = Name(Device, make=_device)
 
-    def _builtin(self, kind: type, make: Callable[..., Any] | None) -> None:
+    def _builtin(self, kind: type, make: Callable[..., object] | None) -> None:
         self._names["builtins", kind.__name__] = Name(kind, make=make)
 
     def _add_own(self) -> None:
         def charge(amount: int) -> None:
             self._reader().charge(amount)
 
-        def reconstruct(kind: Any, shape: Any, code: Any) -> arrays.PendingArray:
+        def reconstruct(kind: object, shape: object, code: object) -> arrays.PendingArray:
             if kind is not np.ndarray:
                 raise CorruptFileError("an array of an unknown class")
             return arrays.PendingArray(charge)
 
-        def from_buffer(data: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
+        def from_buffer(data: object, dtype: object, shape: object, order: object) -> Array:
             return arrays.array_of(data, dtype, shape, order, charge)
 
         own = {
@@ -218,12 +219,12 @@ class FileNames:
             own["ml_dtypes", "bfloat16"] = Name(kind.type)
         self._names |= own
 
-    def _listed_name(self, found: Any) -> Name:
+    def _listed_name(self, found: object) -> Name:
         if not isinstance(found, type):
             return Name(found, make=found if callable(found) else None, listed=True)
-        new: Callable[..., Any] = found.__new__
+        new: Callable[..., object] = found.__new__
 
-        def make(*args: Any, **options: Any) -> Any:
+        def make(*args: object, **options: object) -> object:
             made = new(found, *args, **options)
             if isinstance(made, Module):
                 self._without_state.add(id(made))
@@ -269,7 +270,7 @@ class FileNames:
         self._without_state.add(id(module))
         return module
 
-    def _build_module(self, module: Module, state: Any) -> None:
+    def _build_module(self, module: Module, state: object) -> None:
         """Set the state of a Module: Parameters, buffers, Modules, and attributes that replace no method."""
         if not isinstance(state, dict):
             raise CorruptFileError(f"a state of a {type(module).__name__} that is not a dictionary")
@@ -293,7 +294,7 @@ class FileNames:
         module.__setstate__(state)
         self._without_state.discard(id(module))
 
-    def _check_hooks(self, hooks: dict[Any, Any]) -> None:
+    def _check_hooks(self, hooks: Mapping[object, object]) -> None:
         """Raise an error for hooks that the program has not listed."""
         for hook in hooks.values():
             function = hook[0] if isinstance(hook, tuple) and hook else hook
@@ -301,24 +302,24 @@ class FileNames:
                 raise CorruptFileError("a Module with hooks that the program did not list by add_safe_globals")
 
 
-def _is_operator(found: Any) -> bool:
+def _is_operator(found: object) -> bool:
     plain = getattr(found, "__wrapped__", found)
     return any(entry.function in (found, plain) for entry in OPERATORS.values())
 
 
-def _encoded(text: Any, encoding: Any) -> bytes:
+def _encoded(text: object, encoding: object) -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise CorruptFileError("a text in an unknown encoding")
     return text.encode("latin1")
 
 
-def _device(kind: Any, index: Any = None) -> Device:
+def _device(kind: object, index: object = None) -> Device:
     if not isinstance(kind, str) or not (index is None or type(index) is int and 0 <= index < 1000):
         raise CorruptFileError("an invalid device")
     return Device(kind, index)
 
 
-def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
+def _complex(real: object = 0.0, imag: object = 0.0) -> complex:
     if not isinstance(real, (int, float)) or not isinstance(imag, (int, float)):
         raise CorruptFileError("a complex number whose parts are not numbers")
     return complex(real, imag)

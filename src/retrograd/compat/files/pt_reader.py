@@ -39,7 +39,7 @@ def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
     return _read_archive(stream, placed, weights_only) if is_archive else _read_legacy(stream, placed)
 
 
-def _storage_of(pid: Any) -> tuple[StorageType, str, str, int]:
+def _storage_of(pid: object) -> tuple[StorageType, str, str, int]:
     match pid:
         case ("storage", StorageType() as kind, str() | int() as key, str(location), int(count), *_) if count >= 0:
             return kind, str(key), location, count
@@ -67,7 +67,7 @@ def _read_archive(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
         raise CorruptFileError("it is a compiled program of torch.jit, which is not supported")
     storages: dict[str, Storage] = {}
 
-    def persistent(pid: Any) -> Storage:
+    def persistent(pid: object) -> Storage:
         kind, key, location, count = _storage_of(pid)
         if key not in storages:
             data = archive.read(f"{folder}data/{key}")
@@ -89,10 +89,10 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
     stream.seek(begin)
     storages: dict[str, Storage] = {}
 
-    def persistent(pid: Any) -> Storage:
+    def persistent(pid: object) -> Storage:
         nonlocal left
         kind, key, location, count = _storage_of(pid)
-        if len(pid) > 5 and pid[5] is not None:
+        if isinstance(pid, (tuple, list)) and len(pid) > 5 and pid[5] is not None:
             raise CorruptFileError("it has a view of a storage, from PyTorch before 0.4, which is not supported")
         if key not in storages:
             left -= count * Storage.width(kind.dtype)
@@ -123,7 +123,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
     return value
 
 
-def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[Any], Any] | None = None) -> Any:
+def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[object], Storage] | None = None) -> Any:
     unpickler = SealedUnpickler(stream, names.find, persistent)
     names.reads_for(unpickler)
     return unpickler.load()
@@ -132,12 +132,12 @@ def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[Any], Any
 class _UnsafeUnpickler(pickle.Unpickler):
     """Python's unpickler, which runs arbitrary code. Of PyTorch's classes it knows those of tensors only."""
 
-    def __init__(self, stream: IO[bytes], persistent: Callable[[Any], Any]) -> None:
+    def __init__(self, stream: IO[bytes], persistent: Callable[[object], Storage]) -> None:
         super().__init__(stream, encoding="latin1")
         self._persistent = persistent
         self._names = torch_names()
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         if (module, name) in self._names:
             return self._names[module, name]
         if module.partition(".")[0] == "torch":
@@ -146,5 +146,5 @@ class _UnsafeUnpickler(pickle.Unpickler):
             )
         return super().find_class(module, name)
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: object) -> Storage:
         return self._persistent(pid)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import _codecs
 import pickle
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from io import BytesIO
 from typing import IO, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import Device, backend_of
 from ...core.arrays.dtypes import DType
 from ...core.arrays.layout import Size
@@ -63,7 +64,7 @@ class _NumpyDtype(NamedTuple):
 class _Memory:
     """The memory of one or more tensors: a record of the archive, and a persistent id in the pickle."""
 
-    def __init__(self, key: str, root: Any, dtype: DType) -> None:
+    def __init__(self, key: str, root: Array, dtype: DType) -> None:
         backend = backend_of(root)
         code = _CODES.get(dtype, "bfloat16" if dtype.name == "bfloat16" else None)
         self.dtype = np.dtype(np.uint8) if code is None else dtype
@@ -79,7 +80,7 @@ class _Memory:
         """Return the bytes, on the CPU."""
         return np.ascontiguousarray(backend_of(self._bytes).to_numpy(self._bytes)).data
 
-    def offset(self, array: Any) -> int | None:
+    def offset(self, array: Array) -> int | None:
         """Return the array's offset in the memory, in elements, or None if the memory cannot represent it."""
         low, high = byte_span(array)
         width = array.dtype.itemsize
@@ -90,7 +91,7 @@ class _Memory:
         return (low - self.low) // width if self.low <= low and high <= self.low + self.size else None
 
 
-def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
+def write(value: object, stream: IO[bytes], *, whole: bool) -> None:
     """Write an archive to a stream, from its present position on.
 
     Args:
@@ -122,17 +123,17 @@ def write(value: Any, stream: IO[bytes], *, whole: bool) -> None:
 class _Pickler(pickle._Pickler):  # Python's version: the C version writes only names that it can import
     dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)
 
-    def __init__(self, stream: IO[bytes], root: Any, whole: bool) -> None:
+    def __init__(self, stream: IO[bytes], root: object, whole: bool) -> None:
         super().__init__(stream, 2)
         self._root = root
         self._whole = whole
         self.memories: list[_Memory] = []
-        self._by_owner: dict[int, tuple[Any, _Memory]] = {}
+        self._by_owner: dict[int, tuple[Array, _Memory]] = {}
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> tuple[object, ...] | None:
         return obj.identity if type(obj) is _Memory else None
 
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+    def save(self, obj: object, save_persistent_id: bool = True) -> None:
         """Write any object; write a dtype by PyTorch's name."""
         named = _named_dtype(obj) if isinstance(obj, (np.dtype, PublicDType)) else obj
         super().save(named, save_persistent_id)  # type: ignore[misc]
@@ -170,7 +171,7 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
             )
         return NotImplemented
 
-    def _reduced(self, tensor: Tensor) -> tuple[Any, ...]:
+    def _reduced(self, tensor: Tensor) -> tuple[object, ...]:
         """Return the function of PyTorch, and its arguments, that rebuild the tensor."""
         requires, attributes = tensor.requires_grad, dict(getattr(tensor, "__dict__", {}))
         is_parameter = type(tensor) is Parameter
@@ -188,7 +189,7 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
             return _torch_name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, args, attributes)
         return function, args
 
-    def _rebuild_call(self, tensor: Tensor, requires_grad: bool) -> tuple[_TorchName, tuple[Any, ...]]:
+    def _rebuild_call(self, tensor: Tensor, requires_grad: bool) -> tuple[_TorchName, tuple[object, ...]]:
         array = tensor.array
         named = _named_dtype(array.dtype)
         if not isinstance(named, _TorchName):
@@ -201,12 +202,12 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
             memory = self._memory_of(array)
             offset = 0
         strides = tuple(stride // array.dtype.itemsize for stride in array.strides)
-        args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, requires_grad, OrderedDict())
+        args: tuple[object, ...] = (memory, offset, tuple(array.shape), strides, requires_grad, OrderedDict())
         if memory.dtype == array.dtype:
             return _torch_name("torch._utils", "_rebuild_tensor_v2"), args
         return _torch_name("torch._utils", "_rebuild_tensor_v3"), (*args, named)
 
-    def _memory_of(self, array: Any) -> _Memory:
+    def _memory_of(self, array: Array) -> _Memory:
         owner = array
         while (below := owner_of(owner)) is not None:
             owner = below
@@ -220,10 +221,10 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
 class _Call:
     """A call in the file whose result has no other reference."""
 
-    def __init__(self, function: _TorchName, args: tuple[Any, ...]) -> None:
+    def __init__(self, function: _TorchName, args: tuple[object, ...]) -> None:
         self._call = function, args
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[_TorchName, tuple[object, ...]]:
         return self._call
 
 
@@ -232,7 +233,7 @@ def _is_plain_dtype(dtype: DType) -> bool:
     return dtype.kind in "biufcSU" or dtype.name == "bfloat16"
 
 
-def _named_dtype(dtype: DType) -> Any:
+def _named_dtype(dtype: DType) -> _TorchName | _NumpyDtype:
     """Return PyTorch's name of a dtype, or NumPy's dtype if PyTorch has none."""
     if type(dtype) is PublicDType and dtype.name in NAMED_ONLY:
         return _torch_name("torch", dtype.name)
@@ -240,18 +241,18 @@ def _named_dtype(dtype: DType) -> Any:
     return _NumpyDtype(np.dtype(dtype)) if name is None else _torch_name("torch", name)
 
 
-def _is_named(obj: Any) -> bool:
+def _is_named(obj: object) -> bool:
     """Return whether the reductions of plain values refer to the object."""
     if type(obj) is _Call or type(obj) is _Memory:
         return True
     return any(obj is function for function in _FUNCTIONS) or isinstance(obj, type) and obj.__module__ == "ml_dtypes"
 
 
-def _path_to(wanted: Any, value: Any, path: str = "", depth: int = 0) -> str | None:
+def _path_to(wanted: object, value: object, path: str = "", depth: int = 0) -> str | None:
     """Return the path of an object in nested containers, such as ``model.layers.0``, or None."""
     if value is wanted:
         return path or "the state"
-    items: Any = ()
+    items: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, (list, tuple)):

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from ...core.arrays.devices import Device
 from ...core.arrays.layout import Size
 from ...core.tensor.tensor import Tensor
 from ...safetensors_format import CorruptFileError
+
+Value = TypeVar("Value")
+Mapped = TypeVar("Mapped", bound=dict[Any, Any])
 
 
 class Opaque:
@@ -40,12 +43,12 @@ class Pending(Opaque):
     def __init__(self) -> None:
         self.places: list[int] = []  # positions in the memo
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> object:
         """Return the object."""
         raise NotImplementedError
 
 
-class _OpaqueTuple(tuple[Any, ...]):
+class _OpaqueTuple(tuple[object, ...]):
     """A tuple that contains an Opaque."""
 
 
@@ -60,9 +63,9 @@ class Name(NamedTuple):
         listed: whether the program trusts the name, so that objects' own ``append`` and ``__setitem__`` may be called.
     """
 
-    value: Any
-    make: Callable[..., Any] | None = None
-    new: Callable[..., Any] | None = None
+    value: object
+    make: Callable[..., object] | None = None
+    new: Callable[..., object] | None = None
     build: Callable[[Any, Any], None] | None = None
     listed: bool = False
 
@@ -88,7 +91,7 @@ class SealedUnpickler:
     """
 
     def __init__(
-        self, stream: IO[bytes], find: Callable[[str, str], Name], persistent: Callable[[Any], Any] | None = None
+        self, stream: IO[bytes], find: Callable[[str, str], Name], persistent: Callable[[object], object] | None = None
     ) -> None:
         self._stream = stream
         begin = stream.tell()
@@ -99,10 +102,10 @@ class SealedUnpickler:
         self._find = find
         self._persistent = persistent
         self._stack: list[Any] = []
-        self._memo: dict[int, Any] = {}
+        self._memo: dict[int, object] = {}
         # Keyed by identity; an entry keeps its object alive.
         self._names: dict[int, Name] = {}
-        self._made: dict[int, tuple[Any, Name]] = {}
+        self._made: dict[int, tuple[object, Name]] = {}
 
     def load(self) -> Any:
         """Return the value.
@@ -174,17 +177,18 @@ class SealedUnpickler:
         del self._stack[place:]
         return items
 
-    def _push(self, value: Any) -> None:
+    def _push(self, value: object) -> None:
         self._stack.append(value)
 
-    def _storable(self, value: Any) -> Any:
+    def _storable(self, value: Value) -> Value:
         if isinstance(value, (Opaque, _OpaqueTuple)):
             raise CorruptFileError("damaged: it stores a part of a tensor, or a function, as a value")
         return value
 
-    def _key(self, value: Any) -> Any:
+    def _key(self, value: Value) -> Value:
         """Return a value after a check that its hash is fast, or that the program trusts its class."""
-        pending, count = [value], 0
+        pending: list[Any] = [value]
+        count = 0
         while pending:
             part = pending.pop()
             count += 1
@@ -200,21 +204,21 @@ class SealedUnpickler:
         self.charge(count - 1)
         return value
 
-    def _is_of_listed(self, value: Any) -> bool:
+    def _is_of_listed(self, value: object) -> bool:
         """Return whether the file created the object by a class or function that the program listed."""
         made = self._made.get(id(value))
         return made is not None and made[1].listed
 
     # Names, calls and states
 
-    def _global(self, module: Any, name: Any) -> None:
+    def _global(self, module: object, name: object) -> None:
         if not (isinstance(module, str) and isinstance(name, str) and len(module) + len(name) < 1000):
             raise CorruptFileError("damaged: an invalid name")
         found = self._find(module, name)
         self._names[id(found.value)] = found
         self._push(found.value)
 
-    def _call(self, function: Any, args: Any, options: Any = None, *, new: bool) -> None:
+    def _call(self, function: object, args: object, options: object = None, *, new: bool) -> None:
         name = self._names.get(id(function))
         make = None if name is None else name.new if new else name.make
         if name is None or make is None or not isinstance(args, tuple):
@@ -257,7 +261,7 @@ class SealedUnpickler:
 
     # Containers
 
-    def _append(self, items: list[Any]) -> None:
+    def _append(self, items: list[object]) -> None:
         target = self._top()
         items = [self._storable(item) for item in items]
         if type(target) is list:
@@ -268,7 +272,7 @@ class SealedUnpickler:
         else:
             raise CorruptFileError(f"it appends to {_describe(target)}")
 
-    def _set_items(self, items: list[Any]) -> None:
+    def _set_items(self, items: list[object]) -> None:
         target = self._top()
         if type(target) not in (dict, OrderedDict, defaultdict, Counter) and not (
             self._is_of_listed(target) and hasattr(target, "__setitem__")
@@ -290,7 +294,7 @@ class SealedUnpickler:
             raise CorruptFileError(f"it adds to {_describe(target)}")
         target.update([self._key(item) for item in items])
 
-    def _tuple(self, items: Iterable[Any]) -> None:
+    def _tuple(self, items: Iterable[object]) -> None:
         value = tuple(items)
         for item in value:
             if isinstance(item, (Opaque, _OpaqueTuple)):
@@ -301,21 +305,25 @@ class SealedUnpickler:
     def _last(self, count: int) -> list[Any]:
         return [self._pop() for _ in range(count)][::-1]
 
-    def set_of(self, kind: type[set[Any]] | type[frozenset[Any]], items: Any = ()) -> Any:
+    def set_of(
+        self, kind: type[set[object]] | type[frozenset[object]], items: object = ()
+    ) -> set[object] | frozenset[object]:
         """Return a set of the items of a list."""
         if not isinstance(items, (list, tuple, set, frozenset)):
             raise CorruptFileError(f"a set of {_describe(items)}")
         self.charge(len(items))
         return kind([self._key(item) for item in items])
 
-    def sequence_of(self, kind: type[list[Any]] | type[tuple[Any, ...]], items: Any = ()) -> Any:
+    def sequence_of(
+        self, kind: type[list[object]] | type[tuple[object, ...]], items: object = ()
+    ) -> list[Any] | tuple[Any, ...]:
         """Return a list or tuple of the items of another."""
         if not isinstance(items, (list, tuple)):
             raise CorruptFileError(f"a {kind.__name__} of {_describe(items)}")
         self.charge(len(items))
         return kind(self._storable(item) for item in items)
 
-    def mapping_of(self, kind: Callable[[], Any], items: Any = ()) -> Any:
+    def mapping_of(self, kind: Callable[[], Mapped], items: object = ()) -> Mapped:
         """Return a dictionary of pairs, or of another dictionary's items."""
         pairs = list(items.items()) if isinstance(items, dict) else items
         if not isinstance(pairs, (list, tuple)):
@@ -403,7 +411,7 @@ class SealedUnpickler:
         self._push([self._storable(item) for item in self._pop_to_mark()])
 
 
-def _describe(value: Any) -> str:
+def _describe(value: object) -> str:
     """Return a short text for a value. Its own repr may be long or not terminate."""
     if isinstance(value, (str, int, float, type(None))):
         return f"{value!r:.80}" if not isinstance(value, int) or value.bit_length() < 200 else "a long integer"

@@ -6,7 +6,7 @@ Settings of PyTorch's compilers can be set without effect.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +42,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return fn
 
     @wraps(fn)
-    def run_eagerly(*args: Any, **kwargs: Any) -> Any:
+    def run_eagerly(*args: object, **kwargs: object) -> object:
         if modes.tracer is not None:
             modes.tracer.breaks(reason or f"calls {getattr(fn, '__qualname__', fn)!s}, which is marked with disable")
         return fn(*args, **kwargs)
@@ -50,12 +50,14 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     return run_eagerly
 
 
-def optimize(backend: Any = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: Any = None) -> Any:
+def optimize(
+    backend: object = "inductor", *, nopython: bool = False, disable: bool = False, dynamic: bool | None = None
+) -> Any:
     """Return a decorator that compiles: ``compile`` under its first name."""
     return partial(compile, backend=backend, fullgraph=nopython, disable=disable, dynamic=dynamic)
 
 
-def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def explain(fn: Callable[..., object], *args: object, **kwargs: object) -> object:
     """Return the text of ``compile(fn).explain``; without arguments a function that returns it."""
     shown = (fn if isinstance(fn, Compiled) else Compiled(fn, True, None)).explain
     return shown(*args, **kwargs) if args or kwargs else shown
@@ -79,12 +81,12 @@ def cudagraph_mark_step_begin() -> None:
     """Do nothing. PyTorch begins a recorded step here."""
 
 
-def list_backends(exclude_tags: Any = ()) -> list[str]:
+def list_backends(exclude_tags: object = ()) -> list[str]:
     """Return PyTorch's names of compilers. Each of them selects the one compiler of Retrograd."""
     return ["cudagraphs", "inductor", "openxla", "tvm"]
 
 
-def set_logs(*, recompiles: bool = False, recompiles_verbose: bool = False, **others: Any) -> None:
+def set_logs(*, recompiles: bool = False, recompiles_verbose: bool = False, **others: object) -> None:
     """Log to standard error why compiled functions are traced again, as ``TORCH_LOGS=recompiles`` does.
 
     The logger is ``retrograd.compiler``. PyTorch's other logs are accepted and write nothing; ``explain()`` of a
@@ -112,7 +114,7 @@ _OFF = """
     capture_dynamic_output_shape_ops capture_scalar_outputs coordinate_descent_tuning debug force_same_precision
     freezing fx_graph_cache max_autotune max_autotune_gemm shape_padding suppress_errors verbose
 """
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: dict[str, object] = {
     **dict.fromkeys(_ON.split(), True),
     **dict.fromkeys(_OFF.split(), False),
     **dict.fromkeys(("accumulated_cache_size_limit", "accumulated_recompile_limit"), 256),
@@ -129,7 +131,7 @@ _COMPILER = """
     graph_break is_compiling is_dynamo_compiling=is_compiling is_exporting=is_compiling list_backends mark_dynamic
     mark_static maybe_mark_dynamic=mark_dynamic optimize reset set_stance
 """
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "compiler": f"{_COMPILER} config",
     "_dynamo": f"{_COMPILER} compile",
     "_logging": "set_logs",

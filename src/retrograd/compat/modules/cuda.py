@@ -7,6 +7,7 @@ from typing import Any
 from ...core.arrays.devices import Device, cupy_backend, is_cuda_available
 from ...core.tensor.tensor import Tensor
 from ...ops.make.generators import default_generator
+from ...ops.table.types import DeviceLike
 from ..types import CUDA_TYPES
 
 globals().update(CUDA_TYPES)  # cuda.FloatTensor and other legacy constructors
@@ -25,7 +26,7 @@ def _cupy() -> Any:
     return cupy_backend().xp
 
 
-def _index(device: Any) -> int:
+def _index(device: DeviceLike | int | None) -> int:
     if device is None:
         return int(_cupy().cuda.runtime.getDevice())
     if isinstance(device, int):
@@ -69,7 +70,7 @@ def current_device() -> int:
     return _index(None)
 
 
-def set_device(device: Any) -> None:
+def set_device(device: DeviceLike | int | None) -> None:
     """Select the current GPU."""
     _cupy().cuda.runtime.setDevice(_index(device))
 
@@ -77,7 +78,7 @@ def set_device(device: Any) -> None:
 class device:
     """A context manager that selects the current GPU. None and negative indices have no effect."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: DeviceLike | int | None) -> None:
         self.idx = -1 if device is None else device if isinstance(device, int) else Device(device).index or 0
         self._entered: Any = None
 
@@ -86,7 +87,7 @@ class device:
             self._entered = _cupy().cuda.Device(self.idx)
             self._entered.__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._entered is not None:
             self._entered.__exit__(*error)
             self._entered = None
@@ -99,13 +100,13 @@ class device_of(device):
         super().__init__(obj.device.index if obj.is_cuda else -1)
 
 
-def get_device_name(device: Any = None) -> str:
+def get_device_name(device: DeviceLike | int | None = None) -> str:
     """Return the GPU's name."""
     name = get_device_properties(device)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def get_device_capability(device: Any = None) -> tuple[int, int]:
+def get_device_capability(device: DeviceLike | int | None = None) -> tuple[int, int]:
     """Return the GPU's compute capability, major and minor."""
     capability = _cupy().cuda.Device(_index(device)).compute_capability
     return int(capability[:-1]), int(capability[-1])
@@ -122,12 +123,12 @@ class DeviceProperties(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def get_device_properties(device: Any = None) -> DeviceProperties:
+def get_device_properties(device: DeviceLike | int | None = None) -> DeviceProperties:
     """Return CUDA's properties of a GPU, such as ``name``, ``total_memory`` and ``multi_processor_count``."""
     return DeviceProperties(_cupy().cuda.runtime.getDeviceProperties(_index(device)))
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | int | None = None) -> None:
     """Wait until the GPU has finished its work."""
     _cupy().cuda.Device(_index(device)).synchronize()
 
@@ -145,12 +146,12 @@ def empty_cache() -> None:
         _pool().free_all_blocks()
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: DeviceLike | int | None = None) -> int:
     """Return the bytes of GPU memory in use, 0 without a GPU."""
     return int(_pool().used_bytes()) if is_cuda_available() else 0
 
 
-def memory_reserved(device: Any = None) -> int:
+def memory_reserved(device: DeviceLike | int | None = None) -> int:
     """Return the bytes of GPU memory that the pool has reserved, 0 without a GPU."""
     return int(_pool().total_bytes()) if is_cuda_available() else 0
 
@@ -158,7 +159,7 @@ def memory_reserved(device: Any = None) -> int:
 memory_cached = memory_reserved
 
 
-def max_memory_allocated(device: Any = None) -> int:
+def max_memory_allocated(device: DeviceLike | int | None = None) -> int:
     """Return the reserved bytes, an upper bound of the peak in use, 0 without a GPU."""
     return memory_reserved(device)
 
@@ -166,7 +167,7 @@ def max_memory_allocated(device: Any = None) -> int:
 max_memory_reserved = max_memory_cached = max_memory_allocated
 
 
-def reset_peak_memory_stats(device: Any = None) -> None:
+def reset_peak_memory_stats(device: DeviceLike | int | None = None) -> None:
     """Free cached memory, so that the peak starts from the memory in use."""
     empty_cache()
 
@@ -174,14 +175,14 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
-def mem_get_info(device: Any = None) -> tuple[int, int]:
+def mem_get_info(device: DeviceLike | int | None = None) -> tuple[int, int]:
     """Return the free and the total bytes of GPU memory."""
     with _cupy().cuda.Device(_index(device)) as place:
         free, total = place.mem_info
     return int(free), int(total)
 
 
-def memory_stats(device: Any = None) -> dict[str, int]:
+def memory_stats(device: DeviceLike | int | None = None) -> dict[str, int]:
     """Return the bytes in use and reserved, under PyTorch's names; empty without a GPU."""
     if not is_cuda_available():
         return {}
@@ -191,7 +192,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     }
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+def memory_summary(device: DeviceLike | int | None = None, abbreviated: bool = False) -> str:
     """Return the bytes in use and reserved as text."""
     return f"allocated: {memory_allocated(device)} bytes, reserved: {memory_reserved(device)} bytes"
 
@@ -228,13 +229,13 @@ def initial_seed() -> int:
     return int(default_generator.initial_seed())
 
 
-def get_rng_state(device: Any = "cuda") -> Tensor:
+def get_rng_state(device: DeviceLike | int = "cuda") -> Tensor:
     """Return the state of the generator."""
     _cupy()
     return default_generator.get_state()
 
 
-def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
+def set_rng_state(new_state: Tensor, device: DeviceLike | int = "cuda") -> None:
     """Set the state of the generator."""
     _cupy()
     default_generator.set_state(new_state)
@@ -261,7 +262,7 @@ class Stream:
         RuntimeError: no GPU is available.
     """
 
-    def __init__(self, device: Any = None, priority: int = 0, stream: Any = None) -> None:
+    def __init__(self, device: DeviceLike | int | None = None, priority: int = 0, stream: Any = None) -> None:
         if not is_cuda_available():
             raise RuntimeError("cuda.Stream requires a GPU: CuPy is not installed, or no GPU is available")
         self._stream = _cupy().cuda.Stream(non_blocking=True, priority=priority) if stream is None else stream
@@ -289,12 +290,12 @@ class Stream:
         return event
 
 
-def current_stream(device: Any = None) -> Stream:
+def current_stream(device: DeviceLike | int | None = None) -> Stream:
     """Return the current stream."""
     return Stream(stream=_cupy().cuda.get_current_stream())
 
 
-def default_stream(device: Any = None) -> Stream:
+def default_stream(device: DeviceLike | int | None = None) -> Stream:
     """Return the default stream."""
     return Stream(stream=_cupy().cuda.Stream.null)
 
@@ -309,7 +310,7 @@ class stream:
         if self._chosen is not None:
             self._chosen._stream.__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._chosen is not None:
             self._chosen._stream.__exit__(*error)
 

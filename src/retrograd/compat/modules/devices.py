@@ -6,20 +6,20 @@ and their switches can be set without effect. ``NAMES`` lists them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 from ...core.arrays.devices import Device, is_cuda_available
+from ...ops.table.types import DeviceLike
 from . import cuda
 
 
-def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
+def constants(value: object, names: str) -> dict[str, Callable[..., object]]:
     """Return functions of the given names that accept any arguments and return a constant."""
 
-    def function_named(name: str) -> Callable[..., Any]:
-        def constant(*args: Any, **kwargs: Any) -> Any:
+    def function_named(name: str) -> Callable[..., object]:
+        def constant(*args: object, **kwargs: object) -> object:
             return value
 
         constant.__name__ = constant.__qualname__ = name
@@ -30,13 +30,13 @@ def constants(value: object, names: str) -> dict[str, Callable[..., Any]]:
 
 
 @contextmanager
-def flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+def flags(*args: object, **kwargs: object) -> Iterator[None]:
     """Return a context manager that has no effect."""
     yield
 
 
 @contextmanager
-def cudnn_flags(**settings: Any) -> Iterator[None]:
+def cudnn_flags(**settings: object) -> Iterator[None]:
     """Set switches of ``backends.cudnn`` inside a ``with`` statement."""
     import retrograd.backends.cudnn as module  # type: ignore[import-not-found]
 
@@ -53,7 +53,7 @@ def cudnn_flags(**settings: Any) -> Iterator[None]:
 _attention_kernels = {"flash": False, "mem_efficient": False, "math": True}
 
 
-def _attention_switches(kernel: str) -> dict[str, Callable[..., Any]]:
+def _attention_switches(kernel: str) -> dict[str, Callable[..., object]]:
     def is_enabled() -> bool:
         """Return the last value set. It has no effect: attention has one implementation."""
         return _attention_kernels[kernel]
@@ -84,7 +84,7 @@ class device_index(cuda.device):
         super().__enter__()
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: DeviceLike | int | None = None) -> None:
     """Wait until the GPU has finished, if one is available."""
     if cuda.is_available():
         cuda.synchronize(device)
@@ -106,7 +106,7 @@ def range_pop() -> int:
 
 
 @contextmanager
-def named_range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+def named_range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
     """Name a part of the program in the profiles of NVIDIA's tools. Without a GPU it has no effect."""
     if not cuda.is_available():
         yield
@@ -127,7 +127,7 @@ _MEMORY = """
     empty_cache max_memory_allocated max_memory_reserved memory_allocated memory_reserved memory_stats
     reset_peak_memory_stats
 """
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "accelerator": {
         "is_available": cuda.is_available,
         "device_count": cuda.device_count,

@@ -6,8 +6,9 @@ Tensors are sent to other processes by copy; Tensors of ``share_memory_()`` are 
 from __future__ import annotations
 
 import multiprocessing as _python
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ...distributed.launcher import launched
@@ -15,7 +16,7 @@ from ...distributed.launcher import launched
 # ``distributed.tensor``: programs test whether a Tensor is a DTensor, and none is; ``compat.absent`` has the names
 
 
-def implicit_replication() -> Any:
+def implicit_replication() -> AbstractContextManager[None]:
     """Return a context manager that has no effect: every Tensor is whole."""
     return nullcontext()
 
@@ -50,13 +51,13 @@ class ProcessRaisedException(Exception):
 
 
 def spawn(
-    fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    fn: Callable[..., object],
+    args: tuple[object, ...] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
     start_method: str = "spawn",
-) -> Any:
+) -> list[BaseProcess] | None:
     """Run ``fn(rank, *args)`` in ``nprocs`` processes: in new ones, or in those that mpiexec has started.
 
     Returns:
@@ -94,7 +95,7 @@ def spawn(
 _OWN = (
     ProcessRaisedException, get_all_sharing_strategies, get_sharing_strategy, set_sharing_strategy, spawn,
 )  # fmt: skip
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "multiprocessing": {
         **{name: getattr(_python, name) for name in _python.__all__},
         **{own.__name__: own for own in _OWN},

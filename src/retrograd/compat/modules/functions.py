@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from ..._generated import functional as F
 from ..._generated import linalg as _linalg
 from ..._generated import toplevel as _ops
+from ...core.arrays import Array
 from ...core.arrays.devices import backend_for, backend_of
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -23,11 +24,15 @@ from ...func import vmap as vmap
 from ...ops.make.creation import dtype_or_default
 from ...ops.make.dlpack import from_dlpack as from_dlpack
 from ...ops.make.dlpack import to_dlpack as to_dlpack
+from ...ops.make.generators import Generator
+from ...ops.table.types import DeviceLike, Dims, DTypeLike
 from ..types import TypedStorage as TypedStorage
 from ..types import UntypedStorage as UntypedStorage
 from .cuda import Event as Event
 from .cuda import OutOfMemoryError as OutOfMemoryError
 from .cuda import Stream as Stream
+
+Value = TypeVar("Value")
 
 # Operators that PyTorch also has as functions that write in place: ``abs_``. ``_NO_METHOD`` have no such method.
 _IN_PLACE = """
@@ -77,7 +82,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     return result
 
 
-def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
+def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: DTypeLike) -> Tensor:
     """Return the gradient of softmax with respect to its input: ``output * (g - sum(g * output))``."""
     product = grad_output * output
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
@@ -95,7 +100,14 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return _ops.stack(powers if increasing else powers[::-1], 1) if powers else x.new_empty((len(x), 0))
 
 
-def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: bytes | bytearray | memoryview | Array,
+    *,
+    dtype: DTypeLike,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
     """Return a 1-d Tensor that shares memory with a bytes-like object."""
     tensor = new_tensor(np.frombuffer(buffer, np.dtype(dtype), count, offset))
     tensor.requires_grad = requires_grad
@@ -106,10 +118,10 @@ def empty_strided(
     size: Sequence[int],
     stride: Sequence[int],
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
     requires_grad: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Tensor:
     """Return an uninitialized Tensor with the given strides, in elements."""
     if len(size) != len(stride):
@@ -140,11 +152,11 @@ def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **option
     return empty_strided(size, strides, **options)
 
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Draw from binomial distributions of ``count`` trials with probability ``prob``."""
     from ...ops.make.random_arrays import drawn_from, source_of
 
-    def draw(trials: Any, chances: Any) -> Any:
+    def draw(trials: Array, chances: Array) -> Array:
         backend = backend_of(trials)
         trials, chances = backend.to_numpy(trials), backend.to_numpy(chances)
         if not (trials >= 0).all() or not ((chances >= 0) & (chances <= 1)).all():
@@ -155,12 +167,12 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     return new_tensor(drawn_from(draw, count.array, prob.array))
 
 
-def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+def frobenius_norm(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
     """Return the 2-norm over one or two dimensions."""
     return _linalg.vector_norm(input, 2, dim if dim != () else None, keepdim)
 
 
-def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
     """Return the sum of the singular values: ``linalg.matrix_norm(input, "nuc")``."""
     return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim)
 
@@ -172,7 +184,9 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     return _linalg.vector_norm(v, pow, [d for d in range(v.ndim) if d != dim % v.ndim], True)
 
 
-def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Tensor, ...]:
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, ...]:
     """Return ``layer_norm``, the mean, and the reciprocal standard deviation."""
     dims = list(range(-len(normalized_shape), 0))
     mean, variance = input.mean(dims, True), input.var(dims, correction=0, keepdim=True)
@@ -180,7 +194,7 @@ def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Any, bias: A
 
 
 def native_group_norm(
-    input: Tensor, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, ...]:
     """Return ``group_norm``, the mean, and the reciprocal standard deviation."""
     grouped = input.reshape(N, group, -1)
@@ -213,12 +227,12 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 def convolution(
     input: Tensor,
     weight: Tensor,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    bias: object,
+    stride: object,
+    padding: object,
+    dilation: object,
     transposed: bool,
-    output_padding: Any,
+    output_padding: object,
     groups: int,
 ) -> Tensor:
     """Return the convolution, or transposed convolution, that fits the dimensions of the weight."""
@@ -246,7 +260,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def _removed(name: str, instead: str) -> Callable[..., NoReturn]:
-    def function(*args: Any, **kwargs: Any) -> NoReturn:
+    def function(*args: object, **kwargs: object) -> NoReturn:
         raise RuntimeError(f"torch.{name} is deprecated and was removed; use {instead}")
 
     function.__name__ = function.__qualname__ = name
@@ -257,37 +271,37 @@ def _removed(name: str, instead: str) -> Callable[..., NoReturn]:
 _REMOVED = {"eig": "eig", "lstsq": "lstsq", "matrix_rank": "matrix_rank", "solve": "solve", "symeig": "eigh"}
 
 
-def sym_int(a: Any) -> int:
+def sym_int(a: float) -> int:
     """Return the number as an int. Shapes are always numbers, never symbols."""
     return math.floor(a) if a >= 0 else math.ceil(a)
 
 
-def sym_float(a: Any) -> float:
+def sym_float(a: float) -> float:
     """Return the number as a float."""
     return float(a)
 
 
-def sym_not(a: Any) -> bool:
+def sym_not(a: object) -> bool:
     """Return ``not a``."""
     return not a
 
 
-def sym_max(a: Any, b: Any) -> Any:
+def sym_max(a: float, b: float) -> float:
     """Return the greater number."""
     return max(a, b)
 
 
-def sym_min(a: Any, b: Any) -> Any:
+def sym_min(a: float, b: float) -> float:
     """Return the smaller number."""
     return min(a, b)
 
 
-def sym_ite(b: Any, t: Any, f: Any) -> Any:
+def sym_ite(b: object, t: Value, f: Value) -> Value:
     """Return ``t if b else f``."""
     return t if b else f
 
 
-def sym_sum(args: Sequence[Any]) -> Any:
+def sym_sum(args: Sequence[float]) -> float:
     """Return the sum of numbers."""
     return sum(args)
 
@@ -305,7 +319,14 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_batch_norm(
-    input: Tensor, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> tuple[Tensor, ...]:
     """Return ``batch_norm``, and the mean and reciprocal standard deviation of the batch."""
     out = F.batch_norm(input, mean, var, weight, bias, training, momentum, eps)
@@ -376,7 +397,7 @@ def resize_as_(input: Tensor, the_template: Tensor) -> Tensor:
 def _in_place(name: str, function: Callable[..., Tensor] | None = None) -> Callable[..., Tensor]:
     """Return the in-place form of an operator: the Tensor's method, or a copy of the function's result."""
 
-    def write(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def write(input: Tensor, *args: object, **kwargs: object) -> Tensor:
         if function is not None and not hasattr(input, f"{name}_"):
             return input.copy_(function(input, *args, **kwargs))
         written: Tensor = getattr(input, f"{name}_")(*args, **kwargs)
@@ -387,12 +408,13 @@ def _in_place(name: str, function: Callable[..., Tensor] | None = None) -> Calla
     return write
 
 
-def _with_indices(name: str) -> Callable[..., Any]:
+def _with_indices(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """Return a max pooling that also returns the indices of the maxima."""
     pooling = getattr(F, name)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return pooling(*args, **{**kwargs, "return_indices": True})
+    def function(*args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+        pooled: tuple[Tensor, Tensor] = pooling(*args, **{**kwargs, "return_indices": True})
+        return pooled
 
     function.__name__ = function.__qualname__ = f"{name}_with_indices"
     function.__doc__ = f"Return ``{name}`` and the indices of the maxima."
@@ -400,7 +422,7 @@ def _with_indices(name: str) -> Callable[..., Any]:
 
 
 _POOLINGS = [f"{kind}max_pool{axes}d" for kind in ("", "adaptive_") for axes in (1, 2, 3)]
-_FUNCTIONAL: dict[str, Any] = {
+_FUNCTIONAL: dict[str, object] = {
     **{f"{name}_": _in_place(name) for name in _IN_PLACE.split()},
     **{f"{name}_with_indices": _with_indices(name) for name in _POOLINGS},
     **{name: getattr(F, name, None) or getattr(_ops, name) for name in _IN_BOTH.split()},
@@ -414,7 +436,7 @@ _FUNCTIONAL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _not_in_functional() -> dict[str, Any]:
+def _not_in_functional() -> dict[str, object]:
     names = """
         Event OutOfMemoryError Stream TypedStorage UntypedStorage affine_grid_generator binomial convolution
         embedding_renorm_ empty_permuted empty_strided feature_dropout frobenius_norm get_deterministic_debug_mode
@@ -433,7 +455,7 @@ def _not_in_functional() -> dict[str, Any]:
     }
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "nn.functional": _FUNCTIONAL,
     "retrograd": {**_not_in_functional(), **_FUNCTIONAL},
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ...core.tensor.tensor import Tensor
 from ...func import functional_call, stack_module_state
@@ -21,12 +21,16 @@ from ...func.batching import batch_size
 from ...nn.base.module import Module
 from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 
+AnyModule = TypeVar("AnyModule", bound=Module)
+
+Result = TypeVar("Result")
+
 Weights = tuple[Tensor, ...]
 
 __path__: list[str] = []  # so that functorch.experimental can be imported
 
 
-def replace_all_batch_norm_modules_(root: Any) -> Any:
+def replace_all_batch_norm_modules_(root: AnyModule) -> AnyModule:
     """Make every BatchNorm in a module use only the statistics of its batch, as ``vmap`` needs.
 
     Args:
@@ -43,8 +47,8 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
 
 
 def chunk_vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
-) -> Callable[..., Any]:
+    func: Callable[..., Result], in_dims: object = 0, out_dims: object = 0, randomness: str = "error", chunks: int = 2
+) -> Callable[..., Result]:
     """Apply ``vmap`` to the examples in chunks, one after another.
 
     Args:
@@ -57,7 +61,7 @@ def chunk_vmap(
     if chunks < 1:
         raise ValueError(f"chunk_vmap: chunks must be at least 1, got {chunks}")
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    def mapped(*args: object, **kwargs: object) -> Result:
         size = batch_size(func, in_dims, args)
         return vmap(func, in_dims, out_dims, randomness, chunk_size=max(1, -(-size // chunks)))(*args, **kwargs)
 
@@ -86,7 +90,7 @@ class FunctionalModuleWithBuffers:
                 parameter.requires_grad_(False)
         return cls(own), parameters, tuple(own.buffers())
 
-    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, params: Sequence[Tensor], buffers: Sequence[Tensor], *args: object, **kwargs: object) -> Any:
         state = dict(zip(self.param_names, params, strict=True))
         state.update(zip(self.buffer_names, buffers, strict=True))
         return functional_call(self.stateless_model, state, args, kwargs)
@@ -95,7 +99,7 @@ class FunctionalModuleWithBuffers:
 class FunctionalModule(FunctionalModuleWithBuffers):
     """A module without buffers as a function ``f(params, *args)``."""
 
-    def __call__(self, params: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, params: Sequence[Tensor], *args: object, **kwargs: object) -> Any:
         return super().__call__(params, (), *args, **kwargs)
 
 
@@ -129,7 +133,7 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
     return function, parameters
 
 
-def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Callable[..., Any], Weights, Weights]:
+def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModuleWithBuffers, Weights, Weights]:
     """Return modules of one class as one function for ``vmap``, and their stacked parameters and buffers.
 
     Args:
@@ -143,7 +147,7 @@ def combine_state_for_ensemble(models: Sequence[Any]) -> tuple[Callable[..., Any
     return function, tuple(parameters.values()), tuple(buffers.values())
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "func": "chunk_vmap combine_state_for_ensemble grad grad_and_value hessian jacfwd jacrev jvp linearize "
     "make_functional make_functional_with_buffers replace_all_batch_norm_modules_ vjp vmap",
 }

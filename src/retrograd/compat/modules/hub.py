@@ -14,10 +14,10 @@ except ImportError:
     class tqdm:  # type: ignore[no-redef]
         """The iterable, without a progress bar."""
 
-        def __init__(self, iterable: Iterable[Any] = (), *args: Any, **options: Any) -> None:
+        def __init__(self, iterable: Iterable[object] = (), *args: object, **options: object) -> None:
             self._iterable = iterable
 
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self) -> Iterator[object]:
             return iter(self._iterable)
 
         def __enter__(self) -> Self:
@@ -57,7 +57,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
     _directory = os.path.expanduser(d)
 
 
-def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> NoReturn:
+def load(repo_or_dir: str, model: str, *args: object, **kwargs: object) -> NoReturn:
     """Raise an error: nothing is downloaded.
 
     Raises:
@@ -66,7 +66,9 @@ def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> NoReturn:
     _refuse("load", f"import {model!r} from a copy of {repo_or_dir} on this machine")
 
 
-def load_state_dict_from_url(url: str, model_dir: str | None = None, map_location: Any = None, **options: Any) -> Any:
+def load_state_dict_from_url(
+    url: str, model_dir: str | None = None, map_location: object = None, **options: Any
+) -> Any:
     """Return the state dict of a file in PyTorch's cache.
 
     Raises:
@@ -83,7 +85,7 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
 load_url = load_state_dict_from_url
 
 
-def list(github: str, *args: Any, **kwargs: Any) -> NoReturn:
+def list(github: str, *args: object, **kwargs: object) -> NoReturn:
     """Raise an error: nothing is downloaded.
 
     Raises:
@@ -92,7 +94,7 @@ def list(github: str, *args: Any, **kwargs: Any) -> NoReturn:
     _refuse("list", f"open {github} in a browser")
 
 
-def download_url_to_file(url: str, dst: str, *args: Any, **kwargs: Any) -> NoReturn:
+def download_url_to_file(url: str, dst: str, *args: object, **kwargs: object) -> NoReturn:
     """Raise an error: nothing is downloaded.
 
     Raises:

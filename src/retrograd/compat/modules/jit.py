@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import Any, NoReturn, TypeVar
 from typing import Final as Final
@@ -17,18 +17,19 @@ from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Size, Tensor
 from ...nn.base.module import Module as Module
 from ...ops.make.generators import Generator
+from ...ops.table.types import DeviceLike, DTypeLike, IndexLike
 
 Marked = TypeVar("Marked")
 
 # ``jit``: marks
 
 
-def unchanged(*args: Any, **kwargs: Any) -> Any:
+def unchanged(*args: object, **kwargs: object) -> Any:
     """Return the first argument unchanged: a function, class, module, value or name."""
     return next(iter((*args, *kwargs.values())))
 
 
-def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
+def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
     """Return the function, class or module unchanged.
 
     >>> import retrograd as rg
@@ -41,7 +42,7 @@ def script(obj: Marked, *args: Any, **kwargs: Any) -> Marked:
     return obj
 
 
-def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Marked:
+def trace(func: Marked, example_inputs: object = None, *args: object, **kwargs: object) -> Marked:
     """Return the function or module unchanged, after one call with the example inputs."""
     if example_inputs is not None and callable(func):
         with no_grad():
@@ -49,12 +50,12 @@ def trace(func: Marked, example_inputs: Any = None, *args: Any, **kwargs: Any) -
     return func
 
 
-def ignore(fn: Any = None, **kwargs: Any) -> Any:
+def ignore(fn: object = None, **kwargs: object) -> Any:
     """Return the function unchanged, or a decorator that does."""
     return fn if callable(fn) else lambda function: function
 
 
-def annotate(the_type: Any, the_value: Marked) -> Marked:
+def annotate(the_type: object, the_value: Marked) -> Marked:
     """Return the value."""
     return the_value
 
@@ -64,12 +65,12 @@ def is_scripting() -> bool:
     return False
 
 
-def optimized_execution(should_optimize: bool) -> Any:
+def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:
     """Return a context manager that has no effect."""
     return nullcontext()
 
 
-def jit_save(m: Module, f: Any, **kwargs: Any) -> None:
+def jit_save(m: Module, f: object, **kwargs: object) -> None:
     """Raise an error: modules are not compiled to files.
 
     Raises:
@@ -78,7 +79,7 @@ def jit_save(m: Module, f: Any, **kwargs: Any) -> None:
     raise RuntimeError("jit.save: modules are Python code here; save module.state_dict() with retrograd.save")
 
 
-def jit_load(f: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+def jit_load(f: object, *args: object, **kwargs: object) -> NoReturn:
     """Raise an error: a file of compiled code cannot be run.
 
     Raises:
@@ -91,17 +92,17 @@ class TracerWarning(Warning):
     """The category of warnings of PyTorch's tracer."""
 
 
-def jit_isinstance(obj: Any, target_type: Any) -> bool:
+def jit_isinstance(obj: object, target_type: Any) -> bool:
     """Return ``isinstance(obj, target_type)``, which may be a generic type such as ``list[int]``."""
     return isinstance(obj, getattr(target_type, "__origin__", target_type))
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., Marked], *args: object, **kwargs: object) -> Marked:
     """Return the result of the call, which runs at once."""
     return func(*args, **kwargs)
 
 
-def wait(future: Any) -> Any:
+def wait(future: Marked) -> Marked:
     """Return the result of ``fork``."""
     return future
 
@@ -114,16 +115,16 @@ class Packet:
 
     is_packet = True
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., object]) -> None:
         self._name, self._function = name, function
 
     def __repr__(self) -> str:
         return f"<ops.aten.{self._name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self._function(*args, **kwargs)
 
-    def __getattr__(self, overload: str) -> Any:
+    def __getattr__(self, overload: str) -> Callable[..., object]:
         if overload.startswith("__"):
             raise AttributeError(overload)
         return self._function
@@ -146,7 +147,14 @@ _DISPATCHED = {
 }
 
 
-def _to_copy(self: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None, **options: Any) -> Tensor:
+def _to_copy(
+    self: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    layout: object = None,
+    device: DeviceLike | None = None,
+    **options: object,
+) -> Tensor:
     """Return a copy in another dtype or on another device."""
     copied: Tensor = self.to(dtype=dtype, device=device, copy=True)
     return copied
@@ -157,22 +165,22 @@ def alias(self: Tensor) -> Tensor:
     return self.view_as(self)
 
 
-def slice_along(self: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+def slice_along(self: Tensor, dim: int = 0, start: object = None, end: object = None, step: int = 1) -> Tensor:
     """Return ``self[start:end:step]`` along a dimension."""
     return self[(slice(None),) * (dim % self.ndim) + (slice(start, end, step),)]
 
 
-def index(self: Tensor, indices: Any) -> Tensor:
+def index(self: Tensor, indices: Sequence[IndexLike]) -> Tensor:
     """Return ``self[indices]``, where None stands for a whole dimension."""
     return self[tuple(slice(None) if place is None else place for place in indices)]
 
 
-def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def _pin_memory(self: Tensor, device: object = None) -> Tensor:
     """Return the Tensor: copies to a GPU do not need pinned memory here."""
     return self
 
 
-def _sparse_mm_reduce_impl(self: Any, other: Any, reduce: str) -> Any:
+def _sparse_mm_reduce_impl(self: object, other: object, reduce: str) -> NoReturn:
     """Raise an error: packages only ask whether this operator exists.
 
     Raises:
@@ -181,7 +189,7 @@ def _sparse_mm_reduce_impl(self: Any, other: Any, reduce: str) -> Any:
     raise NotImplementedError("aten._sparse_mm_reduce_impl: use sparse.mm, or scatter_reduce for other reductions")
 
 
-_ATEN: dict[str, Callable[..., Any]] = {
+_ATEN: dict[str, Callable[..., object]] = {
     "_pin_memory": _pin_memory, "_sparse_mm_reduce_impl": _sparse_mm_reduce_impl, "_to_copy": _to_copy, "alias": alias,
     "index": index, "slice": slice_along,
 }  # fmt: skip
@@ -262,13 +270,13 @@ def _element_size(dtype: PublicDType) -> int:
     return dtype.itemsize
 
 
-def _flatten_dense_tensors(tensors: Any) -> Tensor:
+def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     from ..._generated.toplevel import cat
 
     return cat([x.contiguous().view(-1) for x in tensors])
 
 
-def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
+def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
     result, offset = [], 0
     for x in tensors:
         result.append(flat[offset : offset + x.numel()].view(x.shape))
@@ -276,7 +284,7 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
     return tuple(result)
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "jit": """
         Attribute=unchanged Final ScriptFunction=Callable TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from functools import wraps
 from itertools import repeat
 from math import sqrt
-from typing import Any
+from typing import Any, TypeVar
 
 from ..._generated import functional as F
 from ..._generated.toplevel import zeros
@@ -30,6 +30,8 @@ from ...nn.parallel.data_parallel import DataParallel as DataParallel
 from ...nn.utils import clip_grad as _clip_grad
 from ...optim.lr_scheduler.base import LRScheduler
 from ...optim.optimizer import _Required
+
+Result = TypeVar("Result")
 
 # Modules
 
@@ -70,11 +72,11 @@ class Container(Module):
 # Deprecated names of ``nn.utils`` and ``nn.init``
 
 
-def _deprecated(module: str, name: str, present: Callable[..., Any]) -> Callable[..., Any]:
+def _deprecated(module: str, name: str, present: Callable[..., Result]) -> Callable[..., Result]:
     """Return a function that warns that ``name`` is deprecated, then calls its in-place successor."""
 
     @wraps(present)
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def function(*args: object, **kwargs: object) -> Result:
         message = f"{module}{name} is now deprecated in favor of {module}{name}_."
         warnings.warn(message, FutureWarning, stacklevel=2)
         return present(*args, **kwargs)
@@ -87,7 +89,7 @@ clip_grad_norm = _deprecated("", "clip_grad_norm", _clip_grad.clip_grad_norm_)
 clip_grad_value = _deprecated("", "clip_grad_value", _clip_grad.clip_grad_value_)
 
 
-def skip_init(module_cls: Callable[..., Module], *args: Any, **kwargs: Any) -> Module:
+def skip_init(module_cls: Callable[..., Module], *args: object, **kwargs: object) -> Module:
     """Return a new module. Its parameters are initialized all the same."""
     return module_cls(*args, **kwargs)
 
@@ -100,8 +102,8 @@ _INITIALIZERS = (
 # ``nn.modules.utils``: arguments that are one value or one value per dimension
 
 
-def _ntuple(n: int, name: str = "parse") -> Callable[[Any], Any]:
-    def parse(x: Any) -> Any:
+def _ntuple(n: int, name: str = "parse") -> Callable[[object], tuple[object, ...]]:
+    def parse(x: object) -> tuple[object, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     parse.__name__ = name
@@ -112,11 +114,11 @@ _single, _pair = _ntuple(1, "_single"), _ntuple(2, "_pair")
 _triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
 
 
-def _reverse_repeat_tuple(t: tuple[Any, ...], n: int) -> tuple[Any, ...]:
+def _reverse_repeat_tuple(t: tuple[Result, ...], n: int) -> tuple[Result, ...]:
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
-def _list_with_default(out_size: list[int] | None, defaults: list[int]) -> Any:
+def _list_with_default(out_size: int | list[int] | None, defaults: list[int]) -> int | list[int]:
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size or ()):
@@ -124,7 +126,7 @@ def _list_with_default(out_size: list[int] | None, defaults: list[int]) -> Any:
     return [v if v is not None else d for v, d in zip(out_size or (), defaults[-len(out_size or ()) :])]
 
 
-def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, object], prefix: str) -> None:
     """Remove a prefix, such as that of ``DataParallel``, from the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
@@ -138,12 +140,12 @@ def _gradient(convolution: Callable[..., Tensor], axes: int) -> tuple[Callable[.
     """Return the gradients of a convolution with respect to its input and to its weight, as functions."""
 
     def with_respect_to_input(
-        input_size: Any,
+        input_size: Sequence[int],
         weight: Tensor,
         grad_output: Tensor,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        stride: object = 1,
+        padding: object = 0,
+        dilation: object = 1,
         groups: int = 1,
     ) -> Tensor:
         x = zeros(*input_size, dtype=weight.dtype, device=weight.device, requires_grad=True)
@@ -152,11 +154,11 @@ def _gradient(convolution: Callable[..., Tensor], axes: int) -> tuple[Callable[.
 
     def with_respect_to_weight(
         input: Tensor,
-        weight_size: Any,
+        weight_size: Sequence[int],
         grad_output: Tensor,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
+        stride: object = 1,
+        padding: object = 0,
+        dilation: object = 1,
         groups: int = 1,
     ) -> Tensor:
         w = zeros(*weight_size, dtype=input.dtype, device=input.device, requires_grad=True)
@@ -188,7 +190,7 @@ class SDPBackend(IntEnum):
     OVERRIDEABLE = 4
 
 
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
+def sdpa_kernel(backends: object, set_priority: bool = False) -> AbstractContextManager[None]:
     """Return a context manager that has no effect."""
     return nullcontext()
 
@@ -196,40 +198,40 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Any:
 # Private names of ``optim.optimizer`` that third-party optimizers import, and of ``optim.lr_scheduler``
 
 _RequiredParameter = _Required
-ParamsT = params_t = Iterable[Any]
+ParamsT = params_t = Iterable[object]
 _params_doc = _foreach_doc = _maximize_doc = _capturable_doc = _differentiable_doc = _fused_doc = ""
 _LRScheduler = LRScheduler
 
 
-def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
+def _use_grad_for_differentiable(func: Callable[..., Result]) -> Callable[..., Result]:
     """Return an optimizer's step that records no computational graph."""
 
     @wraps(func)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self: object, *args: object, **kwargs: object) -> Result:
         with no_grad():
             return func(self, *args, **kwargs)
 
     return step
 
 
-def _get_value(x: Any) -> Any:
+def _get_value(x: object) -> object:
     return x.item() if isinstance(x, Tensor) else x
 
 
-def _stack_if_compiling(x: Any) -> Any:
+def _stack_if_compiling(x: Result) -> Result:
     return x
 
 
-def _dispatch_sqrt(x: Any) -> Any:
+def _dispatch_sqrt(x: Tensor | float) -> Tensor | float:
     return x.sqrt() if isinstance(x, Tensor) else sqrt(x)
 
 
-def _default_to_fused_or_foreach(params: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+def _default_to_fused_or_foreach(params: object, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
     return False, False
 
 
 _NN = "Container CrossMapLRN2d DataParallel NLLLoss2d UninitializedBuffer UninitializedParameter is_lazy"
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "nn": _NN,
     "nn.modules": f"{_NN} Linear LocalResponseNorm Module NLLLoss NonDynamicallyQuantizableLinear "
     "_ConvTransposeMixin _ConvTransposeNd _IncompatibleKeys _addindent",

@@ -11,11 +11,11 @@ import functools
 import importlib.util
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum
 from operator import call
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroun
 from ...core.graph.observers import scaling
 from ...core.tensor.tensor import Tensor, is_dense
 from ...ops.table.registry import OPERATORS
+from ...ops.table.types import DTypeLike
+
+Result = TypeVar("Result")
 
 _PRODUCTS = """
     addbmm addmm baddbmm bmm chain_matmul einsum linalg.matmul linalg.multi_dot linalg.vecdot lstm matmul mm
@@ -61,7 +64,7 @@ _LOW = {"cpu": ("bfloat16", "float16"), "cuda": ("float16", "bfloat16", "float32
 class _State(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
-        self.dtypes: dict[str, Any] = {}
+        self.dtypes: dict[str, DType] = {}
         self.cache = True
 
 
@@ -69,7 +72,7 @@ _state = _State()
 
 
 @contextmanager
-def _with_state(state: dict[str, Any]) -> Iterator[None]:
+def _with_state(state: dict[str, object]) -> Iterator[None]:
     """Restore a saved state of ``autocast`` inside a ``with`` statement."""
     before = dict(_state.__dict__)
     _state.__dict__.update(state)
@@ -86,11 +89,11 @@ def _current_state() -> Callable[[], AbstractContextManager[None]]:
 surroundings.append(_current_state)  # a checkpoint restores the state for its second forward pass
 
 
-def _default_dtype(device_type: str) -> Any:
+def _default_dtype(device_type: str) -> DType:
     return float16 if device_type == "cuda" else bfloat16
 
 
-def _cast(value: Any, device_type: str, dtype: DType) -> Any:
+def _cast(value: object, device_type: str, dtype: DType) -> Any:
     if is_dense(value):
         kind = value.array.dtype
         if kind.kind not in FLOATING or kind in (float64, dtype) or value.device.type != device_type:
@@ -103,7 +106,7 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
     return value
 
 
-def _first_device(values: Any) -> str:
+def _first_device(values: Iterable[object]) -> str:
     for value in values:
         if isinstance(value, Tensor):
             return value.device.type
@@ -112,12 +115,12 @@ def _first_device(values: Any) -> str:
     return "cpu"
 
 
-def _casting(low: bool, devices: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _casting(low: bool, devices: tuple[str, ...]) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Return a decorator for functions of operators: inside ``autocast`` their Tensors are cast first."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
         @functools.wraps(function)
-        def cast(*args: Any, **kwargs: Any) -> Any:
+        def cast(*args: object, **kwargs: object) -> Result:
             if True not in _state.enabled.values():
                 return function(*args, **kwargs)
             device = _first_device((*args, *kwargs.values()))
@@ -181,7 +184,7 @@ class autocast(AtomicExit):
     """
 
     def __init__(
-        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str, dtype: object = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"autocast: device_type must be a str, got {type(device_type).__name__}")
@@ -231,7 +234,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return _state.enabled.get(device_type, False)
 
 
-def casts() -> tuple[tuple[str, Any], ...]:
+def casts() -> tuple[tuple[str, DType | None], ...]:
     """Return the devices with autocast enabled and their dtypes. The results of operators depend on them."""
     return tuple((device, _state.dtypes.get(device)) for device, on in _state.enabled.items() if on)
 
@@ -252,23 +255,23 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     _state.enabled = {**_state.enabled, device: bool(wanted)}
 
 
-def get_autocast_dtype(device_type: str) -> Any:
+def get_autocast_dtype(device_type: str) -> DType:
     """Return the dtype of products inside ``autocast`` on the device."""
     dtype = _state.dtypes.get(device_type)
     return _default_dtype(device_type) if dtype is None else np.dtype(dtype)
 
 
-def set_autocast_dtype(device_type: str, dtype: Any) -> None:
+def set_autocast_dtype(device_type: str, dtype: DTypeLike) -> None:
     """Set the dtype of products inside ``autocast`` on the device, for this thread."""
     _state.dtypes = {**_state.dtypes, device_type: np.dtype(dtype)}
 
 
-def get_autocast_gpu_dtype() -> Any:
+def get_autocast_gpu_dtype() -> DType:
     """Return the dtype of products inside ``autocast`` on a GPU."""
     return get_autocast_dtype("cuda")
 
 
-def get_autocast_cpu_dtype() -> Any:
+def get_autocast_cpu_dtype() -> DType:
     """Return the dtype of products inside ``autocast`` on the CPU."""
     return get_autocast_dtype("cpu")
 
@@ -292,13 +295,13 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in ("cpu", "cuda")
 
 
-def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: Any = None) -> Any:
+def custom_fwd(fwd: Any = None, *, device_type: str = "cuda", cast_inputs: DTypeLike | None = None) -> Any:
     """Decorate the ``forward`` of a Function. Inside ``autocast`` its floating inputs are cast to ``cast_inputs``."""
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @functools.wraps(fwd)
-    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(ctx: Any, *args: object, **kwargs: object) -> object:
         cast = cast_inputs is not None and is_autocast_enabled(device_type)
         # Read by ``custom_bwd``. A forward whose inputs are cast runs outside autocast, and so does its backward.
         ctx._autocast = functools.partial(autocast, device_type, enabled=False) if cast else _current_state()
@@ -321,7 +324,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
         return functools.partial(custom_bwd, device_type=device_type)
 
     @functools.wraps(bwd)
-    def backward(ctx: Any, *gradients: Any) -> Any:
+    def backward(ctx: object, *gradients: object) -> object:
         with getattr(ctx, "_autocast", nullcontext)():
             return bwd(ctx, *gradients)
 
@@ -405,7 +408,7 @@ class GradScaler:
         self._stages: dict[int, OptState] = {}
         self._found_inf: dict[int, bool] = {}
 
-    def scale(self, outputs: Any) -> Any:
+    def scale(self, outputs: object) -> Any:
         """Return the loss, or each loss of a list or tuple, times the scale."""
         if not self._enabled:
             return outputs
@@ -415,7 +418,7 @@ class GradScaler:
             return type(outputs)(self.scale(output) for output in outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def unscale_(self, optimizer: Any) -> None:
+    def unscale_(self, optimizer: object) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, for example before clipping.
 
         Raises:
@@ -441,7 +444,7 @@ class GradScaler:
         self._found_inf[id(optimizer)] = found
         self._stages[id(optimizer)] = OptState.UNSCALED
 
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer: Any, *args: object, **kwargs: object) -> object:
         """Call ``optimizer.step()`` with unscaled gradients, unless a gradient is infinite or NaN."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -518,7 +521,7 @@ class GradScaler:
             "_growth_tracker": self._growth_tracker,
         }
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore the result of ``state_dict()``."""
         if not self._enabled:
             return
@@ -535,7 +538,7 @@ class GradScaler:
 class _cuda_autocast(autocast):
     """``amp.autocast("cuda")`` in its older form."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: object = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
@@ -556,7 +559,7 @@ class _CudaGradScaler(GradScaler):
 _cuda_autocast.__name__ = _cuda_autocast.__qualname__ = "autocast"
 _CudaGradScaler.__name__ = _CudaGradScaler.__qualname__ = "GradScaler"
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "amp": "GradScaler OptState autocast custom_bwd custom_fwd get_autocast_cpu_dtype get_autocast_dtype "
     "get_autocast_gpu_dtype is_autocast_available is_autocast_enabled",
     "cuda.amp": "GradScaler=_CudaGradScaler autocast=_cuda_autocast custom_bwd custom_fwd",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from ...core.arrays.dtypes import as_dtype
 from ...core.arrays.public_dtypes import NAMED_ONLY, dtype
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Size, Tensor
 from ...kernels.runtime.cores import count
 from ...kernels.runtime.denormals import set_flush
 from ...kernels.runtime.threads import set_count
@@ -25,6 +26,7 @@ from ...ops.make.generators import manual_seed as manual_seed
 from ...ops.make.generators import seed as seed
 from ...ops.make.generators import set_rng_state as set_rng_state
 from ...ops.shape.conversion import get_default_dtype
+from ...ops.table.types import DTypeLike
 from .. import types
 from ..types import layout as layout
 from ..types import memory_format as memory_format
@@ -70,7 +72,7 @@ class finfo:
     1.1920928955078125e-07
     """
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: DTypeLike | None = None) -> None:
         kind = get_default_dtype() if type is None else dtype(type)
         if not kind.is_floating_point and not kind.is_complex:
             raise TypeError(f"finfo: expected a floating-point dtype, got {kind.name}; use iinfo")
@@ -101,7 +103,7 @@ class iinfo:
     127
     """
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: DTypeLike) -> None:
         kind = dtype(type)
         if kind.kind not in "iu":
             raise TypeError(f"iinfo: expected an integer dtype, got {kind.name}; use finfo")
@@ -133,7 +135,7 @@ def set_printoptions(
     """
     from ...core.tensor.printing import print_options
 
-    profiles: dict[str, dict[str, Any]] = {
+    profiles: dict[str, dict[str, object]] = {
         "default": {"precision": 4, "threshold": 1000, "edgeitems": 3},
         "short": {"precision": 2, "threshold": 1000, "edgeitems": 2},
         "full": {"precision": 4, "threshold": 2**62, "edgeitems": 3},
@@ -252,12 +254,12 @@ def set_flush_denormal(mode: bool) -> bool:
     return set_flush(mode)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Return whether the object is a storage, as ``Tensor.storage()`` returns."""
     return isinstance(obj, types.TypedStorage)
 
 
-def typename(obj: Any) -> str:
+def typename(obj: object) -> str:
     """Return the name of an object's type: ``torch.FloatTensor`` for a Tensor of float32."""
     if isinstance(obj, Tensor):
         return str(obj.type())
@@ -271,15 +273,13 @@ def is_anomaly_enabled() -> bool:
     return is_anomaly_enabled()
 
 
-def broadcast_shapes(*shapes: Any) -> Any:
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """Return the shape to which the given shapes broadcast.
 
     >>> import retrograd as rg
     >>> tuple(rg.broadcast_shapes((2, 1), (3,)))
     (2, 3)
     """
-    from ...core.tensor.tensor import Size
-
     try:
         return Size(np.broadcast_shapes(*[(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]))
     except ValueError as error:
@@ -297,7 +297,9 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
         raise RuntimeError(f"range: step {step} does not lead from start {start} to end {end}")
     count = math.floor((end - start) / step) + 1
 
-    def create(dtype: Any = None, device: Any = None, requires_grad: bool = False, layout: Any = None) -> Tensor:
+    def create(
+        dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
+    ) -> Tensor:
         """Return the numbers. Floating-point numbers are computed in float64."""
         dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
         whole = dtype.kind in "iu" and isinstance(start, int) and isinstance(step, int)
@@ -311,7 +313,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     return create(**options)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a 0-d Tensor, by default of the default dtype."""
     from ..._generated.toplevel import tensor
 
@@ -326,7 +328,7 @@ def _assert(condition: Any, message: str) -> None:
         assert condition, message
 
 
-def get_device_module(device: Any = None) -> Any:
+def get_device_module(device: object = None) -> ModuleType:
     """Return the module of a device type: ``retrograd.cuda``."""
     return import_module("retrograd.cuda")
 
@@ -335,7 +337,7 @@ def get_device_module(device: Any = None) -> Any:
 
 
 @contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+def fork_rng(devices: object = None, enabled: bool = True, **options: object) -> Iterator[None]:
     """Restore the state of the random number generator at the end of a ``with`` statement.
 
     >>> import retrograd as rg
@@ -366,24 +368,24 @@ class TorchVersion(str):
 
     __slots__ = ()
 
-    def _numbers_of_both(self, other: Any) -> tuple[list[int], list[int]]:
+    def _numbers_of_both(self, other: object) -> tuple[list[int], list[int]]:
         pair = [_numbers(self), _numbers(other)]
         length = max(map(len, pair))
         own, others = (numbers + [0] * (length - len(numbers)) for numbers in pair)
         return own, others
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         own, others = self._numbers_of_both(other)
         return own < others
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         own, others = self._numbers_of_both(other)
         return own <= others
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: object) -> bool:
         return not self <= other
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: object) -> bool:
         return not self < other
 
     def __eq__(self, other: object) -> bool:
@@ -393,7 +395,7 @@ class TorchVersion(str):
         return str.__hash__(self)
 
 
-def _numbers(version: Any) -> list[int]:
+def _numbers(version: object) -> list[int]:
     if isinstance(version, (tuple, list)):
         return [int(part) for part in version]
     return [int(part) for part in re.findall(r"\d+", str(version).partition("+")[0])]
@@ -401,7 +403,7 @@ def _numbers(version: Any) -> list[int]:
 
 __version__ = TorchVersion("2.13.0+retrograd")
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "random": "default_generator fork_rng get_rng_state initial_seed manual_seed seed set_rng_state",
     "retrograd": """
         GradScaler _assert are_deterministic_algorithms_enabled autocast bit broadcast_shapes chalf channels_last

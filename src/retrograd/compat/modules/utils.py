@@ -78,14 +78,14 @@ class Timer:
         stmt: str = "pass",
         setup: str = "pass",
         global_setup: str = "",
-        timer: Any = timeit.default_timer,
-        globals: dict[str, Any] | None = None,
+        timer: Callable[[], float] = timeit.default_timer,
+        globals: dict[str, object] | None = None,
         label: str | None = None,
         sub_label: str | None = None,
         description: str | None = None,
         env: str | None = None,
         num_threads: int = 1,
-        language: Any = None,
+        language: object = None,
     ) -> None:
         self._stmt = stmt
         self._timer = timeit.Timer(stmt, setup, timer, globals)
@@ -95,7 +95,7 @@ class Timer:
         self._timer.timeit(max(number // 100, 2))
         return Measurement([self._timer.timeit(number) / number], number, self._stmt)
 
-    def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(self, callback: object = None, min_run_time: float = 0.2) -> Measurement:
         """Repeat for at least ``min_run_time`` seconds, with so many runs that the clock's overhead is negligible."""
         number, seconds = self._timer.autorange()
         times = [seconds / number]
@@ -163,17 +163,17 @@ def assert_close(
             raise AssertionError(f"{error}\nThe failure occurred for item {place}") from None
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _tensor(value: Any) -> Tensor:
+def _tensor(value: object) -> Tensor:
     return value.detach() if isinstance(value, Tensor) else new_tensor(to_array(value, copy=False))
 
 
 def _problem(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None,
     atol: float | None,
     equal_nan: bool,
@@ -213,8 +213,8 @@ def _problem(
 
 
 def assert_allclose(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rtol: float | None = None,
     atol: float | None = None,
     equal_nan: bool = True,
@@ -227,19 +227,19 @@ def assert_allclose(
 # ``utils.checkpoint``: helpers that programs with their own checkpoints import
 
 
-def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+def get_device_states(*args: object) -> tuple[list[int], list[Tensor]]:
     """Return the GPUs of the arguments, and the states of their random number generators."""
     devices = sorted({x.device.index or 0 for x in args if isinstance(x, Tensor) and x.is_cuda})
     return devices, [cuda.get_rng_state(device) for device in devices]
 
 
-def set_device_states(devices: Sequence[int], states: Sequence[Tensor], **options: Any) -> None:
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], **options: object) -> None:
     """Restore the states that ``get_device_states`` returned."""
     for device, state in zip(devices, states, strict=True):
         cuda.set_rng_state(state, device)
 
 
-def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def detach_variable(inputs: tuple[object, ...]) -> tuple[object, ...]:
     """Detach the Tensors among the inputs and restore their ``requires_grad``."""
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
@@ -255,7 +255,7 @@ class record_function(nullcontext[None]):
         self.name = name
 
 
-def profile(*args: Any, **kwargs: Any) -> NoReturn:
+def profile(*args: object, **kwargs: object) -> NoReturn:
     """Raise an error: PyTorch's profiler is not available.
 
     Raises:
@@ -265,7 +265,7 @@ def profile(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def tensorboard_trace_handler(
-    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: Any
+    dir_name: str, worker_name: str | None = None, use_gzip: bool = False, **options: object
 ) -> Callable[[Any], None]:
     """Return a function that writes the trace of a profiler to a folder, for TensorBoard."""
 
@@ -297,7 +297,9 @@ class ProfilerAction(Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: Any) -> Any:
+def schedule(
+    *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, **options: object
+) -> Callable[[int], ProfilerAction]:
     """Return a function from a step to PyTorch's action at this step."""
 
     def action(step: int) -> ProfilerAction:
@@ -318,7 +320,7 @@ def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first
 # ``utils.tensorboard``: the writer of tensorboardX (extra ``tensorboard``), which accepts Tensors
 
 
-def _without_tensors(value: Any) -> Any:
+def _without_tensors(value: object) -> Any:
     """Replace the Tensors in a value by NumPy arrays."""
     if isinstance(value, Tensor):
         return value.numpy(force=True)
@@ -338,8 +340,8 @@ def _summary_writer() -> type:
 
         return SummaryWriter
 
-    def accepting_tensors(name: str) -> Any:
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def accepting_tensors(name: str) -> Callable[..., object]:
+        def method(self: object, *args: object, **kwargs: object) -> object:
             return getattr(Base, name)(
                 self, *map(_without_tensors, args), **{key: _without_tensors(v) for key, v in kwargs.items()}
             )
@@ -347,7 +349,7 @@ def _summary_writer() -> type:
         method.__name__, method.__doc__ = name, getattr(Base, name).__doc__
         return method
 
-    def add_graph(self: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+    def add_graph(self: object, model: object, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
             "SummaryWriter.add_graph: there is no graph of PyTorch's compiler; use retrograd.inspect.draw"
         )
@@ -358,7 +360,7 @@ def _summary_writer() -> type:
     )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "SummaryWriter":  # created on first use, because it needs tensorboardX
         return globals().setdefault(name, _summary_writer())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -367,7 +369,7 @@ def __getattr__(name: str) -> Any:
 # ``_six``: names of Python for programs that also ran on Python 2
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "_six": {
         "FileNotFoundError": FileNotFoundError, "PY3": True, "PY37": True, "container_abcs": container_abcs, "inf": inf,
         "int_classes": int, "nan": nan, "string_classes": (str, bytes),

@@ -22,7 +22,7 @@ from ..trace.tracer import Tracer
 from ..trace.untrace import as_real
 
 Leaves = list[Tensor]
-StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[Any], Sequence[Any]]]
+StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[object], Sequence[object]]]
 MAX_OPERATORS = 10_000  # of one step
 
 
@@ -39,9 +39,9 @@ class BodyTracer(Tracer):
     def __init__(self, enclosing: Tracer) -> None:
         super().__init__(False, MAX_OPERATORS)
         self.roll = enclosing.roll
-        self.found: list[tuple[Any, Value]] = []
+        self.found: list[tuple[object, Value]] = []
         self._known_outside: dict[int, Value] = {}
-        self._enclosing_arrays: list[tuple[Tensor, Any]] = []
+        self._enclosing_arrays: list[tuple[Tensor, Array]] = []
 
     def breaks(self, reason: str) -> None:
         if self.tracing:
@@ -50,12 +50,12 @@ class BodyTracer(Tracer):
 
     def call(
         self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        writes: tuple[Any, ...] = (),
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        writes: tuple[object, ...] = (),
         kind: str = "",
-        primitive: Any = None,
+        primitive: object = None,
     ) -> Any:
         if kind == "draw":
             self.breaks("the body of a loop draws random numbers")
@@ -65,19 +65,21 @@ class BodyTracer(Tracer):
                 self.breaks("the body of a loop writes to its arguments or to a Tensor from outside")
         return super().call(function, args, kwargs, writes, kind, primitive)
 
-    def read_number(self, number: Any) -> Any:
+    def read_number(self, number: object) -> object:
         self.breaks("the body of a loop decides by elements of a Tensor")
         return super().read_number(number)
 
-    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
+    def takes_over(
+        self, optimizer: object, step: Callable[..., object], args: object, kwargs: dict[str, object]
+    ) -> bool:
         self.breaks("the body of a loop runs an optimizer")
         return False
 
-    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    def acts(self, function: Callable[..., object], args: tuple[object, ...]) -> bool:
         self.breaks("the body of a loop changes a schedule")
         return False
 
-    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
+    def lift(self, x: Tensor, source: tuple[str, object] | None = None) -> None:
         array = x.array
         if not self.tracing or type(array) is Traced and array.tracer is self:
             return
@@ -100,7 +102,7 @@ class BodyTracer(Tracer):
         for x, array in self._enclosing_arrays:
             x.array = array
 
-    def _node_of(self, x: Any) -> Any:
+    def _node_of(self, x: Any) -> Value:
         if type(x) in (Traced, Number) and x.tracer is not self:
             node = self._known_outside.get(id(x))
             if node is None:
@@ -124,7 +126,7 @@ class Body:
         forms: shape and dtype of each result.
     """
 
-    def __init__(self, program: Program, found: list[Any], carries: list[Value], results: list[Value]) -> None:
+    def __init__(self, program: Program, found: list[object], carries: list[Value], results: list[Value]) -> None:
         self.program, self.found, self.carries, self.results = program, found, carries, results
         self.forms = [(value.shape or (), np.dtype(value.dtype)) for value in results]
 
@@ -187,12 +189,11 @@ def trace_body(
     return why or Body(program, found, carries, results)
 
 
-def _result(tracer: BodyTracer, leaf: Any) -> Value:
+def _result(tracer: BodyTracer, leaf: object) -> Value:
     """Return the value of a leaf that the step returns; a constant becomes an input."""
     array = leaf.array if isinstance(leaf, Tensor) else leaf
     if type(array) in (Traced, Number):
-        found: Value = tracer._node_of(array)
-        return found
+        return tracer._node_of(array)
     array = np.asarray(array)
     node = tracer.program.value(array)
     tracer.program.inputs.append((node, ("constant", array.copy())))

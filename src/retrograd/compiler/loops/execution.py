@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ class Execution:
         steps: int,
         carry: Sequence[Array],
         xs: Sequence[Array | None],
-        constants: Sequence[Any],
+        constants: Sequence[object],
         saved: Sequence[bool],
     ) -> list[Array]:
         """Return the last carry, the results, and the carries before each step where ``saved``.
@@ -121,7 +120,12 @@ class Execution:
         return native
 
     def _replayed(
-        self, steps: int, carry: Sequence[Array], xs: Sequence[Any], same: Sequence[Any], saved: Sequence[bool]
+        self,
+        steps: int,
+        carry: Sequence[Array],
+        xs: Sequence[Array | None],
+        same: Sequence[object],
+        saved: Sequence[bool],
     ) -> list[Array]:
         """Run the steps one after another."""
         loop = self.loop

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.blas import SEVERAL, one_thread
+from ...core.arrays.dtypes import DType
 from ...kernels.runtime import threads
 from ..cpu import arena_layout, machine_code
 from ..cpu.fusing import fused_maps
@@ -137,7 +137,7 @@ class NativeLoop:
         for instruction in instructions:
             lowering.lower(instruction)
         outs: list[Buffer] = []
-        self.results: list[tuple[tuple[int, ...], Any]] = []
+        self.results: list[tuple[tuple[int, ...], DType]] = []
         for value in (*loop.next, *loop.results):
             place = lowering.place(value)
             buffer = place.buffer
@@ -176,7 +176,7 @@ class NativeLoop:
         self._function = machine_code.function(module.text, False)
 
     def run(
-        self, steps: int, carry: Sequence[Array], xs: Sequence[Array], constants: Sequence[Any]
+        self, steps: int, carry: Sequence[Array], xs: Sequence[Array], constants: Sequence[object]
     ) -> list[Array] | None:
         """Return the last carry, the results, and the saved carries: those before each step, in the order of ``xs``.
 

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
+from ...core.arrays.dtypes import DType
 from ..cpu.steps import row_major
 from ..passes.order import versions
 from ..program import Instruction, Program, Value
@@ -66,7 +68,7 @@ class _Rolling:
         self.found = 0
         self.rows: dict[Value, tuple[Value, int]] = {}  # the stacked value, and the row, of a block's value
         self._number = 1 + max((v.index for step in steps for v in (*step.reads(), *step.outs)), default=0)
-        known: dict[Any, int] = {}
+        known: dict[object, int] = {}
         self._signatures = [known.setdefault(_signature(step), len(known)) for step in steps]
         at = 0
         while (run := self._longest(at)) is not None:
@@ -247,7 +249,7 @@ class _Rolling:
         out.append(view)
         return made
 
-    def _new(self, shape: tuple[int, ...], dtype: Any) -> Value:
+    def _new(self, shape: tuple[int, ...], dtype: DType) -> Value:
         value = Value(self._number, None)
         self._number += 1
         value.shape, value.dtype, value.device = shape, dtype, "cpu"
@@ -307,7 +309,7 @@ def _saved(run: _Run) -> int:
     return run.period * (run.blocks - 1)
 
 
-def _periods(codes: Any) -> list[int]:
+def _periods(codes: Array) -> list[int]:
     """Return likely periods: frequent distances between equal windows."""
     factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
     count = len(codes) - _WINDOW + 1
@@ -326,12 +328,12 @@ def _is_row_major(value: Value) -> bool:
     return all(a == b or n == 1 for a, b, n in zip(value.strides, natural, value.shape, strict=True))
 
 
-def _signature(step: Instruction) -> Any:
+def _signature(step: Instruction) -> tuple[object, ...]:
     forms = [(v.shape, v.dtype, v.strides, v.root is v) for v in step.outs]
     return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), tuple(forms), step.several, step.paths
 
 
-def _key(nest: Any) -> Any:
+def _key(nest: Any) -> object:
     """Return a key for arguments: values by their forms, functions by code, small arrays by elements."""
     kind = type(nest)
     if kind is Value:

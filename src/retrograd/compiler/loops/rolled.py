@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import ge
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.arrays.dtypes import is_differentiable
+from ...core.arrays.dtypes import DType, is_differentiable
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -24,6 +24,8 @@ from ..trace.untrace import as_real
 from .body import Body, Leaves, StepFunction, trace_body
 from .execution import Execution
 
+Cotangents: TypeAlias = Sequence[Array | Tensor | None]  # arrays in a backward pass, Tensors in one of higher order
+
 
 class Step:
     """The user's function of carry and slice, as a function of flat lists of Tensors.
@@ -32,12 +34,12 @@ class Step:
     in the graph of the constants that it is called with.
     """
 
-    def __init__(self, f: Callable[[Any, Any], Any], carry: Carry, slices: Structure) -> None:
+    def __init__(self, f: Callable[[Any, Any], object], carry: Carry, slices: Structure) -> None:
         self.f, self.carry, self.slices = f, carry, slices
         self.captured: list[Tensor] = []
         self.results: Structure | None = None
 
-    def __call__(self, carry: Leaves, x: Leaves, constants: Leaves) -> tuple[Sequence[Any], Sequence[Any]]:
+    def __call__(self, carry: Leaves, x: Leaves, constants: Leaves) -> tuple[Sequence[object], Sequence[object]]:
         places = [(t, t.array, t._requires, t._node, t._storage) for t in self.captured]
         try:
             for t, c in zip(self.captured, constants, strict=False):
@@ -51,7 +53,7 @@ class Step:
                 t.array, t._requires, t._node, t._storage = array, requires, node, storage
 
 
-def as_pair(result: Any) -> tuple[Any, Any]:
+def as_pair(result: object) -> tuple[object, object]:
     """Return what a step returns, if it is a pair; ``scan`` raises the error otherwise."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise NotPair
@@ -64,12 +66,12 @@ class NotPair(TypeError):
 
 def roll(
     tracer: Tracer,
-    f: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], object],
     carry: Carry,
     slices: Sequence[Tensor],
     structure: Structure,
     reverse: bool,
-) -> Callable[[Any, Sequence[Tensor], int], tuple[Any, Any]] | None:
+) -> Callable[[object, Sequence[Tensor], int], tuple[Any, Any]] | None:
     """Return a function that runs steps of a ``scan`` as one instruction of the trace.
 
     Args:
@@ -85,7 +87,7 @@ def roll(
     surroundings = Surroundings(f)
     step = Step(f, carry, structure)
     first = [_real(x)[-1 if reverse else 0] for x in slices]
-    examples: tuple[list[Any], ...] = [_real(x) for x in carry.leaves], [np.asarray(x) for x in first], []
+    examples: tuple[list[Array], ...] = [_real(x) for x in carry.leaves], [np.asarray(x) for x in first], []
     loop = RolledLoop.make(tracer, step, examples, reverse)
     changes = surroundings.changed() or surroundings.random_draws()
     if changes:
@@ -99,7 +101,7 @@ def roll(
     step.captured = [x for x in found if isinstance(x, Tensor)]
     tracer.loops.append(loop)
 
-    def run(value: Any, leaves: Sequence[Tensor], steps: int) -> tuple[Any, Any]:
+    def run(value: object, leaves: Sequence[Tensor], steps: int) -> tuple[Any, Any]:
         last, ys = loop(steps, flatten(value)[0], list(leaves), found)
         assert step.results is not None
         return carry.structure.unflatten(last), step.results.unflatten(ys)
@@ -123,7 +125,7 @@ class Forward:
         """The description of the loop in ``explain``."""
         return f"a loop of {self.steps} steps, {self.execution.note}"
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         begin, end = self.carries, self.carries + self.slices
         outs = self.execution.run(self.steps, inputs[:begin], inputs[begin:end], inputs[end:], self.saved)
         return outs[0] if len(outs) == 1 else tuple(outs)
@@ -154,7 +156,7 @@ class RolledLoop:
         self._outputs = [*body.carries, *body.results]
         self.execution = Execution(body, self.carries, self.slices, reverse)
         self._primitives: dict[tuple[int, tuple[bool, ...]], Primitive] = {}
-        self._pulls: dict[Any, _Pull] = {}
+        self._pulls: dict[tuple[tuple[bool, ...], ...], _Pull] = {}
 
     @classmethod
     def make(
@@ -177,7 +179,7 @@ class RolledLoop:
             return None
         return cls(tracer, step, examples, body, reverse)
 
-    def take_found(self) -> list[Any]:
+    def take_found(self) -> list[object]:
         """Return what the step reads from outside, which a call needs as last constants, and forget it."""
         found, self.body.found = self.body.found, []
         return found
@@ -190,7 +192,7 @@ class RolledLoop:
                 pull.loop.end()
 
     def __call__(
-        self, steps: int, carry: Sequence[Any], xs: Sequence[Any], constants: Sequence[Any]
+        self, steps: int, carry: Sequence[object], xs: Sequence[object], constants: Sequence[object]
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Return the last carry and the results."""
         inputs = (*carry, *xs, *constants)
@@ -212,7 +214,7 @@ class RolledLoop:
             return known
         several = len(self._outputs) + sum(saved) > 1
 
-        def pull_back(g: Any, xs: Any, ans: Any, needs: Any) -> Any:
+        def pull_back(g: Any, xs: Cotangents, ans: Any, needs: tuple[bool, ...]) -> Cotangents:
             return self._pull_back(steps, saved, g if several else (g,), xs, ans if several else (ans,), needs)
 
         forward = Forward(self.execution, steps, saved, self.carries, self.slices)
@@ -248,12 +250,18 @@ class RolledLoop:
         )
 
     def _pull_back(
-        self, steps: int, saved: tuple[bool, ...], g: Sequence[Any], xs: Any, ans: Any, needs: tuple[bool, ...]
-    ) -> list[Any]:
+        self,
+        steps: int,
+        saved: tuple[bool, ...],
+        g: Cotangents,
+        xs: Cotangents,
+        ans: Cotangents,
+        needs: tuple[bool, ...],
+    ) -> Cotangents:
         count = len(self._outputs)
         recorded = any(isinstance(x, Tensor) for x in (*g, *xs))
-        carries: list[Any] = []
-        cts: list[Any] = []
+        carries: list[Array | Tensor | None] = []
+        cts: list[Array | Tensor | None] = []
         rest = zip(ans[count:], g[count:], strict=True)
         for keep, example in zip(saved, self.examples[0], strict=True):
             value, ct = next(rest) if keep else (np.broadcast_to(example, (steps, *example.shape)), None)
@@ -349,8 +357,8 @@ class _Pull:
         return [*found[:count], *sums], found[count:begin]
 
     def __call__(
-        self, steps: int, g: Sequence[Any], carries: Sequence[Any], held: Sequence[Any], inputs: Sequence[Any]
-    ) -> list[Any]:
+        self, steps: int, g: Cotangents, carries: Cotangents, held: Cotangents, inputs: Cotangents
+    ) -> list[Tensor | None]:
         """Return the gradients with respect to the inputs of the loop."""
         known = [_tensor(inputs[place]) for place in self._constants]
         state = [
@@ -368,7 +376,7 @@ class _Pull:
             last, moved = self.loop(steps, state, slices, [*known, *[inputs[place] for place in self._found]])
         else:
             last, moved = self._one_by_one(steps, state, [_tensor(x) for x in slices], known)
-        out: list[Any] = [None] * len(inputs)
+        out: list[Tensor | None] = [None] * len(inputs)
         for place, x in zip(self.flowing, last, strict=False):
             out[place] = _conjugate(x) if self._needs[place] else None
         for place, x in zip(self.moved, moved, strict=True):
@@ -388,16 +396,16 @@ class _Pull:
         return state, [stack([rows[at][k] for at in range(steps)]) for k in range(len(self.moved))]
 
 
-def _real(x: Any) -> Any:
+def _real(x: object) -> Array:
     array = as_real(x.array if isinstance(x, Tensor) else x)
     return np.asarray(array) if isinstance(array, np.generic) else array
 
 
-def _tensor(x: Any) -> Tensor:
+def _tensor(x: object) -> Tensor:
     return x if isinstance(x, Tensor) else new_tensor(x)
 
 
-def _zeros(form: tuple[Any, Any]) -> Tensor:
+def _zeros(form: tuple[tuple[int, ...], DType]) -> Tensor:
     return zeros(form[0], dtype=form[1])
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from functools import lru_cache, wraps
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -292,7 +292,7 @@ def backend_of(array: Any) -> Backend:
     raise TypeError(f"wanted a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
 
 
-def is_array(value: object) -> bool:
+def is_array(value: object) -> TypeGuard[Array]:
     """Whether the value is an array (not a NumPy scalar) of a known library."""
     return is_array_type(type(value))
 

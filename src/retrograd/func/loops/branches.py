@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.arrays.devices import Wrapping
 from ...core.errors import describe
@@ -12,8 +12,10 @@ from ...core.tensor.tensor import Tensor
 from ...ops.indexing.selection import where
 from .leaves import tensors_of
 
+Result = TypeVar("Result")
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+
+def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Result], *operands: object) -> Result:
     """Return ``true_fun(*operands)`` if ``pred`` is true, else ``false_fun(*operands)``.
 
     Only the chosen function runs. If the value of ``pred`` is not known, because it differs between the examples of a
@@ -57,7 +59,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return structure.unflatten([where(test, a, b) for a, b in zip(found, others, strict=True)])
 
 
-def predicate(caller: str, value: Any, name: str) -> tuple[bool, Tensor | None]:
+def predicate(caller: str, value: object, name: str) -> tuple[bool, Tensor | None]:
     """Return whether a condition is true for any example of ``vmap``; and the condition, if examples can differ.
 
     Raises:

@@ -18,8 +18,8 @@ from .scan import scan
 def fori_loop(
     lower: int | Tensor,
     upper: int | Tensor,
-    body_fun: Callable[[Any, Any], Any],
-    init_val: Any,
+    body_fun: Callable[[Any, Any], object],
+    init_val: object,
     *,
     unroll: int | bool | None = None,
     checkpoint: bool | int = False,
@@ -45,7 +45,7 @@ def fori_loop(
     """
     start, stop = _bound(lower, "lower"), _bound(upper, "upper")
 
-    def step(value: Any, i: Tensor) -> tuple[Any, None]:
+    def step(value: object, i: Tensor) -> tuple[object, None]:
         return body_fun(i, value), None
 
     return scan(step, init_val, arange(start, max(start, stop)), checkpoint=checkpoint)[0]
@@ -58,7 +58,7 @@ def _bound(value: int | Tensor, name: str) -> int:
     return int(x.item())
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any) -> Any:
+def while_loop(cond_fun: Callable[[Any], object], body_fun: Callable[[Any], object], init_val: object) -> Any:
     """Run ``val = body_fun(val)`` while ``cond_fun(val)`` is true; return the last ``val``.
 
     It runs as a Python loop, and the graph has the steps that were run. So reverse mode works as well as forward mode,

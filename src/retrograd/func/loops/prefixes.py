@@ -13,7 +13,7 @@ from ..nests import Mismatch
 from .leaves import tensors_of
 
 
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+def associative_scan(fn: Callable[[Any, Any], object], elems: object, reverse: bool = False, axis: int = 0) -> Any:
     """Return the results of combining the first ``1, 2, ..., n`` elements with an associative function.
 
     For addition this is ``cumsum``. It takes about ``2 log2(n)`` calls of ``fn`` on whole arrays, ``2 n`` combinations

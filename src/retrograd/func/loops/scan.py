@@ -13,14 +13,15 @@ from ...core.graph.modes import modes, no_grad
 from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import zeros
 from ...ops.shape.joining import cat, stack, unbind
+from ...ops.table.types import Operand
 from ..nests import LEAF, Mismatch, Structure, flatten
 from .leaves import Carry, tensors_of
 
 
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
+    f: Callable[[Any, Any], tuple[object, object]],
+    init: object,
+    xs: object = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -78,7 +79,7 @@ def scan(
         run = modes.tracer.rolled(f, carry, leaves, structure, reverse)
     if run is None:
 
-        def run(value: Any, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
+        def run(value: object, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
             return _segment(f, carry, value, leaves, structure, count, reverse)
 
     size = segment_length(steps, checkpoint)
@@ -141,28 +142,28 @@ def _length(leaves: Sequence[Tensor], structure: Structure, length: int | None) 
     return len(leaves[0])
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def _pair(result: object) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise TypeError(f"scan: f must return a pair (carry, y), got {describe(result)}")
     return result
 
 
 def _segment(
-    f: Callable[[Any, Any], Any],
+    f: Callable[[Any, Any], object],
     carry: Carry,
-    value: Any,
+    value: object,
     leaves: Sequence[Tensor],
     structure: Structure,
     steps: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
     """Run consecutive steps from a carry."""
-    slices: Any = [unbind(x) for x in leaves]
+    slices = [unbind(x) for x in leaves]
     items: Any = repeat(structure.unflatten(()), steps) if not slices else zip(*slices, strict=True)
     if slices:
         items = slices[0] if structure is LEAF else [structure.unflatten(item) for item in items]
         items = reversed(items) if reverse else items
-    columns: list[list[Any]] = []
+    columns: list[list[Operand]] = []
     results: Structure | None = None
     rebuild = carry.structure.unflatten
     for x in items:
@@ -187,7 +188,7 @@ def _same_results(structure: Structure, y: object) -> list[Any]:
         raise TypeError(f"scan: f must return a y with the same structure in every step; {error}") from None
 
 
-def _empty(f: Callable[[Any, Any], Any], carry: Carry, leaves: Sequence[Tensor], structure: Structure) -> Any:
+def _empty(f: Callable[[Any, Any], object], carry: Carry, leaves: Sequence[Tensor], structure: Structure) -> Any:
     """Return the results of no step: ``f`` is called on zeros to find their shapes."""
     with no_grad():
         x = structure.unflatten([zeros(x.shape[1:], dtype=x.dtype, device=x.device) for x in leaves])
@@ -197,7 +198,7 @@ def _empty(f: Callable[[Any, Any], Any], carry: Carry, leaves: Sequence[Tensor],
     return form.unflatten([zeros((0, *leaf.shape), dtype=leaf.dtype, device=leaf.device) for leaf in found])
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:
+def map(f: Callable[[Any], object], xs: object) -> Any:
     """Apply ``f`` to each slice of ``xs`` along the first dimension, one after another, and stack the results.
 
     As in JAX this is a ``scan`` without a carry. It needs the memory of one slice at a time; ``vmap`` is faster.

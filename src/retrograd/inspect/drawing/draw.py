@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ..pages.template import framed
 from ..tracing import Records
@@ -106,7 +105,7 @@ class Drawing:
         Path(path).write_text(writer(), encoding="utf-8", errors="replace")
 
 
-def draw(output: Any, *, depth: int | None = None, params: Any = None, repeats: bool = True) -> Drawing:
+def draw(output: object, *, depth: int | None = None, params: object = None, repeats: bool = True) -> Drawing:
     """Draw the graph of a result: leaves, parameters by name, operators, shapes, and gradients after a backward pass.
 
     Args:
@@ -155,7 +154,7 @@ def prepared(picture: Picture, repeats: bool) -> Picture:
     return picture
 
 
-def picture_for(output: Any, params: Any, call: str) -> Picture:
+def picture_for(output: object, params: object, call: str) -> Picture:
     """Return the picture of a user's argument, grouped by modules if these are known."""
     names = parameter_names(params, call)
     if is_value(output):

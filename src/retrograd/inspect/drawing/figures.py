@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,12 +53,12 @@ class Figures(NamedTuple):
         return ", ".join(filter(None, (self.alarm, self.extent))) or "no elements"
 
 
-def figures(values: Any) -> Figures:
+def figures(values: object) -> Figures:
     """Return the figures of a Tensor or array; for complex numbers, of their magnitudes."""
     return Figures.of(statistics(values.array if isinstance(values, Tensor) else values))
 
 
-def numbers_of(values: Any) -> np.ndarray:
+def numbers_of(values: object) -> np.ndarray:
     """Return the elements of a Tensor or array as a NumPy array."""
     array = values.array if isinstance(values, Tensor) else values
     return backend_of(array).to_numpy(array)

@@ -23,7 +23,7 @@ _WRITES = {"copy_", "overwrite", "setitem", "index_put"}
 _MASKS = {"masked_fill", "where", "fill", "full", "setitem", "index_put", "index_fill", "masked_scatter"}
 
 
-def named_outputs(outputs: Any, call: str) -> dict[str, Tensor]:
+def named_outputs(outputs: object, call: str) -> dict[str, Tensor]:
     """Return the Tensors of a result by their names: keys, or numbers.
 
     Raises:
@@ -119,7 +119,7 @@ def picture_of(outputs: Mapping[str, Tensor], names: Mapping[int, str]) -> Pictu
     return picture
 
 
-def _connect(picture: Picture, vertices: dict[Any, Vertex], parent: Any, vertex: Vertex, index: int) -> None:
+def _connect(picture: Picture, vertices: dict[Any, Vertex], parent: object, vertex: Vertex, index: int) -> None:
     output = 0
     if type(parent) is Node and parent.plan.select is not None:
         output, parent = parent.plan.select, parent.parents[0]

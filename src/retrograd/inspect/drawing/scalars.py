@@ -9,7 +9,7 @@ from .figures import number
 from .picture import Edge, Picture, Vertex
 
 
-def is_value(output: Any) -> bool:
+def is_value(output: object) -> bool:
     """Return whether ``output`` is a ``scalar.Value``; False if that module was never imported."""
     module = sys.modules.get("retrograd.scalar.value")
     return module is not None and isinstance(output, module.Value)

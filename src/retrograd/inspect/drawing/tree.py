@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 from .figures import shape_text
 from .layout.scene import columns
@@ -21,7 +20,7 @@ LONG = 3
 _NUMBER = re.compile(r"#\d+|(?<=[A-Za-z_]\.)\d+(?![\w(])|(?<= )\d+(?=\.[A-Za-z_])|(?<=\)  )\d+(?=  |$)")
 
 
-def tree(output: Any, *, params: Any = None, width: int | None = None) -> None:
+def tree(output: object, *, params: object = None, width: int | None = None) -> None:
     """Print how a result was computed: one line per operator, with its shape and the leaves that it reads.
 
     The operators whose results an operator reads are printed below it: a single one without indentation, several as

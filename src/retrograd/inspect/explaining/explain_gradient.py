@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def explain(
     loss: Tensor,
     tensor: Tensor,
-    index: Any = None,
+    index: int | tuple[int, ...] | None = None,
     *,
     gradient: Tensor | None = None,
     batch: Tensor | Sequence[Tensor] | None = None,
@@ -67,7 +67,7 @@ def explain(
         if not isinstance(value, Tensor):
             raise TypeError(f"explain: {name} must be a Tensor, not {type(value).__name__}")
         refuse_batched("explain", value)
-    marked = None if batch is None else list(batch) if isinstance(batch, (list, tuple)) else [batch]
+    marked: list[Any] | None = None if batch is None else list(batch) if isinstance(batch, (list, tuple)) else [batch]
     for x in marked or ():
         if not is_array(getattr(x, "array", x)):
             raise TypeError(f"explain: batch must be a Tensor or a sequence of Tensors, not {type(x).__name__}")
@@ -94,7 +94,7 @@ def explain(
     return Explanation(loss, tensor, index, Flow(roots, edge_of(tensor)), marked, names)
 
 
-def _checked_index(tensor: Tensor, index: Any) -> Any:
+def _checked_index(tensor: Tensor, index: object) -> tuple[int, ...]:
     place = index if isinstance(index, tuple) else (index,)
     if len(place) != tensor.ndim:
         raise IndexError(f"explain: index {index!r} does not select one element of {describe(tensor)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import precision
 from ...core.arrays.fp_warnings import silent
@@ -19,17 +20,16 @@ from ...core.tensor.tensor import Tensor
 from ...nn.parameter import Parameter
 from ..table import columns_of_terminal
 from ..tracing import recorders, site_of
-from .flow import Flow, PathObserver
+from .flow import Flow, PathObserver, Root
 from .labels import call_of, distinct, line_of
 from .missing_gradient import reasons_of_none
 from .parts import NoExamples, examples, number_of_examples, terms
 from .paths import Path, distinct_texts, flows_along, largest_paths
 from .zero_gradient import reasons_of_zero
 
-if TYPE_CHECKING:
-    pass
-
 Grouping = Literal["use", "line", "module", "term", "example"]
+Label: TypeAlias = str | int  # of a part: an int is the number of an example
+Parts: TypeAlias = dict[Label, Array]
 _WIDTH = 120  # columns of the text where no terminal says how many there are
 SHOWN = 6  # parts printed per line
 MAX_EXAMPLES = 64  # the largest batch that is printed by example
@@ -48,9 +48,9 @@ class Explanation:
         self,
         loss: Tensor,
         tensor: Tensor,
-        index: Any,
+        index: tuple[int, ...] | None,
         flow: Flow | None,
-        batch: Sequence[Any] | None,
+        batch: Sequence[Tensor] | None,
         names: dict[int, str],
         compute: bool = True,
     ) -> None:
@@ -60,7 +60,7 @@ class Explanation:
         self._flow = flow
         self._batch = batch
         self._names = names
-        self._parts: dict[str, dict[Any, Any]] = {}
+        self._parts: dict[str, Parts] = {}
         self._uses = PathObserver(edge_of(tensor))
         self.total: Any = None
         self.reasons: list[str] = []
@@ -85,7 +85,7 @@ class Explanation:
             return []
         return largest_paths(self._flow, _as_walks_see(self.total), self._index)
 
-    def by(self, what: Grouping) -> dict[Any, Any]:
+    def by(self, what: Grouping) -> Parts:
         """Return the gradient's parts, each an array of its shape; their sum is the gradient.
 
         Args:
@@ -101,7 +101,7 @@ class Explanation:
         Raises:
             ValueError: an unknown kind of part, or no batch axis was found.
         """
-        makers: dict[str, Callable[[], dict[Any, Any]]] = {
+        makers: dict[str, Callable[[], Parts]] = {
             "use": self._by_use,
             "line": self._by_line,
             "module": lambda: self._grouped(_module_of),
@@ -117,14 +117,14 @@ class Explanation:
                 self._parts[what] = makers[what]()
         return dict(self._parts[what])
 
-    def _by_use(self) -> dict[Any, Any]:
+    def _by_use(self) -> Parts:
         nodes = sorted(self._uses.uses, key=lambda node: node.sequence)
-        parts = dict(
+        parts: Parts = dict(
             zip(distinct(map(call_of, nodes)), [_as_users_see(self._uses.uses[n]) for n in nodes], strict=True)
         )
         return parts | self._beside_uses()
 
-    def _by_line(self) -> dict[Any, Any]:
+    def _by_line(self) -> Parts:
         files: dict[str, set[str]] = {}
         for node in self._uses.uses:
             site = site_of(node)
@@ -139,17 +139,17 @@ class Explanation:
 
         return self._grouped(label)
 
-    def _grouped(self, label: Callable[[Node], str]) -> dict[Any, Any]:
-        parts: dict[Any, Any] = {}
+    def _grouped(self, label: Callable[[Node], str]) -> Parts:
+        parts: Parts = {}
         for node in sorted(self._uses.uses, key=lambda node: node.sequence):
             name, g = label(node), _as_users_see(self._uses.uses[node])
             parts[name] = parts[name] + g if name in parts else g
         return parts | self._beside_uses()
 
-    def _beside_uses(self) -> dict[str, Any]:
+    def _beside_uses(self) -> Parts:
         """Return the parts that come from no operator: the loss itself, and changes by the Tensor's hooks."""
         assert self._flow is not None
-        parts: dict[str, Any] = {}
+        parts: Parts = {}
         sent = sum(self._uses.uses.values(), array_module(self.total).zeros_like(self.total))
         for root, g in self._flow.roots:
             if root is self._flow.edge:
@@ -161,15 +161,15 @@ class Explanation:
                 parts["hooks of the Tensor"] = change
         return parts
 
-    def _by_term(self) -> dict[Any, Any]:
+    def _by_term(self) -> Parts:
         assert self._flow is not None
         return {label: self._through(roots) for label, roots in terms(self._flow, self._names)}
 
-    def _by_example(self) -> dict[Any, Any]:
+    def _by_example(self) -> Parts:
         assert self._flow is not None
         return {label: self._through(roots) for label, roots in examples(self._flow, self._batch)}
 
-    def _through(self, roots: Sequence[tuple[Any, Any]]) -> Any:
+    def _through(self, roots: Sequence[Root]) -> Array:
         assert self._flow is not None
         useful = [(edge, g) for edge, g in roots if edge in self._flow.useful]
         g = self._flow.walk(useful) if useful else None
@@ -236,7 +236,7 @@ class Explanation:
             lines += ["  paths:", *[f"    {path}" for path in distinct_texts(self.paths[:SHOWN])]]
         return lines
 
-    def _jvp_parts_text(self, parts: list[tuple[Any, list[tuple[Any, Any]]]], prefix: str = "") -> str:
+    def _jvp_parts_text(self, parts: Sequence[tuple[Label, list[Root]]], prefix: str = "") -> str:
         """Return the text of parts that are too many for a backward pass each, from one forward-mode pass; else ""."""
         assert self._flow is not None
         if len(parts) * len(self._flow.order) <= MAX_VISITS or len(parts) < 2:
@@ -244,14 +244,14 @@ class Explanation:
         figures = flows_along(self._flow, _as_walks_see(self.total), self._index, [roots for _, roots in parts])
         if figures is None or not self._finite(self.total):
             return f"{len(parts)} parts; by() computes each one"
-        named = {label: figure for (label, _), figure in zip(parts, figures, strict=True)}
+        named: dict[Label, float] = {label: figure for (label, _), figure in zip(parts, figures, strict=True)}
         flowing, rest = math.fsum(map(abs, figures)), self._figure(self.total)
         off = abs(math.fsum(figures) - rest)
         known = 64 * max(precision(self.total.dtype), self._flow.precision) * flowing
         checked = "the gradient" if off <= known else f"differs from the gradient by {off:.2g}"
         return f"{self._listed(named, prefix)}; sum {math.fsum(figures):+.4g}, {checked}{_cancelled(flowing, rest)}"
 
-    def _listed(self, figures: dict[Any, float], prefix: str) -> str:
+    def _listed(self, figures: Mapping[Label, float], prefix: str) -> str:
         """Return the largest figures with their labels, and the sum of the others."""
         ranked = sorted(figures, key=lambda label: -abs(figures[label]))
         shown = max(1, min(SHOWN, sum(map(bool, figures.values()))))
@@ -262,15 +262,16 @@ class Explanation:
             texts.append(f"{sum(figures[label] for label in others):+.4g} from {len(others)} others")
         return ", ".join(texts)
 
-    def _parts_text(self, parts: dict[Any, Any], prefix: str = "") -> str:
+    def _parts_text(self, parts: Parts, prefix: str = "") -> str:
         """Return ``+812.4 from model.py:31, -811.9 from model.py:44`` with the sum, and how much of it cancels."""
         if not self._finite(self.total):
             bad = [f"{prefix if isinstance(x, int) else ''}{x}" for x, g in parts.items() if not self._finite(g)]
             return (
                 "not finite: " + ", ".join(bad[:SHOWN]) + (f" and {len(bad) - SHOWN} more" if len(bad) > SHOWN else "")
             )
-        figures = {label: self._figure(g) for label, g in parts.items()}
-        off = abs(sum(parts.values()) - self.total).max() if self.total.size else 0
+        figures: dict[Label, float] = {label: self._figure(g) for label, g in parts.items()}
+        added_up: Any = sum(parts.values())
+        off = abs(added_up - self.total).max() if self.total.size else 0
         # Parts that cancel have rounding errors of their own size, and so have the uses that an example's part adds.
         added = [*parts.values(), *self.by("use").values()]
         size = max([float(abs(g).max()) for g in added if g.size], default=0.0)
@@ -278,13 +279,13 @@ class Explanation:
         known = size * len(parts) * rounding * 64
         checked = "the gradient" if off <= known else f"differs from the gradient by {off:.2g}"
         cancelled = _cancelled(sum(map(abs, figures.values())), self._figure(self.total))
-        return f"{self._listed(figures, prefix)}; sum {self._figure(sum(parts.values())):+.4g}, {checked}{cancelled}"
+        return f"{self._listed(figures, prefix)}; sum {self._figure(added_up):+.4g}, {checked}{cancelled}"
 
-    def _finite(self, g: Any) -> bool:
+    def _finite(self, g: Array) -> bool:
         """Return whether the explained element, or every element, is finite."""
         return bool(array_module(g).isfinite(g if self._index is None else g[self._index]).all())
 
-    def _figure(self, g: Any) -> float:
+    def _figure(self, g: Array) -> float:
         """Return one number for an array: the explained element, or the projection onto the gradient's direction."""
         if self._index is not None or self.total.size == 1:
             return float((g[self._index] if self._index is not None else g.reshape(-1)[0]).real) + 0.0  # no -0
@@ -314,9 +315,9 @@ def _module_of(node: Node) -> str:
     return (None if site is None else site.module) or "no module known"
 
 
-def _as_users_see(g: Any) -> Any:
-    g = as_array(g)
-    return g.conj() if g.dtype.kind == "c" else g
+def _as_users_see(g: object) -> Array:
+    array: Array = as_array(g)
+    return array.conj() if array.dtype.kind == "c" else array
 
 
 _as_walks_see = _as_users_see  # conjugation is its own inverse

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import precision
 from ...core.arrays.fp_warnings import silent
@@ -17,7 +18,9 @@ from ...core.graph.plan import pull
 from ...core.tensor.tensor import Tensor
 
 # Cotangents by node or leaf; for a node with several outputs, a list with one per output.
-Cotangents = dict[Any, Any]
+Cotangents: TypeAlias = dict[Any, Any]
+
+Root: TypeAlias = tuple[object, Array]  # a node or leaf, and its cotangent
 
 
 class Flow:
@@ -33,7 +36,7 @@ class Flow:
         useful: ``edge`` and the nodes above it.
     """
 
-    def __init__(self, roots: Sequence[tuple[Any, Any]], edge: Any) -> None:
+    def __init__(self, roots: Sequence[Root], edge: object) -> None:
         self.roots = list(roots)
         self.edge = edge
         self.order, _ = reachable([root for root, _ in roots])
@@ -55,14 +58,12 @@ class Flow:
             dtypes.update(node.dtype if isinstance(node.dtype, tuple) else [node.dtype])
         return max((precision(dtype) for dtype in dtypes if dtype.kind in "fcV"), default=0.0)
 
-    def walk(self, roots: Sequence[tuple[Any, Any]], *observers: Observer) -> Any:
+    def walk(self, roots: Sequence[Root], *observers: Observer) -> Array | None:
         """Return the gradient of ``edge`` for these cotangents, None if none arrives."""
         with self.unfreed(*observers):
             return _WalkWithoutRetainGrad({self.edge}, retain_graph=True, create_graph=False).run(roots).get(self.edge)
 
-    def partial(
-        self, roots: Iterable[tuple[Any, Any]], stops: Callable[[Any], bool], aside: bool = False
-    ) -> Cotangents:
+    def partial(self, roots: Iterable[Root], stops: Callable[[Any], bool], aside: bool = False) -> Cotangents:
         """Return the cotangents that first arrive at nodes and leaves where ``stops`` is true.
 
         ``aside`` includes nodes and leaves that do not lead to ``edge``.
@@ -112,7 +113,7 @@ class Flow:
             return saved_by(node)
 
 
-def sends(node: Node, g: Any) -> Iterator[tuple[int, Any]]:
+def sends(node: Node, g: object) -> Iterator[tuple[int, Array]]:
     """Yield an index and a cotangent, of the input's shape, for each input, as the rules give it for ``g``."""
     plan, saved = node.plan, saved_by(node)
     if plan.several and type(g) is list:
@@ -147,7 +148,7 @@ class _watched_by(Mode):
 class _WalkWithoutRetainGrad(Walk):
     """A backward pass in which ``retain_grad`` has no effect."""
 
-    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: object, place: object) -> Any:
         return super()._run_hooks({key: hook for key, hook in hooks.items() if key >= 0}, g, place)
 
 
@@ -164,24 +165,24 @@ class PathObserver(Observer):
         cancelled: pairs of a node whose incoming cotangents sum to zero, and the nodes that sent them.
     """
 
-    def __init__(self, edge: Any) -> None:
+    def __init__(self, edge: object) -> None:
         self.edge = edge
-        self.uses: dict[Node, Any] = {}
+        self.uses: dict[Node, Array] = {}
         self.ends: list[tuple[Node, Any]] = []
         self.faint: list[Node] = []
         self.cancelled: list[tuple[Node, list[Node]]] = []
-        self._senders: dict[Any, list[Node]] = {}  # by node not yet visited: the nodes that sent it a cotangent
+        self._senders: dict[object, list[Node]] = {}  # by node not yet visited: the nodes that sent it a cotangent
         self._comes: Any = None
         self._goes = 0.0
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         self._comes = g if _largest(g) else None
         self._goes = 0.0
         senders = self._senders.pop(node, [])
         if self._comes is None and len(senders) > 1:
             self.cancelled.append((node, senders))
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
         largest = _largest(g)
         self._goes = max(self._goes, largest)
         if largest and node.parents[index] is not self.edge:
@@ -200,7 +201,7 @@ class PathObserver(Observer):
             self.faint.append(node)
 
 
-def _copy(g: Any) -> Any:
+def _copy(g: Array | None) -> Array | None:
     return None if g is None else as_array(g).copy()
 
 

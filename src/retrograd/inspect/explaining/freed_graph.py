@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ...core.graph.nodes import Node, edge_of, leading_to
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from ..recorder import Recorder
-from .explanation import SHOWN, Explanation, Grouping
+from .explanation import SHOWN, Explanation, Grouping, Parts
 from .labels import call_of
 from .missing_gradient import reasons_of_none
 
@@ -30,7 +29,7 @@ class FreedGraphExplanation(Explanation):
         self,
         loss: Tensor,
         tensor: Tensor,
-        index: Any,
+        index: tuple[int, ...] | None,
         order: list[Node],
         traces: Iterable[Recorder],
         names: dict[int, str],
@@ -41,7 +40,7 @@ class FreedGraphExplanation(Explanation):
         edge = edge_of(tensor)
         useful = leading_to({edge}, order) | {edge}
         reached = len(useful) > 1 or edge_of(loss) is edge
-        grad: Any = tensor.grad if reached and (tensor._node is None or tensor.retains_grad) else None
+        grad = tensor.grad if reached and (tensor._node is None or tensor.retains_grad) else None
         self.total = None if grad is None else grad.array
         if not reached:
             self.reasons = reasons_of_none(loss, tensor, None, traces, names)
@@ -55,7 +54,7 @@ class FreedGraphExplanation(Explanation):
         elif not (self.total if index is None else self.total[index]).any():
             self.reasons = [*_ends(order, useful, edge, traces), *self.reasons]
 
-    def by(self, what: Grouping) -> dict[Any, Any]:
+    def by(self, what: Grouping) -> Parts:
         raise RuntimeError(f"explain: the parts of the gradient are not known: {_FREED}")
 
     def _part_lines(self) -> list[str]:
@@ -79,7 +78,7 @@ def _uses(order: Sequence[Node], edge: object, traces: Sequence[Recorder]) -> li
     return [f"  by use: {', '.join(labels[:SHOWN])}{more}"]
 
 
-def _ends(order: Sequence[Node], useful: set[Any], edge: Any, traces: Sequence[Recorder]) -> list[str]:
+def _ends(order: Sequence[Node], useful: set[object], edge: object, traces: Sequence[Recorder]) -> list[str]:
     """Return the operators that received a gradient and sent only zeros towards the edge."""
     found = []
     for node in order:
@@ -97,7 +96,7 @@ def _ends(order: Sequence[Node], useful: set[Any], edge: Any, traces: Sequence[R
     return found[:MAX_REASONS] or ["it is zero"]
 
 
-def _record_of(node: Any, traces: Sequence[Recorder]) -> Record | None:
+def _record_of(node: object, traces: Sequence[Recorder]) -> Record | None:
     if not isinstance(node, Node):
         return None
     return next((record for trace in traces if (record := trace.record_of(node)) is not None), None)

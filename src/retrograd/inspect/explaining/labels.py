@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.nodes import Node
@@ -23,7 +22,7 @@ def call_of(node: Node) -> str:
     return f"{node.operator} at {line}" if line else node.operator
 
 
-def name_of(edge: Any, names: dict[int, str]) -> str:
+def name_of(edge: object, names: dict[int, str]) -> str:
     """Return the name of an edge's end: an operator call, a leaf's name, or the leaf's dtype and shape."""
     if type(edge) is Node:
         return call_of(edge)

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.graph.nodes import Node, edge_of
 from ...core.tensor.tensor import Tensor
-from .flow import Flow
+from .flow import Flow, Root
 from .labels import distinct, name_of
 
 # Operators that pass a sum on unchanged or scaled.
@@ -20,7 +21,7 @@ _PICKS = {"getitem", "narrow", "select", "slice"}
 _HANDS_ON = _REDUCES | _RESHAPES | {"neg", "cast", "expand", "transfer"}
 
 
-def terms(flow: Flow, names: dict[int, str]) -> Iterator[tuple[str, list[tuple[Any, Any]]]]:
+def terms(flow: Flow, names: dict[int, str]) -> Iterator[tuple[str, list[Root]]]:
     """Yield each term of the loss, found through + and -, as a label and its edges with their cotangents.
 
     Sums and means are passed through if their input is itself a sum of terms, as in ``rg.stack(losses).mean()``.
@@ -56,7 +57,7 @@ def _connected(flow: Flow, fits: Callable[[Node], bool]) -> set[Node]:
     return found
 
 
-def _is_negative(g: Any) -> bool:
+def _is_negative(g: Array) -> bool:
     return is_array(g) and g.dtype.kind == "f" and g.size > 0 and bool((g <= 0).all()) and bool((g < 0).any())
 
 
@@ -67,7 +68,7 @@ class NoExamples(ValueError):
     """No batch axis was found."""
 
 
-def examples(flow: Flow, batch: Sequence[Any] | None) -> Iterator[tuple[Any, list[tuple[Any, Any]]]]:
+def examples(flow: Flow, batch: Sequence[Tensor] | None) -> Iterator[tuple[str | int, list[Root]]]:
     """Yield each example's number and its part of the cotangents of the loss's unreduced terms.
 
     The unreduced terms are the first Tensors below the loss whose axis 0 has the batch's length and that depend on
@@ -89,7 +90,7 @@ def examples(flow: Flow, batch: Sequence[Any] | None) -> Iterator[tuple[Any, lis
         yield "the rest", rest
 
 
-def number_of_examples(flow: Flow, batch: Sequence[Any] | None) -> int:
+def number_of_examples(flow: Flow, batch: Sequence[Tensor] | None) -> int:
     """Return the batch size: of ``batch``, or the first axis that the loss's unreduced terms share with an input."""
     if batch is None:
         return _guessed(flow)
@@ -103,7 +104,7 @@ def _first(node: Node) -> int | None:
     return node.shape[0] if not node.plan.several and node.shape else None
 
 
-def _only(g: Any, index: int) -> Any:
+def _only(g: Array, index: int) -> Array:
     row = array_module(g).zeros_like(g)
     row[index] = g[index]
     return row
@@ -139,7 +140,7 @@ def _guessed(flow: Flow) -> int:
     raise NoExamples("no input shares its first axis with the loss's unreduced terms; pass an input as batch=")
 
 
-def _readers(flow: Flow, count: int, batch: Sequence[Any]) -> set[Node]:
+def _readers(flow: Flow, count: int, batch: Sequence[Tensor]) -> set[Node]:
     """Return the nodes that depend on data: on ``batch``, or on an input of this length that needs no gradient."""
     marked = {edge_of(x) for x in batch if isinstance(x, Tensor)} - {None}
     readers: set[Node] = set()
@@ -153,7 +154,7 @@ def _readers(flow: Flow, count: int, batch: Sequence[Any]) -> set[Node]:
     return readers
 
 
-def constants(node: Node, saved: tuple[Any, ...]) -> list[tuple[int, ...]]:
+def constants(node: Node, saved: tuple[object, ...]) -> list[tuple[int, ...]]:
     """Return the shapes of a call's inputs that need no gradient, if the node or a trace knows them."""
     traced = [tuple(x.shape) for x in getattr(node.site, "inputs", ()) if not x.requires_grad]
     primitive = node.plan.primitive

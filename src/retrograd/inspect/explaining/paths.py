@@ -6,18 +6,21 @@ import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import recording
 from ...core.graph.nodes import Node
 from ...func.forward import jvp_through
-from .flow import Flow, sends
+from .flow import Flow, Root, sends
 from .labels import call_of, distinct
 
 MAX_PATHS, MAX_STEPS = 10, 3000  # the most paths to find, and the most steps of the search
 END_CALLS = 4  # operators printed at each end of a long path
+
+Chain: TypeAlias = "tuple[Node, Chain | None]"  # the operators of a path, last one first
 
 
 class Path(NamedTuple):
@@ -33,7 +36,7 @@ class Path(NamedTuple):
     """
 
     nodes: tuple[Node, ...]
-    value: Any
+    value: complex
     share: float
     calls: tuple[str, ...]
 
@@ -56,7 +59,7 @@ def distinct_texts(paths: Sequence[Path]) -> list[str]:
     return [path.text(ends) for path in paths]
 
 
-def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
+def largest_paths(flow: Flow, total: Array, index: tuple[int, ...] | None) -> list[Path]:
     """Return the paths with the largest share of a gradient's element, or of the gradient along its own direction.
 
     The search is best first, from the loss down. A partial path has the value that flows through its last operator: the
@@ -71,7 +74,9 @@ def largest_paths(flow: Flow, total: Any, index: Any) -> list[Path]:
             return _search(flow, direction, tangents)
 
 
-def flows_along(flow: Flow, total: Any, index: Any, parts: Sequence[Sequence[tuple[Any, Any]]]) -> list[float] | None:
+def flows_along(
+    flow: Flow, total: Array, index: tuple[int, ...] | None, parts: Sequence[Sequence[Root]]
+) -> list[float] | None:
     """Return how much of the element, or of the gradient's own direction, flows through each part.
 
     A part is a list of pairs of an edge and its cotangent. One forward-mode pass gives all values. The result is None
@@ -98,7 +103,7 @@ def _flowing(edge: Any, g: Any, t: Any) -> float:
     return float(_product(g, t).real)
 
 
-def _direction(total: Any, index: Any) -> Any:
+def _direction(total: Array, index: tuple[int, ...] | None) -> Array | None:
     """Return the unit vector of one element, or the normalized gradient itself; None if the gradient is 0 or NaN."""
     xp = array_module(total)
     if index is not None:
@@ -112,7 +117,7 @@ def _direction(total: Any, index: Any) -> Any:
     return (scaled / xp.sqrt((abs(scaled) ** 2).sum())).conj().astype(total.dtype)
 
 
-def _tangents(flow: Flow, direction: Any) -> dict[Any, Any]:
+def _tangents(flow: Flow, direction: Array) -> dict[Any, Any]:
     """Return each node's output tangent along the direction; empty if forward mode does not support an operator."""
     try:
         return jvp_through([root for root, _ in flow.roots], {flow.edge: direction})
@@ -120,11 +125,11 @@ def _tangents(flow: Flow, direction: Any) -> dict[Any, Any]:
         return {}
 
 
-def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
+def _search(flow: Flow, direction: Array, tangents: dict[Any, Any]) -> list[Path]:
     number = count()
     heap: list[Any] = []
 
-    def push(edge: Any, g: Any, output: int | None, chain: Any) -> None:
+    def push(edge: object, g: Array, output: int | None, chain: Chain | None) -> None:
         t = direction if edge is flow.edge else tangents.get(edge)
         if isinstance(t, tuple):
             t = t[output] if output is not None else None
@@ -135,7 +140,7 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
     for root, g in flow.roots:
         if root in flow.useful:
             push(root, g, None, None)
-    found: list[tuple[Any, Any]] = []
+    found: list[tuple[Chain, complex]] = []
     for _ in range(MAX_STEPS):
         if not heap or len(found) == MAX_PATHS:
             break
@@ -143,10 +148,9 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
         if edge is flow.edge:
             found.append((chain, value))
             continue
-        if output is not None:
-            g = [g if place == output else None for place in range(len(edge.shape))]
-        sent: dict[Any, Any] = {}
-        for index, gi in sends(edge, g):
+        given = g if output is None else [g if place == output else None for place in range(len(edge.shape))]
+        sent: dict[object, Array] = {}
+        for index, gi in sends(edge, given):
             parent = edge.parents[index]
             if parent in flow.useful:
                 sent[parent] = sent[parent] + gi if parent in sent else gi
@@ -164,12 +168,12 @@ def _search(flow: Flow, direction: Any, tangents: dict[Any, Any]) -> list[Path]:
     return paths
 
 
-def _product(g: Any, t: Any) -> Any:
+def _product(g: Array, t: Array) -> complex:
     value = (g * t).sum(dtype=g.dtype if g.dtype.kind == "c" else "f8")
     return value.item() if value.dtype.kind != "c" or value.imag else value.real.item()
 
 
-def _unchained(chain: Any) -> tuple[Node, ...]:
+def _unchained(chain: Chain | None) -> tuple[Node, ...]:
     nodes = []
     while chain is not None:
         node, chain = chain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
@@ -24,7 +25,12 @@ _NORMALIZING = {"batch_norm", "layer_norm", "group_norm", "instance_norm"}
 
 
 def reasons_of_zero(
-    flow: Flow, tensor: Tensor, index: Any, total: Any, observed: PathObserver, names: dict[int, str]
+    flow: Flow,
+    tensor: Tensor,
+    index: tuple[int, ...] | None,
+    total: Array,
+    observed: PathObserver,
+    names: dict[int, str],
 ) -> list[str]:
     """Return why a gradient is zero, wholly or at the index, and what else is unusual about it."""
     reasons = []
@@ -48,7 +54,7 @@ def reasons_of_zero(
     return reasons
 
 
-def _of_whole(flow: Flow, total: Any, observed: PathObserver, names: dict[int, str]) -> list[str]:
+def _of_whole(flow: Flow, total: Array, observed: PathObserver, names: dict[int, str]) -> list[str]:
     if total.size == 0:
         return ["it has no elements"]
     if not any((g != 0).any() for _, g in flow.roots):
@@ -67,7 +73,7 @@ def _of_whole(flow: Flow, total: Any, observed: PathObserver, names: dict[int, s
     return reasons or ["it is zero: gradients from different operators cancel before they reach it"]
 
 
-def _of_element(flow: Flow, index: Any, total: Any, names: dict[int, str]) -> list[str]:
+def _of_element(flow: Flow, index: tuple[int, ...], total: Array, names: dict[int, str]) -> list[str]:
     """Follow the element forward to the operators whose output does not depend on it."""
     one = array_module(total).zeros_like(total)
     one[index] = 1
@@ -93,7 +99,7 @@ def _of_element(flow: Flow, index: Any, total: Any, names: dict[int, str]) -> li
     return [f"element {index} is zero: {text}" for text in unique[:MAX_REASONS]]
 
 
-def _ended(flow: Flow, node: Node, g: Any, reach: Any, names: dict[int, str]) -> str:
+def _ended(flow: Flow, node: Node, g: Array | None, reach: Array | None, names: dict[int, str]) -> str:
     """Return why a node passes on nothing of a cotangent ``g``, or of a change of its input where ``reach`` is true."""
     call, operator = call_of(node), node.operator
     if user_function(node.plan.primitive) is not None:
@@ -131,11 +137,13 @@ def _ended(flow: Flow, node: Node, g: Any, reach: Any, names: dict[int, str]) ->
     return f"{call} passes no gradient on: its rule is {' '.join(source.split())[:100]}"
 
 
-def _of_rectifier(operator: str, call: str, arrays: dict[str, Any], where: Any, reached: bool, node: Node) -> str:
+def _of_rectifier(
+    operator: str, call: str, arrays: dict[str, Array], where: Array | None, reached: bool, node: Node
+) -> str:
     if operator not in _RECTIFIERS or "ans" not in arrays and "x" not in arrays:
         return ""
-    value: Any = arrays.get("ans", arrays.get("x"))
-    off: Any = value <= 0
+    value = arrays["ans"] if "ans" in arrays else arrays["x"]
+    off: Array = value <= 0
     everyone = " for every example" if value.ndim > 1 else ""
     if bool(off.all()):
         negative = "exactly 0" if _input_is_zero(node) else "negative"
@@ -167,7 +175,7 @@ def _of_single(operator: str, call: str, read: dict[str, Any], node: Node) -> st
     return ""
 
 
-def _of_saturation(operator: str, call: str, arrays: dict[str, Any], where: Any) -> str:
+def _of_saturation(operator: str, call: str, arrays: dict[str, Array], where: Array | None) -> str:
     bounds, value = _SATURATING.get(operator), arrays.get("ans")
     if bounds is None or value is None:
         return ""
@@ -181,7 +189,7 @@ def _of_saturation(operator: str, call: str, arrays: dict[str, Any], where: Any)
     return ""
 
 
-def _of_minimum(operator: str, call: str, arrays: dict[str, Any]) -> str:
+def _of_minimum(operator: str, call: str, arrays: dict[str, Array]) -> str:
     x, y = arrays.get("x"), arrays.get("y")
     if operator.endswith("_loss") and x is not None and y is not None and x.shape == y.shape and bool((x == y).all()):
         return f"both inputs of {call} are equal, where its derivative is 0"
@@ -192,7 +200,7 @@ def _of_minimum(operator: str, call: str, arrays: dict[str, Any]) -> str:
     return ""
 
 
-def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, Any], names: dict[int, str]) -> str:
+def _of_zero_factor(flow: Flow, node: Node, call: str, read: dict[str, object], names: dict[int, str]) -> str:
     """Return a reason for a product with a factor that is all zero."""
     inputs = node.plan.primitive.inputs
     if not node.operator.startswith(_PRODUCTS):

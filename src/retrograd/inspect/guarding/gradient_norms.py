@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.fp_warnings import silent
 from ..record import Record
@@ -39,13 +40,13 @@ class GradientNorms:
         self._leaves: dict[str, float] = {}
         self._readers: dict[str, list[Record]] = {}
 
-    def add(self, record: Record, g: Any) -> None:
+    def add(self, record: Record, g: Array) -> None:
         """Add the gradient of a record's output."""
         if self.watches:
             self._norms[record.index] = norm_of(g)
             self._order.append(record)
 
-    def add_leaf(self, name: str, g: Any) -> None:
+    def add_leaf(self, name: str, g: Array) -> None:
         """Add the accumulated gradient of a leaf."""
         self._leaves[name] = norm_of(g)
 
@@ -54,7 +55,7 @@ class GradientNorms:
         if record is not None:
             self._readers.setdefault(name or "a leaf", []).append(record)
 
-    def add_output(self, record: Record, array: Any) -> None:
+    def add_output(self, record: Record, array: Array) -> None:
         """Note which units of an operator's output are dead: zero for every example."""
         if record.operator not in _RECTIFIERS or array.ndim < 2 or not array.size:
             return
@@ -205,7 +206,7 @@ class GradientNorms:
         return "\n".join(lines)
 
 
-def norm_of(g: Any) -> float:
+def norm_of(g: Array) -> float:
     """Return the Euclidean norm, also if squares overflow."""
     xp = array_module(g)
     with silent():

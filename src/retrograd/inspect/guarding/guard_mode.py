@@ -13,6 +13,7 @@ import numpy as np
 
 from ...autograd.arithmetic import rule_forward
 from ...autograd.influence import element, first_index, unobserved
+from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module, is_array
 from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.fp_warnings import silent
@@ -90,7 +91,7 @@ class guard(Mode):
         self._watch = _GuardObserver(forward, backward, GradientNorms(vanishing, exploding))
 
     @property
-    def changes(self) -> dict[str, Any]:  # type: ignore[override]
+    def changes(self) -> dict[str, object]:  # type: ignore[override]
         """Append the guard to the thread's observers."""
         if self._watch in modes.observers:
             raise RuntimeError("guard: this guard is already active; create another one to nest them")
@@ -120,7 +121,7 @@ class _GuardObserver(Watched):
         self.looks_backward = backward
         self.norms = norms
         self.story = ""
-        self._before: Any = None  # the values that an in-place operator will overwrite
+        self._before: Array | None = None  # the values that an in-place operator will overwrite
         self._incoming: list[Any] = []
         self._walk_site: Site | None = None
         self._ends: list[int] = []  # the number of records at the end of each recent backward pass
@@ -134,7 +135,7 @@ class _GuardObserver(Watched):
         self._intended = ""  # the report of an overflow after which a GradScaler may skip the step
         self._muted = False  # whether gradients contain that overflow; results computed from them are not reported
 
-    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
         if gradient:
             self.norms.add(record, array)
 
@@ -163,8 +164,8 @@ class _GuardObserver(Watched):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -188,8 +189,8 @@ class _GuardObserver(Watched):
         self,
         record: Record,
         primitive: Recordable | None,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
     ) -> None:
         before, self._before = self._before, None
@@ -221,7 +222,7 @@ class _GuardObserver(Watched):
                 elif record.operator == "cast" and array.dtype.kind in "iu" and not _all_finite(past.inputs[:1]):
                     self._check_cast(record, past)
 
-    def _check_output(self, record: Record, past: Past, output: int, out: Any) -> None:
+    def _check_output(self, record: Record, past: Past, output: int, out: Array) -> None:
         """Report an output that is not finite if it is neither inherited from an input nor intended."""
         xp = array_module(out)
         nan = xp.isnan(out)
@@ -259,13 +260,13 @@ class _GuardObserver(Watched):
         bad = ~array_module(x).isfinite(x)
         self._compose_report(self._data_report, record, past, 0, x, bad)
 
-    def _new_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _new_report(self, record: Record, past: Past, output: int, out: Array, bad: Array) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         finding = rule_forward(record.operator, past.values(places), element(out, index), out.dtype, past.params)
         return report_forward(self, record, past, places, finding, out, bad, index)
 
-    def _data_report(self, record: Record, past: Past, output: int, out: Any, bad: Any) -> str:
+    def _data_report(self, record: Record, past: Past, output: int, out: Array, bad: Array) -> str:
         index = first_index(bad)
         places = past.places(index, output)
         values = past.values(places)
@@ -279,12 +280,14 @@ class _GuardObserver(Watched):
             places = [None if x is None else np.arange(x.size) if is_array(x) else None for x in past.inputs]
             values = past.values(places)
         number = culprits[0]
-        at = int(np.argmax(~np.isfinite(values[number])))
-        return report_data(self, record, past, number, int(places[number][at]), out, bad, index)
+        read, place = values[number], places[number]
+        assert read is not None and place is not None
+        at = int(np.argmax(~np.isfinite(read)))
+        return report_data(self, record, past, number, int(place[at]), out, bad, index)
 
     # Optimizers and GradScalers
 
-    def stepping(self, optimizer: Any) -> None:
+    def stepping(self, optimizer: object) -> None:
         if self.story:
             return
         self._step = step = Step(optimizer)
@@ -295,7 +298,7 @@ class _GuardObserver(Watched):
             self._scaled_walk = False
             self.report(intended)
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: object) -> None:
         step, self._step = self._step, None
         if step is None or self.story or not self.looks_forward:
             return
@@ -321,7 +324,7 @@ class _GuardObserver(Watched):
             self._incoming.clear()
             self.norms.begin()
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         super().entered(node, g)
         self._scaled_walk = self._scaled_walk or node in self._scaled
         given = g if isinstance(g, (tuple, list)) else (g,)
@@ -340,7 +343,7 @@ class _GuardObserver(Watched):
         if len(self._incoming) > 1:  # the first one stays: it marks that the pass has begun
             self._incoming.pop()
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: object, before: object) -> None:
         if self.story or not self.looks_backward and not self.norms.watches or self._muted:
             return
         array = as_array(getattr(g, "array", g))
@@ -362,14 +365,14 @@ class _GuardObserver(Watched):
             self._compose_report(compose, self.record_of(node), node, index, given, all_examples(array), incoming)
 
     def _backward_report(
-        self, record: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any
+        self, record: Record | None, node: Node, index: int, given: Array, g: Array, incoming: Array
     ) -> str:
         return report_backward(self, node, index, given, g, incoming, record)
 
-    def _layered_report(self, _: Record | None, node: Node, index: int, given: object, g: Any, incoming: Any) -> str:
+    def _layered_report(self, _: Record | None, node: Node, index: int, given: Array, g: Array, incoming: Array) -> str:
         return report_layered(self, node, index, given, g, incoming, self._below.get(node))
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: object) -> None:
         if self.story:
             return
         array = as_array(getattr(g, "array", g))
@@ -413,7 +416,7 @@ class _GuardObserver(Watched):
         self._of_tensor = {key: entry for key, entry in self._of_tensor.items() if entry[0]() is not None}
 
 
-def finite(array: Any) -> bool:
+def finite(array: Array) -> bool:
     """Return whether all elements are finite: a finite sum has finite terms."""
     with silent():
         total = array.sum(dtype=np.float32) if array.dtype == np.float16 else array.sum()
@@ -421,7 +424,7 @@ def finite(array: Any) -> bool:
         return bool(xp.isfinite(total)) or bool(xp.isfinite(array).all())
 
 
-def _any(masks: list[Any], shape: tuple[int, ...]) -> Any:
+def _any(masks: list[Array], shape: tuple[int, ...]) -> Array:
     found = np.zeros(shape, bool) if isinstance(masks[0], np.ndarray) else array_module(masks[0]).zeros(shape, bool)
     for mask in masks:
         found |= mask
@@ -436,7 +439,7 @@ def _is_not_finite(value: object) -> bool:
     return isinstance(value, (float, np.floating)) and not math.isfinite(value)
 
 
-def _is_log_of_mask(record: Record, arrays: list[Any]) -> bool:
+def _is_log_of_mask(record: Record, arrays: list[Array]) -> bool:
     """Return whether the call is ``mask.log()``, which gives -inf intentionally."""
     if not record.operator.startswith("log") or any(x.requires_grad for x in record.inputs):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...autograd.arithmetic import Predicate, shown, written
 from ...autograd.influence import Index, element, influences, unobserved
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.backward import differentiate
@@ -49,14 +51,14 @@ class Past(NamedTuple):
     primitive: Primitive | None
     inputs: tuple[Any, ...]
     sources: tuple[Input | None, ...]
-    params: dict[str, Any]
+    params: dict[str, object]
     outputs: tuple[Any, ...]
 
-    def arrays(self) -> list[Any]:
+    def arrays(self) -> list[Array]:
         """Return the arrays among inputs and outputs."""
         return [x for x in (*self.inputs, *self.outputs) if is_array(x)]
 
-    def places(self, index: Index, output: int = 0) -> list[Any]:
+    def places(self, index: Index, output: int = 0) -> list[Array | None]:
         """Return, per input, the places of the elements from which an element of the output is computed."""
         if self.primitive is None:
             return [None] * len(self.inputs)
@@ -79,7 +81,7 @@ class Past(NamedTuple):
         g = found.get(edge_of(tensors[number]))
         return g is not None and not element(getattr(g, "array", g), index)
 
-    def is_overwritten(self, index: Index, value: Any, output: int = 0) -> bool:
+    def is_overwritten(self, index: Index, value: Array, output: int = 0) -> bool:
         """Return whether the program has overwritten inputs without an operator: they no longer give this value."""
         if self.primitive is None or isinstance(self.primitive.forward, MethodType):  # not known, or a custom Function
             return False
@@ -94,12 +96,12 @@ class Past(NamedTuple):
             return True
         return bool(again.dtype.kind in "fc" and not np.isclose(again, value, 1e-3, equal_nan=True))
 
-    def values(self, places: list[Any]) -> list[Any]:
+    def values(self, places: Sequence[Array | None]) -> list[Array | None]:
         """Return, per input, the elements at these places as NumPy arrays; None for inputs that are not known."""
         return [_elements(x, place) for x, place in zip(self.inputs, places, strict=True)]
 
 
-def as_read(x: Any, written: Any, before: Any) -> Any:
+def as_read(x: object, written: Array, before: Array) -> object:
     """Return an input of an in-place operator; if it shares the written memory, as it was before the write."""
     if not is_array(x) or owner_of(x) is not owner_of(written):
         return x
@@ -113,7 +115,7 @@ def as_read(x: Any, written: Any, before: Any) -> Any:
     return np.ndarray(x.shape, x.dtype, before, offset, x.strides)
 
 
-def _elements(x: Any, places: Any) -> Any:
+def _elements(x: object, places: Array | None) -> Array | None:
     if isinstance(x, (bool, int, float, complex)):
         return np.asarray([x])
     if not is_array(x) or places is None:
@@ -155,14 +157,14 @@ class History:
                 if not readers:
                     del self._readers[key]
 
-    def preserve(self, array: Any, copy: Any = None) -> None:
+    def preserve(self, array: Array, copy: Array | None = None) -> None:
         """Give copies to the calls that refer to the array's memory, which is about to be overwritten.
 
         ``copy`` is an existing copy of the array. Arrays larger than the history's limit are marked as lost.
         """
         owner = owner_of(array)
-        copies: dict[int, Any] = {} if copy is None else {id(array): copy}
-        held: list[Any] = []  # keeps replaced objects alive, so that no id is reused
+        copies: dict[int, Array | _Lost] = {} if copy is None else {id(array): copy}
+        held: list[object] = []  # keeps replaced objects alive, so that no id is reused
         added = 0
 
         def replaced(x: Any) -> Any:
@@ -206,7 +208,7 @@ class Way(NamedTuple):
     value: Any
 
 
-def way_back(history: History, start: Input, array: Any, place: int, bad: Predicate) -> Way:
+def way_back(history: History, start: Input, array: Array, place: int, bad: Predicate) -> Way:
     """Follow an element of an input back to the first operator or leaf that was ``bad``."""
     links: list[Link] = []
     x, steps = start, 0
@@ -241,15 +243,17 @@ def way_back(history: History, start: Input, array: Any, place: int, bad: Predic
         if not moved and not _carries(source.operator, values, number, value, bad):
             return Way(links, None, index, value)
         elements = values[number]
+        assert elements is not None
         at = int(np.argmax(_magnitudes(np.where(bad(elements), elements, 0))))
         at = at if bool(bad(elements[at])) else int(np.argmax(bad(elements)))
         following = past.sources[number]
         assert following is not None
         x, array = following, past.inputs[number]
-        place = int(places[number][at]) if places[number] is not None else 0
+        read = places[number]
+        place = 0 if read is None else int(read[at])
 
 
-def _culprit(values: list[Any], past: Past, bad: Predicate) -> int | None:
+def _culprit(values: Sequence[Array | None], past: Past, bad: Predicate) -> int | None:
     """Return the input that is already bad: arrays before numbers, larger values before smaller ones."""
     found = [
         (is_array(past.inputs[number]), float(np.nanmax(_magnitudes(x[bad(x)]), initial=0.0)), -number)
@@ -262,7 +266,7 @@ def _culprit(values: list[Any], past: Past, bad: Predicate) -> int | None:
     return number if is_array(past.inputs[number]) else None
 
 
-def _carries(operator: str, values: list[Any], number: int, out: Any, bad: Predicate) -> bool:
+def _carries(operator: str, values: Sequence[Array | None], number: int, out: Array, bad: Predicate) -> bool:
     """Return whether a bad input is the cause of a bad output.
 
     A value that is too large makes results too large. A value outside a domain, such as a negative number, is the cause
@@ -270,7 +274,9 @@ def _carries(operator: str, values: list[Any], number: int, out: Any, bad: Predi
     """
     if not bad(np.array([0.0, -1.0, -2.0, 2.0])).any():
         return True
-    x, others = values[number], [y for i, y in enumerate(values) if i != number and y is not None]
+    x = values[number]
+    assert x is not None
+    others = [y for i, y in enumerate(values) if i != number and y is not None]
     if x.size > 1 or any(y.size > 1 for y in others):
         return not others and bool(bad(x).all())
     if operator in ("add", "sub"):
@@ -280,11 +286,11 @@ def _carries(operator: str, values: list[Any], number: int, out: Any, bad: Predi
     return True
 
 
-def _magnitudes(x: Any) -> Any:
+def _magnitudes(x: Array) -> Array:
     return np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
 
 
-def tensor_inputs(inputs: tuple[Any, ...], record: Record) -> tuple[Input | None, ...]:
+def tensor_inputs(inputs: tuple[object, ...], record: Record) -> tuple[Input | None, ...]:
     """Return the record's inputs in the order of the call's arguments."""
     recorded = iter(record.inputs)
     return tuple(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ...autograd.arithmetic import shown
 from ...autograd.influence import element, first_index
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.arrays.dtypes import INEXACT
 from ...core.arrays.fp_warnings import silent
@@ -19,8 +20,8 @@ class Entry(NamedTuple):
     """A parameter with its options and a copy of its values before the step."""
 
     parameter: Tensor
-    options: dict[str, Any]
-    before: Any
+    options: dict[str, object]
+    before: Array
 
 
 class Step:
@@ -35,7 +36,7 @@ class Step:
             if p.grad is not None and p.dtype.kind in INEXACT
         ]
 
-    def copies(self) -> Iterator[tuple[Tensor, Any]]:
+    def copies(self) -> Iterator[tuple[Tensor, Array]]:
         """Yield each parameter with its copy."""
         for entry in self.entries:
             yield entry.parameter, entry.before
@@ -53,7 +54,7 @@ class Step:
         return None
 
 
-def gradient_of(parameter: Tensor) -> Any:
+def gradient_of(parameter: Tensor) -> Array:
     """Return the array of a gradient, or the values of a sparse one."""
     grad: Any = parameter.grad
     return grad.array if isinstance(grad, Tensor) else grad.values().array
@@ -99,6 +100,6 @@ def report_step(watch: Watched, step: Step, entry: Entry, site: Site) -> str:
     return "\n".join([*(line for line in lines if line.strip()), *([f"what helps: {advice}"] if advice else [])])
 
 
-def _is_finite(array: Any) -> bool:
+def _is_finite(array: Array) -> bool:
     with silent():
         return bool(array_module(array).isfinite(array).all())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...autograd.arithmetic import Finding, rule_backward, shown
 from ...autograd.influence import element, first_index, saved_values
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.graph.nodes import Node
 from ..record import Input, Record
@@ -26,10 +28,10 @@ def report_forward(
     watch: Watched,
     record: Record,
     past: Past,
-    places: list[Any],
+    places: Sequence[Array | None],
     finding: Finding,
-    out: Any,
-    bad: Any,
+    out: Array,
+    bad: Array,
     index: Index,
 ) -> str:
     """Return the report of an operator whose output is not finite although its inputs were, or were infinite."""
@@ -45,11 +47,11 @@ def report_forward(
     return _with_advice([*lines, *back], advice)
 
 
-def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) -> list[str]:
+def _inputs_at(record: Record, past: Past, places: Sequence[Array | None], finding: Finding) -> list[str]:
     """Return the input elements that the operator read."""
     lines = []
     for number, (x, place, values) in enumerate(zip(past.inputs, places, past.values(places), strict=True)):
-        if not is_array(x) or values is None or not values.size:
+        if not is_array(x) or place is None or values is None or not values.size:
             continue
         at = finding.place if number == finding.culprit else int(np.argmax(np.abs(values))) if len(values) > 1 else 0
         source = past.sources[number]
@@ -60,7 +62,7 @@ def _inputs_at(record: Record, past: Past, places: list[Any], finding: Finding) 
     return lines
 
 
-def _back(watch: Watched, past: Past, places: list[Any], finding: Finding) -> list[str]:
+def _back(watch: Watched, past: Past, places: Sequence[Array | None], finding: Finding) -> list[str]:
     """Return the way back from the culprit to the first operator or leaf with such a value."""
     number = finding.culprit
     assert number is not None
@@ -119,7 +121,7 @@ def _growth_lines(watch: Watched, leaf: Input, value: Any) -> list[str]:
 
 
 def report_data(
-    watch: Watched, record: Record, past: Past, number: int, place: int, out: Any, bad: Any, index: Index
+    watch: Watched, record: Record, past: Past, number: int, place: int, out: Array, bad: Array, index: Index
 ) -> str:
     """Return the report of a NaN or infinity that no operator computed: it is in the data or in weights."""
     x, source = past.inputs[number], past.sources[number]
@@ -161,14 +163,14 @@ def report_data(
     )
 
 
-def _leaf_array(past: Past, number: int, way: Way) -> tuple[Any, int]:
+def _leaf_array(past: Past, number: int, way: Way) -> tuple[Array, int]:
     array = past.inputs[number]
     if way.links or not is_array(array):
         return array, 0
     return array, int(array.size - int(array_module(array).isfinite(array).sum()))
 
 
-def report_root(watch: Watched, node: Node, g: Any) -> str:
+def report_root(watch: Watched, node: Node, g: Array) -> str:
     """Return the report of an upstream gradient, passed to backward, that is not finite."""
     bad = ~array_module(g).isfinite(g)
     index = first_index(bad)
@@ -182,7 +184,7 @@ def report_root(watch: Watched, node: Node, g: Any) -> str:
 
 
 def report_layered(
-    watch: Watched, node: Node, number: int, given: Any, g: Any, incoming: Any, record: Record | None
+    watch: Watched, node: Node, number: int, given: Array, g: Array, incoming: Array, record: Record | None
 ) -> str:
     """Return the report of a derivative rule inside ``vmap`` whose result for all examples is not finite.
 
@@ -215,9 +217,9 @@ def report_backward(
     watch: Watched,
     node: Node,
     number: int,
-    given: Any,
-    g: Any,
-    incoming: Any,
+    given: Array,
+    g: Array,
+    incoming: Array | None,
     record: Record | None,
     note: str = "",
 ) -> str:
@@ -227,7 +229,7 @@ def report_backward(
     index = first_index(bad)
     elementwise = node.plan.primitive.elementwise
     place_in = int(np.ravel_multi_index(index, g.shape)) if g.ndim else 0
-    places: list[Any] = [None] * len(node.parents)
+    places: list[Array | None] = [None] * len(node.parents)
     came = None
     out_index: Index = ()
     if elementwise and is_array(given):
@@ -278,9 +280,9 @@ def report_backward(
     return _with_advice(lines, finding.advice)
 
 
-def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> list[Any]:
+def _read_with(past: Past, name: str, number: int, place: int, index: Index) -> list[Array | None]:
     """Return the places that an operator which is not elementwise reads: the element, or its row for norms and std."""
-    places: list[Any] = [None] * len(past.inputs)
+    places: list[Array | None] = [None] * len(past.inputs)
     x = past.inputs[number]
     places[number] = np.array([place])
     dim = past.params.get("dim")
@@ -314,7 +316,7 @@ def _reads(past: Past, record: Record) -> int | None:
     return next((i for i, x in enumerate(past.sources) if x is not None and x.source is record), None)
 
 
-def _matching(given: Any, shape: tuple[int, ...], index: Index) -> Index:
+def _matching(given: Array, shape: tuple[int, ...], index: Index) -> Index:
     """Return the index of the first bad element of a rule's result that is summed into ``index`` of the gradient."""
     bad = ~array_module(given).isfinite(given)
     for found in np.argwhere(backend_of(bad).to_numpy(bad)):
@@ -339,7 +341,7 @@ def _at(index: Index) -> str:
     return f" at {index}" if index else ""
 
 
-def _where(index: Index, bad: Any, out: Any) -> str:
+def _where(index: Index, bad: Array, out: Array) -> str:
     """Return where the first bad element is and how many are like it: NaN, inf or -inf."""
     if bad.size <= 1:
         return ""

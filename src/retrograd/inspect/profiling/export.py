@@ -62,7 +62,7 @@ def speedscope(p: Profiled) -> str:
     frames: list[dict[str, Any]] = []
     numbers: dict[Any, int] = {}
 
-    def number(key: Any, frame: dict[str, Any]) -> int:
+    def number(key: object, frame: dict[str, object]) -> int:
         if key not in numbers:
             numbers[key] = len(frames)
             frames.append(frame)

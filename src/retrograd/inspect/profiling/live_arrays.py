@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from weakref import ref
 
+from ...core.arrays import Array
 from ...core.arrays.devices import is_array
 from ..memory import owner_of
 from ..record import Record
@@ -44,7 +45,7 @@ class LiveArrays:
         self._log: list[tuple[bool, _Piece]] = []
         self._alive: dict[int, tuple[ref[Any], _Piece]] = {}
 
-    def add(self, array: Any, record: Record, kind: str, clock: float, kept: bool = False) -> None:
+    def add(self, array: Array, record: Record, kind: str, clock: float, kept: bool = False) -> None:
         """Add an operator's array; memory that is already tracked is not counted again."""
         if not is_array(array):
             return

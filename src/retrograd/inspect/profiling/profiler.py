@@ -6,6 +6,7 @@ import math
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from ...core.arrays import Array
 from ...core.graph.nodes import Node
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_stack
@@ -59,7 +60,7 @@ class Profiler(Recorder):
     def _idle(self) -> None:
         self.outside.leave(self.now())
 
-    def record_statistics(self, record: Record, array: Any, gradient: bool) -> None:
+    def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
         pass
 
     def record_leaf(self, leaf: Tensor, gradient: object) -> None:
@@ -68,7 +69,7 @@ class Profiler(Recorder):
     def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
         pass
 
-    def _new_record(self, operator: str, inputs: tuple[Any, ...], call: str = "") -> Record:
+    def _new_record(self, operator: str, inputs: tuple[object, ...], call: str = "") -> Record:
         record = super()._new_record(operator, inputs, call)
         self.stacks[record.index] = user_stack(self.base)
         for x in inputs:
@@ -76,15 +77,15 @@ class Profiler(Recorder):
                 self._leaves.add(id(owner_of(x.array)))
         return record
 
-    def calling(self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         self._busy()
         super().calling(primitive, inputs, params)
 
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -92,7 +93,7 @@ class Profiler(Recorder):
         self._idle()
 
     def failed(
-        self, primitive: Recordable, inputs: tuple[Any, ...], params: dict[str, Any], error: BaseException
+        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
     ) -> None:
         super().failed(primitive, inputs, params, error)
         self._idle()
@@ -105,12 +106,12 @@ class Profiler(Recorder):
         super().ended()
         self._idle()
 
-    def stepping(self, optimizer: Any) -> None:
+    def stepping(self, optimizer: object) -> None:
         self._busy()
         self._began_step = self.now()
         self.optimizing.add(self.outside.caller)
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self, optimizer: object) -> None:
         if self._began_step:
             self.spans.append(Span(f"{type(optimizer).__name__}.step", "optimizer", self._began_step, self.now(), None))
             self._began_step = 0.0
@@ -128,8 +129,8 @@ class Profiler(Recorder):
         self,
         record: Record,
         primitive: Recordable | None,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
     ) -> None:
         clock = self.spans[-1].ended if self.spans else 0.0
@@ -160,14 +161,14 @@ class Profiler(Recorder):
         if len(self.spans) > count:
             self.spans[-1] = self.spans[-1]._replace(kind="backward")
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         if isinstance(what, str):
             self._busy()
         super().opened(what, inputs)
         if not isinstance(what, str):
             self._entered.append((self.names.path, self.now()))
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         super().closed(what, inputs, result)
         if not isinstance(what, str) and self._entered:
             name, began = self._entered.pop()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.errors import describe
 from ...core.graph.backward import as_array, conjugate
@@ -36,7 +37,7 @@ class Event:
         added_to: per input, whether the gradient was added to one from another operator.
     """
 
-    def __init__(self, index: int, node: Node, incoming: Any, names: dict[int, str]) -> None:
+    def __init__(self, index: int, node: Node, incoming: Array, names: dict[int, str]) -> None:
         self.index = index
         self.count = 0
         self.operator = node.operator
@@ -192,7 +193,7 @@ def _of_one(node: Node, incoming: Any) -> Any:
     return incoming if several else incoming[0]
 
 
-def _shown(g: Any) -> Any:
+def _shown(g: Array) -> Any:
     """Return a cotangent as a Tensor of its own, as users see gradients."""
     if isinstance(g, tuple):
         return tuple([None if x is None else _shown(x) for x in g])
@@ -205,7 +206,7 @@ def _broadcast_axes(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int
     return *range(extra), *[axis + extra for axis, (g, length) in enumerate(aligned) if length == 1 and g != 1]
 
 
-def _norm(array: Any) -> float:
+def _norm(array: Array) -> float:
     magnitudes = array_module(array).abs(array)
     kind = "f8" if magnitudes.dtype.kind == "f" else magnitudes.dtype
     return float(array_module(array).sqrt((magnitudes.astype(kind) ** 2).sum()))

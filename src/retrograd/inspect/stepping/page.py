@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def walk_page(outputs: Sequence[Tensor], order: Sequence[Node], events: Sequence
     return page_of(Scene(prepared(picture, repeats=False)), below=asset(__package__, "walk.html"), more=more)
 
 
-def _step(event: Event, vertex: int, rules: dict[str, int], cells: tuple[int, int]) -> dict[str, Any]:
+def _step(event: Event, vertex: int, rules: dict[str, int], cells: tuple[int, int]) -> dict[str, object]:
     coming = event.incoming if isinstance(event.incoming, tuple) else (event.incoming,)
     one = "upstream gradient"
     outputs = [one] if len(coming) == 1 else [f"{one} of output {index}" for index in range(len(coming))]

@@ -52,7 +52,7 @@ def rule_source(node: Node) -> str:
     )
 
 
-def values_read(node: Node, saved: tuple[Any, ...]) -> dict[str, Any]:
+def values_read(node: Node, saved: tuple[object, ...]) -> dict[str, Any]:
     """Return the values that the node's rules read besides the cotangent, by the names they use."""
     primitive = node.plan.primitive
     if user_function(primitive) is not None:
@@ -72,8 +72,8 @@ def names_read(node: Node, place: int, everything: Iterable[str]) -> list[str]:
     return [name for name in everything if own is None or name in rule_arguments(own)]
 
 
-def _values_of_context(context: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _values_of_context(context: Any) -> dict[str, object]:
+    values: dict[str, object] = {}
     for index, x in enumerate(context.saved_tensors):
         values[f"saved_tensors[{index}]"] = None if x is None else x.array
     values.update((f"ctx.{name}", value) for name, value in vars(context).items() if not name.startswith("_"))
@@ -81,7 +81,7 @@ def _values_of_context(context: Any) -> dict[str, Any]:
     return values
 
 
-def user_function(primitive: Any) -> Any:
+def user_function(primitive: object) -> Any:
     """Return the custom Function of a primitive, or None."""
     if not isinstance(primitive, Primitive) or primitive.fills or primitive.joint is None:
         return None
@@ -110,7 +110,7 @@ def source_of(rule: Callable[..., Any]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _definition(rule: Callable[..., Any]) -> str | None:
+def _definition(rule: Callable[..., object]) -> str | None:
     try:
         return textwrap.dedent(inspect.getsource(rule)).rstrip()
     except (OSError, TypeError):
@@ -151,7 +151,7 @@ def _lambdas(source: str) -> tuple[ast.Lambda, ...]:
         return ()
 
 
-def _closed_over(rule: Callable[..., Any]) -> Iterator[str]:
+def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
     """Yield the source of the functions and the names of the operators in a rule's closure."""
     for name, value in inspect.getclosurevars(rule).nonlocals.items():
         if isinstance(value, Primitive):

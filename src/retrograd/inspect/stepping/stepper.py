@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...core.arrays import Array
 from ...core.errors import describe
 from ...core.graph.backward import Walk, accumulate, as_array, conjugate, root_cotangents
 from ...core.graph.nodes import Node, edge_of, reachable
@@ -146,7 +147,7 @@ class Stepper:
         self._place = max(self._place - 1, 0)
         return self.event
 
-    def until(self, predicate: Callable[[Event], Any]) -> Event | None:
+    def until(self, predicate: Callable[[Event], object]) -> Event | None:
         """Move to the next event for which ``predicate(event)`` is true.
 
         Args:
@@ -253,9 +254,9 @@ class Stepper:
                 accumulate(leaf, g, True, False)
             return
         for x in dict.fromkeys(self._inputs):
-            g = self._walk.found.get(edge_of(x))
-            if g is not None and not x.retains_grad:
-                accumulate(x, g, True, False)
+            found = self._walk.found.get(edge_of(x))
+            if found is not None and not x.retains_grad:
+                accumulate(x, found, True, False)
 
 
 def fitting(
@@ -284,7 +285,7 @@ def refuse_batched(caller: str, tensor: Tensor) -> None:
         )
 
 
-def check_graph(caller: str, edges: Sequence[Any]) -> list[Node]:
+def check_graph(caller: str, edges: Sequence[object]) -> list[Node]:
     """Return all nodes below the edges, latest first; raise an error if one was freed."""
     order, _ = reachable(edges)
     freed = next((node for node in order if node.saved is None), None)
@@ -304,11 +305,11 @@ def leaves_below(order: Sequence[Node]) -> list[Tensor]:
 class _DeferredWalk(Walk):
     """A backward pass that stores gradients, also those for ``retain_grad``, until they are delivered."""
 
-    def __init__(self, wanted: set[Any] | None) -> None:
+    def __init__(self, wanted: set[object] | None) -> None:
         super().__init__(wanted, retain_graph=True, create_graph=False)
-        self.retained: list[tuple[Callable[[Tensor], Any], Any]] = []
+        self.retained: list[tuple[Callable[[Tensor], object], Array]] = []
 
-    def _finish(self, leaf: Tensor, g: Any, unshared: bool) -> None:
+    def _finish(self, leaf: Tensor, g: Array, unshared: bool) -> None:
         wanted = self.wanted
         self.wanted = {leaf} if wanted is None else wanted
         try:
@@ -316,7 +317,7 @@ class _DeferredWalk(Walk):
         finally:
             self.wanted = wanted
 
-    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Array, place: object) -> Any:
         g = super()._run_hooks({key: hook for key, hook in hooks.items() if key >= 0}, g, place)
         self.retained += [(hook, g) for key, hook in hooks.items() if key < 0]
         return g
@@ -329,22 +330,22 @@ class _EventRecorder(Observer):
         self.names = names
         self.events: list[Event] = []
         self._event: Event | None = None
-        self._copies: dict[Any, tuple[Any, Any]] = {}  # by place reached once so far: the cotangent and its copy
+        self._copies: dict[object, tuple[object, Any]] = {}  # by place reached once so far: the cotangent and its copy
         # By node or leaf, what reached it and when: (index of the event, cotangent, whether it replaces earlier ones).
-        self._arrivals: dict[Any, list[tuple[int, Any, bool]]] = {}
+        self._arrivals: dict[object, list[tuple[int, Any, bool]]] = {}
 
-    def begin(self, roots: Sequence[tuple[Any, Any]]) -> None:
+    def begin(self, roots: Sequence[tuple[object, Array]]) -> None:
         for edge, g in roots:
             self._arrive(-1, edge, g.copy(), False)
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         sent, copy = self._copies.pop(node, (None, None))
         kept = copy if sent is g else _copied(g)
         self._arrive(len(self.events) - 1, node, kept, True)
         if node.plan.select is None:
             self._event = Event(len(self.events), node, kept, self.names)
 
-    def sent(self, node: Node, index: int, given: object, g: Any, before: object) -> None:
+    def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
         event = self._event
         if node.plan.select is not None or event is None:
             return
@@ -361,14 +362,14 @@ class _EventRecorder(Observer):
             self.events.append(self._event)
             self._event = None
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: Array) -> None:
         self._copies.pop(leaf, None)
         self._arrive(len(self.events) - 1, leaf, _copied(g), True)
 
-    def _arrive(self, when: int, edge: Any, g: Any, whole: bool) -> None:
+    def _arrive(self, when: int, edge: object, g: Array, whole: bool) -> None:
         self._arrivals.setdefault(edge, []).append((when, g, whole))
 
-    def gradient(self, edge: Any, now: int) -> Any:
+    def gradient(self, edge: object, now: int) -> Any:
         """Return what has reached a node or leaf after event ``now``, summed in the order of the backward pass."""
         total: Any = None
         for when, g, whole in self._arrivals.get(edge, ()):
@@ -378,12 +379,12 @@ class _EventRecorder(Observer):
         return total
 
 
-def _check_tensor(caller: str, x: Any) -> None:
+def _check_tensor(caller: str, x: object) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{caller}: expected a Tensor, got {type(x).__name__}")
 
 
-def _copied(g: Any) -> Any:
+def _copied(g: object) -> Any:
     if isinstance(g, tuple):
         return tuple([None if x is None else as_array(x).copy() for x in g])
     return as_array(g).copy()

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
+from ...core.arrays.dtypes import DType
 from ..statistics import statistics
-
-Array = np.ndarray
 
 WHOLE = 512  # elements of a sample; smaller arrays are not sampled
 BINS = 30
@@ -120,14 +120,14 @@ class Record:
         return sum(self.losses) / len(self.losses) if self.losses else None
 
 
-def norm_of(array: Any) -> float:
+def norm_of(array: Array) -> float:
     """Return the Euclidean norm of all elements, in the precision of the dtype and the range of float64."""
     flat = _real(array.reshape(-1))
     total = math.fsum([float(block.dot(block)) for block in _blocks(flat)])
     return math.sqrt(total) if _TINY**2 < total < math.inf else _scaled_norm(flat)
 
 
-def _scaled_norm(flat: Any) -> float:
+def _scaled_norm(flat: Array) -> float:
     flat = flat.astype(np.float64)
     largest = float(abs(flat).max()) if flat.size else 0.0
     if not 0 < largest < math.inf:
@@ -136,12 +136,12 @@ def _scaled_norm(flat: Any) -> float:
     return largest * math.sqrt(float(flat.dot(flat)))
 
 
-def _blocks(flat: Any) -> list[Any]:
+def _blocks(flat: Array) -> list[Array]:
     """Split an array into blocks that stay in the processor's cache while they are read repeatedly."""
     return [flat[start : start + _BLOCK] for start in range(0, flat.size, _BLOCK)] if flat.size > _BLOCK else [flat]
 
 
-def _real(array: Any) -> Any:
+def _real(array: Array) -> Array:
     kind = array.dtype.kind
     if kind == "c":
         return abs(array)
@@ -158,7 +158,7 @@ class Reading(NamedTuple):
     sample: Array
 
 
-def reading(array: Any) -> Reading:
+def reading(array: Array) -> Reading:
     """Measure a NumPy or CuPy array."""
     sample = sample_of(array)
     if array.size <= WHOLE:
@@ -177,11 +177,11 @@ def reading(array: Any) -> Reading:
 
 
 @cache
-def _ones(xp: Any, dtype: Any) -> Any:
+def _ones(xp: Any, dtype: DType) -> Array:
     return xp.ones(_BLOCK, dtype)
 
 
-def _of_finite(x: Any) -> tuple[float, float, float, float]:
+def _of_finite(x: Array) -> tuple[float, float, float, float]:
     """Return mean, standard deviation, minimum and maximum of the finite elements."""
     found = statistics(x)
     low, high = found.minimum, found.maximum
@@ -247,7 +247,7 @@ def _empty(x: Reading, bins: int) -> Distribution:
     return Distribution(x.size, x.norm, nan, nan, 0.0, 0.0, 0.0, np.zeros(bins, dtype=np.int64))
 
 
-def sample_of(array: Any) -> Array:
+def sample_of(array: Array) -> Array:
     """Return a copy of up to 512 evenly spaced elements as a NumPy array.
 
     The stride is coprime to the row length, so that the sample covers all columns.
@@ -274,7 +274,7 @@ class Calls:
         self._samples: list[Array] = []
         self._rows: list[Array] = []
 
-    def add(self, array: Any) -> None:
+    def add(self, array: Array) -> None:
         """Add an output; the array is only read."""
         if not array.size:
             return
@@ -310,11 +310,11 @@ class Calls:
         return Activation(self.kind, mean, std, self._finite, saturated)
 
 
-def _finite(array: Any) -> bool:
+def _finite(array: Array) -> bool:
     return math.isfinite(float(_real(array).sum())) or bool(array_module(array).isfinite(array).all())
 
 
-def _peaks(array: Any) -> Array:
+def _peaks(array: Array) -> Array:
     """Return the maximum of each of some rows."""
     rows = array.reshape(-1, array.shape[-1])
     return backend_of(array).to_numpy(_real(rows[:: max(1, len(rows) // 256)]).max(axis=1))

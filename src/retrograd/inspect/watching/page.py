@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def page_of(w: Watched) -> str:
     )
 
 
-def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
+def data_of(w: Watched, most: int = _MOST) -> dict[str, object]:
     """Return the figures of at most ``most`` records, with NaN and infinities as strings, which JSON requires."""
     records = w.records[:: -(-len(w.records) // most)]
     if records[-1] is not w.records[-1]:
@@ -70,7 +70,7 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
             for i in range(count)[:most]
         ]
 
-    def parameter(name: str) -> dict[str, Any]:
+    def parameter(name: str) -> dict[str, object]:
         gradients = [record.gradients.get(name) for record in records]
         weights = [record.weights.get(name) for record in records]
         return {
@@ -83,7 +83,7 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
             "weights": [_histogram(weights[index]) for index in columns],
         }
 
-    def activation(name: str) -> dict[str, Any]:
+    def activation(name: str) -> dict[str, object]:
         seen = [record.activations.get(name) for record in records]
         kind = next((x.kind for x in seen if x is not None and x.kind), "")
         return {
@@ -114,11 +114,11 @@ def data_of(w: Watched, most: int = _MOST) -> dict[str, Any]:
     }
 
 
-def _figures(found: Sequence[Distribution | Activation | None], what: str) -> list[Any]:
+def _figures(found: Sequence[Distribution | Activation | None], what: str) -> list[float | str | None]:
     return _plain(None if x is None else getattr(x, what) for x in found)
 
 
-def _histogram(found: Distribution | None) -> list[Any] | None:
+def _histogram(found: Distribution | None) -> list[float | str | None] | None:
     if found is None or not found.counts.any():
         return None
     return [*_plain([found.minimum, found.maximum]), *found.counts.tolist()]

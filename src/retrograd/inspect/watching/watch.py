@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import modes
@@ -30,8 +31,6 @@ from .rules import Alarm, Rules, cause_of
 from .status_line import StatusLine
 from .tensorboard import Board
 from .watcher import Watcher
-
-Array = Any
 
 _MOST = 2000  # records; beyond that, every second one but the last is deleted
 _RECENT = 200
@@ -97,7 +96,7 @@ class watch:
         optimizer: Optimizer | Iterable[Optimizer],
         every: int = 10,
         *,
-        tensorboard: str | os.PathLike[str] | Any | None = None,
+        tensorboard: str | os.PathLike[str] | object | None = None,
         live: bool | None = None,
     ) -> None:
         several = isinstance(model, Mapping) and not isinstance(model, Module)

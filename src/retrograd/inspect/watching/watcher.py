@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
@@ -42,7 +43,7 @@ class Watcher(Observer):
         self._calls: dict[str, Calls] = {}
         self._order = 0  # the number of the last operator
         self._last_product = 0  # the number of the last operator that multiplies by weights
-        self._scalars: WeakKeyDictionary[Node, tuple[Any, float]] = WeakKeyDictionary()
+        self._scalars: WeakKeyDictionary[Node, tuple[Array, float]] = WeakKeyDictionary()
         self._began = False
         self._scale = 1.0
         self._finished: dict[int, Tensor] = {}
@@ -63,13 +64,13 @@ class Watcher(Observer):
 
     # The forward
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         if not self.on:
             detach(self)
         elif id(what) in self._paths:
             self._running.append((self._paths[id(what)], {}))
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
         path = self._paths.get(id(what))
         if path is None or not self._running:
             return
@@ -84,8 +85,8 @@ class Watcher(Observer):
     def called(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        params: dict[str, Any],
+        inputs: tuple[object, ...],
+        params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
@@ -121,7 +122,7 @@ class Watcher(Observer):
         with silent():
             calls.add(x.array)
 
-    def activations(self) -> dict[str, tuple[Activation, Any]]:
+    def activations(self) -> dict[str, tuple[Activation, Array | None]]:
         """Return the activations, with the live units of relus."""
         found = {}
         for place, calls in self._calls.items():
@@ -136,7 +137,7 @@ class Watcher(Observer):
         self._began = self.on
         self._finished.clear()
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         if self._began:
             self._began = False
             array, self._scale = self._scalars.get(node, (None, 1.0))
@@ -144,7 +145,7 @@ class Watcher(Observer):
                 self.losses.append(float(abs(_number(array)) if array.dtype.kind == "c" else _number(array)))
                 self.losses[-1] /= self._scale
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: Array) -> None:
         self._finished[id(leaf)] = leaf
         left = self._left.get(id(leaf))
         if left is not None:
@@ -163,11 +164,11 @@ class Watcher(Observer):
         self._scalars.clear()
 
 
-def _number(array: Any) -> Any:
+def _number(array: Array) -> Any:
     return backend_of(array).to_numpy(array).reshape(-1)[0]
 
 
-def _loss_scale(name: str, inputs: tuple[Any, ...]) -> float:
+def _loss_scale(name: str, inputs: tuple[object, ...]) -> float:
     """Return the power of two by which a loss is multiplied for half precision, else 1."""
     if name != "mul":
         return 1.0

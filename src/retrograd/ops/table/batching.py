@@ -135,7 +135,7 @@ def along(*dims: str, shape: str = "") -> Rule:
     return rule
 
 
-def on_results(results: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def on_results(results: Any, change: Callable[[Tensor | Array], Tensor | Array]) -> Any:
     """What a rule returns with its Tensors changed."""
     if isinstance(results, (tuple, list)):
         return tuple([on_results(x, change) for x in results])

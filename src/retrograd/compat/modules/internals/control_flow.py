@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ....core.tensor.tensor import Tensor
 from ....func import associative_scan as _associative_scan
@@ -13,13 +13,15 @@ from ....func import scan as _scan
 from ....func import while_loop as _while_loop
 from ....func.nests import mapped
 
+Result = TypeVar("Result")
+
 
 def cond(
     pred: bool | int | float | Tensor,
-    true_fn: Callable[..., Any],
-    false_fn: Callable[..., Any],
-    operands: Sequence[Any] = (),
-) -> Any:
+    true_fn: Callable[..., Result],
+    false_fn: Callable[..., Result],
+    operands: Sequence[object] = (),
+) -> Result:
     """Return ``true_fn(*operands)`` or ``false_fn(*operands)``, as ``func.cond``.
 
     Args:
@@ -35,7 +37,9 @@ def cond(
     return _cond(pred, true_fn, false_fn, *operands)
 
 
-def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
+def while_loop(
+    cond_fn: Callable[..., object], body_fn: Callable[..., object], carried_inputs: Sequence[object]
+) -> tuple[object, ...]:
     """Run ``values = body_fn(*values)`` while ``cond_fn(*values)`` is true, as ``func.while_loop``.
 
     Args:
@@ -48,7 +52,7 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
     if not isinstance(carried_inputs, (tuple, list)):
         raise RuntimeError(f"while_loop: carried_inputs must be a tuple or list, got {type(carried_inputs).__name__}")
 
-    def body(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def body(values: tuple[object, ...]) -> tuple[object, ...]:
         following = body_fn(*values)
         return tuple(following) if isinstance(following, (tuple, list)) else (following,)
 
@@ -56,7 +60,12 @@ def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried
 
 
 def scan(
-    combine_fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+    combine_fn: Callable[[Any, Any], tuple[object, object]],
+    init: object,
+    xs: object,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:
     """Run ``carry, y = combine_fn(carry, x)`` for the slices of ``xs`` along ``dim``, as ``func.scan``.
 
@@ -71,7 +80,11 @@ def scan(
 
 
 def associative_scan(
-    combine_fn: Callable[[Any, Any], Any], xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise"
+    combine_fn: Callable[[Any, Any], object],
+    xs: object,
+    dim: int,
+    reverse: bool = False,
+    combine_mode: str = "pointwise",
 ) -> Any:
     """Return the results of combining the first ``1, 2, ..., n`` slices along ``dim``, as ``func.associative_scan``.
 
@@ -84,12 +97,12 @@ def associative_scan(
     return _associative_scan(combine_fn, xs, reverse, dim)
 
 
-def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
+def map(f: Callable[..., object], xs: object, *args: object) -> Any:
     """Return the stacked results of ``f(x, *args)`` for the slices of ``xs`` along the first dimension."""
     return _map(lambda x: f(x, *args), xs)
 
 
-NAMES: dict[str, str | dict[str, Any]] = {
+NAMES: Mapping[str, str | Mapping[str, object]] = {
     "retrograd": "cond",
     "_higher_order_ops": "associative_scan cond map scan while_loop",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future as PythonFuture
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -22,7 +22,7 @@ class Future(Generic[Value]):
     (True, 42)
     """
 
-    def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
+    def __init__(self, *, devices: Sequence[object] | None = None) -> None:
         self._future: PythonFuture[Value] = PythonFuture()
 
     def done(self) -> bool:
@@ -114,4 +114,4 @@ def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
     return [part.wait() for part in collect_all(futures).wait()]
 
 
-NAMES: dict[str, str | dict[str, Any]] = {"futures": "Future collect_all wait_all", "retrograd": "Future"}
+NAMES: Mapping[str, str | Mapping[str, object]] = {"futures": "Future collect_all wait_all", "retrograd": "Future"}
