@@ -25,6 +25,8 @@ Written by `python -m benchmarks --json FILE --page docs/performance.md`; measur
 
 Each library runs each step in its own process with {threads} threads; the libraries alternate in rounds. A number is
 the time of a step divided by PyTorch eager's, as the median of the ratios of all rounds: below 1, Retrograd is faster.
+"Retrograd" has the compiled loops that the wheel carries, "without Numba" computes by NumPy only, as a checkout does
+without `make kernels`, and "compiled" runs the step under `rg.compile`.
 JAX and torch.compile compile the whole step; the compilation takes seconds to minutes and is not included.
 """
 
@@ -99,7 +101,7 @@ def _losses(results: dict[str, Any]) -> str:
     }
     slower = sorted(((quotient, name) for name, quotient in ratios.items() if quotient > 1), reverse=True)
     if not slower:
-        return "Retrograd is slower than PyTorch on none of them."
+        return "With its compiled loops Retrograd is slower than PyTorch on none of them."
     return "Where PyTorch is faster: " + ", ".join(f"{name} ({quotient:.2f})" for quotient, name in slower) + "."
 
 
@@ -128,8 +130,13 @@ def _beside(times: dict[str, list[float]]) -> str:
     )
 
 
+SETUP = """Import: time beyond `import numpy`. Bytes: the files of a library and of the packages that it requires. First
+transformer step: from the import to the end of the first step of `gpt_small`. Scalar epoch: an epoch of training with
+`retrograd.scalar`, and with micrograd."""
+
+
 def _setup(costs: dict[str, dict[str, float]]) -> str:
-    return "\n".join(f"* {line}" for line in setup_costs.table(costs).splitlines())
+    return SETUP + "\n\n" + "\n".join(f"* {line}" for line in setup_costs.table(costs).splitlines())
 
 
 def _descriptions(results: dict[str, Any]) -> str:
