@@ -100,6 +100,15 @@ def _site_of(frame: FrameType) -> Site:
     if site is None:
         if len(_sites) >= 20_000:  # of a program that keeps making functions: their code is let go
             _sites.clear()
-        line = id(code), frame.f_lineno
-        site = _sites[place] = _sites[line] = _sites.get(line) or Site(code, frame.f_lineno)
+        number = line_of(code, frame.f_lasti, frame.f_lineno)
+        line = id(code), number
+        site = _sites[place] = _sites[line] = _sites.get(line) or Site(code, number)
     return site
+
+
+def line_of(code: CodeType, instruction: int, line: int | None) -> int:
+    """Return the line of a frame or traceback; where Python has None, that of the nearest instruction before it."""
+    if line is not None:
+        return line
+    known = [number for start, _, number in code.co_lines() if number is not None and start <= instruction]
+    return known[-1] if known else code.co_firstlineno

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
+from ..core.source_location import line_of
 from .errors import DistError
 from .hub import TOKEN
 from .launcher import launched, local_size
@@ -213,7 +214,7 @@ def _frame_line(frame: FrameType | None) -> str:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_PACKAGE, "<", sys.prefix, sys.base_prefix)):
-            return f"{os.path.basename(name)}:{frame.f_lineno}"
+            return f"{os.path.basename(name)}:{line_of(frame.f_code, frame.f_lasti, frame.f_lineno)}"
         frame = frame.f_back
     return ""
 

@@ -343,3 +343,25 @@ def test_a_profile_that_is_left_by_an_exception_leaves_nothing_behind():
             break
         time.sleep(0.01)
     assert threading.active_count() == threads
+
+
+def without_line(function, line):
+    """Take the line from the instructions of one line, as the compiler does at the end of some statements."""
+    code, table, at = function.__code__, b"", 0
+    lines = [position[0] for position in code.co_positions()]
+    for entry in re.findall(rb"[\x80-\xff][\x00-\x7f]*", code.co_linetable, re.DOTALL):
+        table += bytes([0xF8 | entry[0] & 7]) if lines[at] == line else entry
+        at += (entry[0] & 7) + 1
+    function.__code__ = code.replace(co_linetable=table)
+
+
+def test_an_operator_at_an_instruction_without_a_line_has_the_line_before_it():
+    def step():
+        x = rg.ones(8).exp()  # has a line
+        return x.sqrt()  # has none
+
+    without_line(step, line_of("has none"))
+    with inspect.profile() as p:
+        step()
+    assert {record.line for record in p.records} == {line_of("has a line")}
+    assert "x = rg.ones(8).exp()" in str(p)

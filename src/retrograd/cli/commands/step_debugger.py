@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from retrograd.core.source_location import line_of
 from retrograd.core.tensor.tensor import Tensor
 from retrograd.inspect.stepping.events import Event, summary
 from retrograd.inspect.stepping.stepper import Stepper, fitting
@@ -49,7 +50,8 @@ class Debugger(cmd.Cmd):
                 import readline
 
                 readline.set_completer_delims(" \t\n(,=")  # `model[0].wei` is completed as one word
-        site = f"{os.path.basename(self.frame.f_code.co_filename)}:{self.frame.f_lineno}"
+        code = self.frame.f_code
+        site = f"{os.path.basename(code.co_filename)}:{line_of(code, self.frame.f_lasti, self.frame.f_lineno)}"
         if self.prompt:
             walk = "backward()" if self.stepper.fills else "autograd.grad()"
             self.say(f"{walk} of {site}: {len(self.stepper)} operators; 'help' lists the commands")

@@ -10,6 +10,8 @@ import math
 import time
 from typing import NamedTuple
 
+import numpy as np
+
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ..record import Record
@@ -56,6 +58,16 @@ def norm(array: Array) -> float:
     if flat.dtype.itemsize < 4:
         flat = flat.astype("f")
     return math.sqrt(abs(sum([float(x.dot(x).real) for x in blocks(flat)])))
+
+
+def distance(array: Array, other: Array) -> float:
+    """Return the Euclidean norm of the difference of two arrays, on the CPU without an array of their size."""
+    if array.shape != other.shape:
+        return math.nan
+    if not isinstance(array, np.ndarray):
+        return norm(array - other)
+    pairs = zip(blocks(array.reshape(-1)), blocks(other.reshape(-1)), strict=True)
+    return math.hypot(*[norm(x - y) for x, y in pairs])
 
 
 def visited(records: list[Record]) -> list[Record]:

@@ -23,7 +23,7 @@ from ...core.graph.nodes import Node, reachable
 from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .backward_norms import BackwardNorms, norm
+from .backward_norms import BackwardNorms, distance, norm
 from .first_calls import AtEvaluation, UntilGraph
 from .recording import Array, StepRecorder, scale_of
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
     from ..names import Names
 
-SHARE = 0.05  # of the time that the doctor may use while it watches
-_WALKS = 0.012  # of the time, for norms of operators' gradients in steps that are not recorded in full
+# Shares of the time watched that the doctor may use:
+SHARE = 0.05  # for all that it does, when it records a further step in full
+_WALKS = 0.01  # for norms of operators' gradients in steps that are not recorded in full
+_NORMS = 0.01  # for norms of parameters, their gradients and updates
 _ALWAYS = 2  # first steps that are recorded in full, whatever this costs
 _MOST = 40  # steps recorded in full
 _KEPT = 4  # of these with their arrays
@@ -43,6 +45,7 @@ _WINDOW = 20  # backward passes that make a step of their own, if no optimizer s
 _FORCED = 3
 _LABELS = 1 << 20  # class indices kept
 _PAIRS = 1 << 22  # bytes of inputs kept with them
+_ROWS = 32  # rows of a batch kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 
 
@@ -82,6 +85,8 @@ class Observation:
         self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
         self._in_evaluation: Callable[[], Module | None] = lambda: None  # the last model that ran in evaluation mode
         self._recorded = 0.0  # seconds of recorded steps
+        self._longest = 0.0  # seconds of the longest of them
+        self._measured = 0.0  # seconds of measuring norms of parameters
         self._walks = BackwardNorms()
 
     # Start and end
@@ -249,8 +254,9 @@ class Observation:
             self._labels += labels.size
             array, self._given = self._given, None
             if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
-                self.run.pairs.append((array.reshape(len(array), -1).copy(), labels))
-                self._pairs += array.nbytes
+                rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
+                self.run.pairs.append((rows, labels[:_ROWS]))
+                self._pairs += rows.nbytes
         return result
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
@@ -365,7 +371,7 @@ class Observation:
         for optimized in self.run.optimizers:
             probe = optimized.probe
             found = probe is not None and _has_gradient(probe)
-            if found and probe is not None and optimized.before == _beginning(probe):
+            if found and probe is not None and optimized.before and optimized.before == _beginning(probe):
                 continue  # it is that of an earlier backward pass
             if not found:
                 graded = [p for p in optimized.parameters if _has_gradient(p)]
@@ -376,10 +382,15 @@ class Observation:
                 optimized.source = run_site
                 optimized.backwards += 1
             if not optimized.start:
-                optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
+                optimized.start = self._values(optimized)
         self._window += 1
         if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
             self._end_of_step()
+
+    def _values(self, optimized: Optimized) -> dict[int, Array]:
+        """Return the values of the parameters; what the recorder has copied in this step is not copied again."""
+        copied = {} if self.recorder is None else self.recorder.step.values
+        return {id(p): copied[id(p)] if id(p) in copied else p.array.copy() for p in optimized.parameters}
 
     def _before_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
@@ -390,7 +401,7 @@ class Observation:
         if self.recorder is not None and self.recorder.step.roots:
             self.recorder.step.roots[-1].optimizers.add(self.run.optimizers.index(optimized))
         if not optimized.start:
-            optimized.start = {id(p): p.array.copy() for p in optimized.parameters}
+            optimized.start = self._values(optimized)
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
         if not closure:
             self._check_gradients(optimized)
@@ -427,6 +438,7 @@ class Observation:
             optimized.idle += 1
 
     def _measure(self, optimized: Optimized, history: StepHistory) -> None:
+        began = time.perf_counter()
         before = {}
         for p in optimized.parameters:
             if p.array.dtype.kind != "f" or p._grad is None or not hasattr(p._grad, "array"):
@@ -434,8 +446,10 @@ class Observation:
             name = self.name(p)
             history.gradients[name] = norm(p._grad.array)
             history.weights[name] = norm(p.array)
-            before[name] = p, p.array.copy()
+            start = None if optimized.steps else optimized.start.get(id(p))
+            before[name] = p, p.array.copy() if start is None else start
         self._before = before
+        self._measured += 2 * (time.perf_counter() - began)  # as much again for the norms of the updates
 
     _before: dict[str, tuple[Tensor, Array]] = {}
 
@@ -446,7 +460,7 @@ class Observation:
         if history is not None:
             with silent():
                 for name, (p, before) in self._before.items():
-                    history.updates[name] = norm(p.array - before)
+                    history.updates[name] = distance(p.array, before)
             if self._since and math.isnan(history.loss):  # a closure computed it
                 history.loss = self._since[0]
             optimized.losses.append(history.loss)
@@ -509,7 +523,8 @@ class Observation:
         attach(self.recorder)
 
     def _keep(self, recorder: StepRecorder) -> None:
-        self._recorded += time.perf_counter() - self._started
+        seconds = time.perf_counter() - self._started
+        self._recorded, self._longest = self._recorded + seconds, max(self._longest, seconds)
         steps = self.run.steps
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
@@ -522,7 +537,7 @@ class Observation:
         return time.perf_counter() - self._began
 
     def _may_record(self) -> bool:
-        """Whether another step may be recorded: at most half of its time is assumed to be overhead."""
+        """Whether another step may be recorded: 70 % of its time is assumed to be overhead."""
         count = self.count
         if count < _ALWAYS:
             return True
@@ -532,13 +547,15 @@ class Observation:
             return True
         if len(self.run.steps) >= _MOST:
             return False
-        return self.spent + 0.7 * self._recorded < SHARE * self.elapsed()
+        cost = self.spent + 2 * self._walks.seconds + 0.7 * (self._recorded + self._longest)
+        return cost < SHARE * self.elapsed()
 
     def _may_measure(self) -> bool:
-        return self.count < 1 or self.spent < 0.4 * SHARE * self.elapsed()
+        return self.count < 1 or self._measured < _NORMS * self.elapsed() and self.spent < SHARE * self.elapsed()
 
     def _may_walk(self) -> bool:
-        return self._walks.seconds < _WALKS * self.elapsed()
+        """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""
+        return 2 * self._walks.seconds < _WALKS * self.elapsed()
 
     def name(self, p: Tensor) -> str:
         """Return the name of a parameter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ....core.source_location import line_of
 from ....core.tensor.tensor import Tensor
 from ....ops.nn.normalization.statistics import batch_norm
 from ..kinds import Case, Found, Place, kind
@@ -191,8 +192,9 @@ def place_of(error: BaseException) -> Place | None:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
     found, traceback = None, error.__traceback__
     while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
+        code = traceback.tb_frame.f_code
+        file = code.co_filename
         if not file.startswith((package, "<")) and os.sep + "runpy" not in file:
-            found = Place(file, traceback.tb_lineno)
+            found = Place(file, line_of(code, traceback.tb_lasti, traceback.tb_lineno))
         traceback = traceback.tb_next
     return found
