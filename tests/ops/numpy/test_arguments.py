@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.ops.numpy import protocol
-from retrograd.ops.numpy.functions import FACTS, INDICES, RULES, rule_of
+from retrograd.ops.numpy.functions import FACTS, FILES, INDICES, RULES, rule_of
 from tests.ops.numpy.against_numpy import array, compare
 from tests.ops.numpy.test_protocol import CALLS, GAPS, SPD, SQUARE, A, B, V, W, known
 
@@ -235,7 +235,7 @@ def functions():
             function = getattr(module, name)
             if not name.startswith("_") and hasattr(function, "_implementation"):
                 full = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-                if full not in INDICES | FACTS | SHOWING and not full.startswith("char."):
+                if full not in INDICES | FACTS | FILES | SHOWING and not full.startswith("char."):
                     yield full, function
 
 

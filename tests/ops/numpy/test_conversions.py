@@ -1,6 +1,7 @@
 """Python numbers and bare arrays made of Tensors: an error where a gradient would be lost, PyTorch's warning else."""
 
 import cmath
+import io
 import math
 import warnings
 
@@ -194,6 +195,27 @@ def test_numbers_that_have_no_derivative_and_text_are_allowed_everywhere():
 def test_a_list_of_tensors_does_not_become_a_constant_inside_a_transform():
     with pytest.raises(ConversionError, match="stack"):
         func.grad(lambda x: rg.tensor([x[0], 1.0]).sum() * x.sum())(rg.tensor(X))
+
+
+@pytest.mark.parametrize(
+    "save",
+    [
+        np.save,
+        np.savez,
+        np.savez_compressed,
+        np.savetxt,
+        lambda file, x: np.savez(file, np.ones(2), x=x),
+        lambda file, x: np.save(file, [x[0], x[1]]),
+    ],
+)
+def test_a_file_takes_no_tensor_that_requires_grad(save):
+    x, kept = rg.tensor(X, requires_grad=True), io.BytesIO()
+    with pytest.raises(ConversionError, match="detach"):
+        save(io.BytesIO(), x)
+    save(kept, x.detach())
+    assert kept.tell() > 0
+    with rg.no_grad():
+        save(io.BytesIO(), x)
 
 
 def test_a_package_that_draws_says_that_it_takes_numbers():

@@ -14,6 +14,8 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.arrays.devices import backend_of, is_array
 from ...core.arrays.dtypes import INEXACT, DType, complex_of
+from ...core.errors import ConversionError, describe
+from ...core.graph.modes import modes
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table.arguments import dimension
@@ -157,5 +159,22 @@ def about(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def rule(*args: object, **kwargs: object) -> Any:
         return function(*unwrapped(args), **unwrapped(kwargs))
+
+    return rule
+
+
+def without_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes arrays to a file; it refuses Tensors that require grad, as their gradient is lost."""
+    write = about(function)
+
+    def rule(*args: object, **kwargs: object) -> Any:
+        if modes.grad_enabled:
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, Tensor) and value.requires_grad:
+                    raise ConversionError(
+                        f"np.{function.__name__}: a file keeps no gradient, and {describe(value)} requires grad; use "
+                        "tensor.detach()"
+                    )
+        return write(*args, **kwargs)
 
     return rule

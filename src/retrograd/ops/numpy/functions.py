@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .arguments import Rules, about, tensor, without_derivative
+from .arguments import Rules, about, tensor, without_derivative, without_gradient
 from .rules import (
     fourier,
     linear_algebra,
@@ -51,8 +51,9 @@ INDICES = set(
 )
 FACTS = set(
     """allclose array_equal array_equiv iscomplexobj isrealobj result_type can_cast may_share_memory shares_memory
-    min_scalar_type common_type linalg.matrix_rank einsum_path save savetxt savez savez_compressed""".split()  # noqa: SIM905
+    min_scalar_type common_type linalg.matrix_rank einsum_path""".split()  # noqa: SIM905
 )
+FILES = {"save", "savetxt", "savez", "savez_compressed"}  # these write the values of Tensors that require no grad
 
 # Of integers and bools, which have no gradient, NumPy itself computes these, in its own dtypes; not those that may
 # give the memory of an argument.
@@ -109,6 +110,8 @@ def rule_of(function: Any) -> Callable[..., Any] | None:
         rule = without_derivative(function)
     elif name in FACTS:
         rule = about(function)
+    elif name in FILES:
+        rule = without_gradient(function)
     elif rule is not None:
         rule.__qualname__ = f"np.{name}"  # errors about arguments name the function
     _found[function] = rule
