@@ -90,7 +90,8 @@ def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(tmp_path
     for found in pkgutil.walk_packages(retrograd.__path__, "retrograd."):
         if INNER.search(found.name) or not found.ispkg and found.name.count(".") > 1:
             continue
-        names = {name for name, value in reference.public(importlib.import_module(found.name))}
+        public = dict(reference.public(importlib.import_module(found.name)))
+        names = {name for name, value in public.items() if getattr(value, "__name__", name) not in known}
         missing += [f"{found.name}.{name}" for name in sorted(names - known - aliases)]
     assert len(known) > 1000 and missing == []
 

@@ -47,6 +47,7 @@ ROOMS = {
     "retrograd.models": "Models: models",
     "retrograd.serialization": "Saving and loading: save and load",
     "retrograd.distributions": "Probability distributions: distributions",
+    "retrograd.random": "Random numbers by keys: random",
     "retrograd.quasirandom": "Sobol sequences: quasirandom",
     "retrograd.sparse": "Sparse matrices: sparse",
     "retrograd.linalg": "Linear algebra errors: linalg",
