@@ -16,11 +16,12 @@ from ...core.graph.nodes import Node, leading_to, reachable, saved_by
 from ...core.graph.observers import Observer
 from ...core.graph.plan import pull
 from ...core.tensor.tensor import Tensor
+from ...func.record import Edge
 
 # Cotangents by node or leaf; for a node with several outputs, a list with one per output.
 Cotangents: TypeAlias = dict[Any, Any]
 
-Root: TypeAlias = tuple[object, Array]  # a node or leaf, and its cotangent
+Root: TypeAlias = tuple[Edge, Array]  # a node or leaf, and its cotangent
 
 
 class Flow:
@@ -36,7 +37,7 @@ class Flow:
         useful: ``edge`` and the nodes above it.
     """
 
-    def __init__(self, roots: Sequence[Root], edge: object) -> None:
+    def __init__(self, roots: Sequence[Root], edge: Edge) -> None:
         self.roots = list(roots)
         self.edge = edge
         self.order, _ = reachable([root for root, _ in roots])
