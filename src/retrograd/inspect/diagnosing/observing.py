@@ -16,7 +16,6 @@ from weakref import ref
 
 import numpy as np
 
-from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
@@ -25,7 +24,7 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .first_calls import AtEvaluation, UntilGraph
-from .recording import Array, StepRecorder, scale_of
+from .recording import Array, StepRecorder, beginning, has_gradient, has_reader, number_of, scale_of
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
@@ -329,7 +328,7 @@ class Observation:
         value = 0.0
         for x in roots:
             scale = scale_of(x)
-            number = _number(x) / scale
+            number = number_of(x) / scale
             value += number
             if self.recorder is not None:
                 after = sum([one.steps for one in run.optimizers])
@@ -342,7 +341,7 @@ class Observation:
             self._since.append(value)
         for optimized in run.optimizers:
             probe, left = optimized.probe, optimized.left
-            optimized.before = None if probe is None else _beginning(probe)
+            optimized.before = None if probe is None else beginning(probe)
             if probe is None or left is None:
                 continue
             grad = probe._grad
@@ -362,7 +361,7 @@ class Observation:
         if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
             older = [found for one in self._nodes[-_CHAIN - 2 : -2] if (found := one()) is not None]
             if len(older) == _CHAIN:
-                self.run.kept_graphs, self.run.summed = site, all(map(_has_reader, older))
+                self.run.kept_graphs, self.run.summed = site, all(map(has_reader, older))
         if len(self._nodes) > 4 * _CHAIN:
             del self._nodes[: -2 * _CHAIN]
 
@@ -370,11 +369,11 @@ class Observation:
         run_site = self.run.backward_site
         for optimized in self.run.optimizers:
             probe = optimized.probe
-            found = probe is not None and _has_gradient(probe)
-            if found and probe is not None and optimized.before and optimized.before == _beginning(probe):
+            found = probe is not None and has_gradient(probe)
+            if found and probe is not None and optimized.before and optimized.before == beginning(probe):
                 continue  # it is that of an earlier backward pass
             if not found:
-                graded = [p for p in optimized.parameters if _has_gradient(p)]
+                graded = [p for p in optimized.parameters if has_gradient(p)]
                 if graded:
                     found, optimized.probe = True, min(graded, key=lambda p: p.array.size)
             if found:
@@ -388,9 +387,12 @@ class Observation:
             self._end_of_step()
 
     def _values(self, optimized: Optimized) -> dict[int, Array]:
-        """Return the values of the parameters; what the recorder has copied in this step is not copied again."""
-        copied = {} if self.recorder is None else self.recorder.step.values
+        """Return the values of the parameters, without a second copy of what the recorder copied in this step."""
+        copied = self._copied()
         return {id(p): copied[id(p)] if id(p) in copied else p.array.copy() for p in optimized.parameters}
+
+    def _copied(self) -> dict[int, Array]:
+        return {} if self.recorder is None else self.recorder.step.values
 
     def _before_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
@@ -423,14 +425,14 @@ class Observation:
             optimized.overwritten += 1
             optimized.zeroed = optimized.lost[optimized.source]
         optimized.lost.clear()
-        if probe is not None and _has_gradient(probe):
+        if probe is not None and has_gradient(probe):
             if optimized.steps < 8:
                 optimized.graded.update(id(p) for p in optimized.parameters if p._grad is not None)
             return
         graded = [p for p in optimized.parameters if p._grad is not None]
         self._changed = optimized.steps > _ALWAYS
         optimized.graded.update(map(id, graded))
-        if any(map(_has_gradient, graded)):
+        if any(map(has_gradient, graded)):
             return
         if optimized.had_gradient:
             optimized.emptied += 1
@@ -439,15 +441,14 @@ class Observation:
 
     def _measure(self, optimized: Optimized, history: StepHistory) -> None:
         began = time.perf_counter()
-        before = {}
+        before, copied = {}, self._copied()
         for p in optimized.parameters:
             if p.array.dtype.kind != "f" or p._grad is None or not hasattr(p._grad, "array"):
                 continue
             name = self.name(p)
             history.gradients[name] = norm(p._grad.array)
             history.weights[name] = norm(p.array)
-            start = None if optimized.steps else optimized.start.get(id(p))
-            before[name] = p, p.array.copy() if start is None else start
+            before[name] = p, copied[id(p)] if id(p) in copied else p.array.copy()
         self._before = before
         self._measured += 2 * (time.perf_counter() - began)  # as much again for the norms of the updates
 
@@ -551,7 +552,9 @@ class Observation:
         return cost < SHARE * self.elapsed()
 
     def _may_measure(self) -> bool:
-        return self.count < 1 or self._measured < _NORMS * self.elapsed() and self.spent < SHARE * self.elapsed()
+        if self.recorder is not None:
+            return True  # which costs much more, and has copied the parameters
+        return self._measured < _NORMS * self.elapsed() and self.spent < SHARE * self.elapsed()
 
     def _may_walk(self) -> bool:
         """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""
@@ -570,37 +573,6 @@ class Observation:
                 if q is p:
                     return f"parameter {place}" if not number else f"parameter {place} of optimizer {number}"
         return "parameter"
-
-
-def _has_reader(node: Node) -> bool:
-    """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
-    import gc
-
-    return any(type(x) is tuple for x in gc.get_referrers(node))
-
-
-def _beginning(p: Tensor) -> bytes | None:
-    """Return the first numbers of a gradient, to see whether it changes."""
-    grad = p._grad
-    return None if grad is None else _to_numpy(grad.array.reshape(-1)[:64]).tobytes()
-
-
-def _has_gradient(p: Tensor) -> bool:
-    """Return whether a parameter has a gradient that is not zero everywhere."""
-    grad = p._grad
-    return grad is not None and bool(grad.array.any())
-
-
-def _to_numpy(array: Array) -> Array:
-    return backend_of(array).to_numpy(array)
-
-
-def _number(x: Tensor) -> float:
-    array = x.array
-    if array.size == 1 and array.dtype.kind == "f":
-        return float(array.item())
-    array = _to_numpy(array)
-    return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
 
 
 def _item(value: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -383,3 +384,33 @@ def scale_of(x: Tensor) -> float:
             if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
                 return number
     return 1.0
+
+
+def has_reader(node: Node) -> bool:
+    """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
+    return any(type(x) is tuple for x in gc.get_referrers(node))
+
+
+def beginning(p: Tensor) -> bytes | None:
+    """Return the first numbers of a gradient, to see whether it changes."""
+    grad = p._grad
+    return None if grad is None else _to_numpy(grad.array.reshape(-1)[:64]).tobytes()
+
+
+def has_gradient(p: Tensor) -> bool:
+    """Return whether a parameter has a gradient that is not zero everywhere."""
+    grad = p._grad
+    return grad is not None and bool(grad.array.any())
+
+
+def _to_numpy(array: Array) -> Array:
+    return backend_of(array).to_numpy(array)
+
+
+def number_of(x: Tensor) -> float:
+    """Return the number of a loss; the sum of several elements."""
+    array = x.array
+    if array.size == 1 and array.dtype.kind == "f":
+        return float(array.item())
+    array = _to_numpy(array)
+    return float(abs(array.sum()) if array.dtype.kind == "c" else array.sum())
