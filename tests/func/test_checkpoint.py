@@ -294,6 +294,28 @@ def test_what_differs_the_second_time_is_said():
         gradient(other)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, n: x.sin() * n + 1,
+        lambda x, n: x.sin() ** n,
+        lambda x, n: x.exp()[n:],
+        lambda x, n: x.outer(x).cumsum(n),
+    ],
+)
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_a_python_number_that_changes_between_the_runs_is_an_error(program, early_stop):
+    number = [1]
+    x = X.clone().requires_grad_()
+    y = utils.checkpoint(lambda x: program(x, number[0]), x, early_stop=early_stop).sum()
+    number[0] = 0
+    with pytest.raises(RuntimeError, match="both runs of .* must be the same: .* in the first run, .* in the second"):
+        y.backward()
+    number[0] = 1
+    y.backward()
+    assert_same(x.grad, grad(lambda x: program(x, 1).sum())(X))
+
+
 def test_the_second_run_stops_once_all_that_was_saved_is_there():
     square = rg.eye(3, dtype=rg.float64)
 

@@ -253,7 +253,7 @@ class Part:
                 f"{len(facts)} in the second; both runs must be the same{self._hint()}"
             )
         for before, now in zip(self.facts, facts, strict=True):
-            same = before == now if self.check else before[0] is now[0]
+            same = _same(before, now) if self.check else before[0] is now[0]
             if not same:
                 raise RuntimeError(
                     f"checkpoint: both runs of {_name(self.function)} must be the same: {_described(before)} in the "
@@ -330,22 +330,49 @@ class Part:
 
 
 def _facts(nodes: list[Node]) -> list[tuple[Any, ...]]:
-    """Return what must be equal in both runs: per node its primitive, shape, dtype, and the origin of its inputs."""
+    """Return what must be equal in both runs: per node the primitive, shape, dtype, numbers, origin of inputs."""
     places = {node: index for index, node in enumerate(nodes)}
     return [
         (
             node.plan.primitive,
             node.shape,
             node.dtype,
+            _numbers(node.saved or None),
             *[parent if parent is None else places.get(parent, id(parent)) for parent in node.parents],
         )
         for node in nodes
     ]
 
 
+def _numbers(value: object) -> object:
+    """Return the Python numbers and texts among the values that a node saved, with None for all other values."""
+    if type(value) is tuple:
+        return tuple([_numbers(item) for item in value])
+    if type(value) is slice:
+        return (_numbers(value.start), _numbers(value.stop), _numbers(value.step))
+    if type(value) not in (int, float, complex, bool, str):
+        return None
+    return value if value == value else "nan"
+
+
+def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+    return before[:3] == now[:3] and before[4:] == now[4:] and _agree(before[3], now[3])
+
+
+def _agree(before: object, now: object) -> bool:
+    """Return whether the numbers that two nodes saved are equal; None, for any other value, agrees with all values."""
+    if before is None or now is None:
+        return True
+    if type(before) is tuple and type(now) is tuple:
+        return len(before) == len(now) and all(map(_agree, before, now))
+    return before == now
+
+
 def _described(fact: tuple[Any, ...]) -> str:
-    primitive, shape, dtype, *parents = fact
-    return f"{primitive.name} with a result of {dtype}{shape} and {len(parents)} inputs"
+    primitive, shape, dtype, numbers, *parents = fact
+    given = [number for number in numbers if number is not None] if numbers else []
+    with_numbers = f" and the numbers {', '.join(map(str, given))}" if given else ""
+    return f"{primitive.name} with a result of {dtype}{shape} and {len(parents)} inputs{with_numbers}"
 
 
 def _name(function: Any) -> str:

@@ -321,3 +321,48 @@ def test_an_argument_that_is_written_has_its_history_in_every_call(part):
         (function(a, b) + a.sum()).backward()
         found.append((a.requires_grad, b.grad.tolist()))
     assert found[1:] == found[:1] * 3
+
+
+def emptied_slice(x, w):
+    y = x * 1
+    y[2:2].copy_(w[2:2])
+    return y
+
+
+def emptied_part_of_a_split(x, w):
+    y = x * 1
+    y.split([0, 4])[0].add_(w[:0])
+    return y * 2
+
+
+def emptied_view_of_a_view(x, w):
+    y = x * 1
+    view = y.view(2, 2)[1:]
+    view.narrow(1, 1, 0).mul_(w[:0])
+    view.mul_(3)
+    return y
+
+
+def emptied_argument(x, w):
+    x[1:1].add_(w[1:1])
+    return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:compile.*runs eagerly")  # a write to an argument
+@pytest.mark.parametrize("program", [emptied_slice, emptied_part_of_a_split, emptied_view_of_a_view, emptied_argument])
+def test_a_write_to_an_empty_view_gives_its_base_the_history(program):
+    w = rg.ones(4, requires_grad=True)
+    compiled = rg.compile(program)
+    for i in range(3):
+        x, same = rg.arange(4.0) + i, rg.arange(4.0) + i
+        y, expected = compiled(x, w), program(same, w)
+        assert y.requires_grad and x.requires_grad is same.requires_grad
+        assert y.tolist() == expected.tolist()
+        (gradient,) = rg.autograd.grad(y.sum(), w)
+        assert gradient.tolist() == [0.0] * 4
+
+
+def test_an_empty_view_is_a_view_in_a_compiled_program():
+    w = rg.ones(4, requires_grad=True)
+    results = rg.compile(lambda w: (w[:0], *w.split([0, 4])))(w)
+    assert all(y._is_view() for y in results)

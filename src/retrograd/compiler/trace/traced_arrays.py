@@ -500,8 +500,12 @@ class TracedModule:
         return tracer.made_by(self._xp.array, (data,), {"dtype": dtype, "order": order, "copy": copy})
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
-        """Return whether two arrays may share memory."""
-        return bool(self._xp.may_share_memory(_unwrap(a), _unwrap(b)))
+        """Return whether two arrays may share memory; an empty view shares the memory of its base."""
+        a, b = _unwrap(a), _unwrap(b)
+        if a.size and b.size:
+            return bool(self._xp.may_share_memory(a, b))
+        allocation = self._backend.allocation
+        return allocation(a) is allocation(b)
 
     @property
     def _backend(self) -> Backend:
