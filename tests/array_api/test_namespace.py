@@ -1,5 +1,6 @@
 """The namespace of the array API standard: names, values against NumPy, gradients, and libraries that call it."""
 
+import copy
 import inspect
 import os
 import subprocess
@@ -182,3 +183,12 @@ def test_functions_that_xarray_calls_on_a_namespace_are_numpys_on_tensors_and_ot
         assert result.requires_grad
         np.testing.assert_allclose(result.detach().numpy(), wanted)
     assert "einsum" not in dir(xp) and not hasattr(xp, "fromfunction")
+
+
+def test_a_deep_copy_that_xarray_makes_keeps_the_gradient():
+    theirs = {"__name__": "xarray.core.variable", "copy": copy}
+    exec("def copied(x): return copy.deepcopy(x)", theirs)
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    for value, slope in ((x, 1.0), (x * 2, 2.0)):
+        assert rg.autograd.grad(theirs["copied"](value).sum(), x)[0].tolist() == [slope, slope]
+    assert copy.deepcopy(x)._node is None and copy.deepcopy(x).requires_grad
