@@ -20,9 +20,9 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 254,
     "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 5547,
+    "uses of Any": 5089,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 150,
+    "`type: ignore` comments": 149,
 }
 TITLES = {"Args:", "Raises:", "Returns:"}  # of sections: these and examples may repeat
 FILES_PER_FOLDER = 14

@@ -35,7 +35,7 @@ class ImplicitMethod(ExplicitMethod):
     interpolates = False
 
     def prepare(self, rtol: float, atol: Tolerance) -> None:
-        """Set the tolerances and forget what was computed for another integration."""
+        """Set the tolerances, and forget the Jacobian of another integration."""
         self.rtol, self.atol = rtol, atol
         self.jacobian: Callable[[Array], Array] | Array | None = None  # a product, or the matrix
         self.fresh = False  # whether the Jacobian was computed at the start of the current step

@@ -112,10 +112,10 @@ def normal(key: Tensor, shape: Shape = (), dtype: DTypeLike | None = None) -> Te
     """Return numbers of the normal distribution with mean 0 and variance 1.
 
     Args:
-        dtype: floating, by default the default dtype.
+        dtype: of the numbers; floating, by default the default dtype.
 
     Raises:
-        NotImplementedError: the dtype is not real and floating.
+        NotImplementedError: numbers of this dtype cannot be drawn.
 
     >>> draws = rg.func.vmap(rg.random.normal)(rg.random.split(rg.random.key(0), 1000))
     >>> bool(draws.mean().abs() < 0.1)

@@ -140,7 +140,7 @@ def custom_linear_solve(
         transpose_solve: the same for ``A^T w = g``, as ``transpose_solve(vecmat, g)``; by default ``solve`` if it is a
             name or the matrix is symmetric, else "auto".
         symmetric: declares that A is symmetric (A = A^T, without conjugation).
-        has_aux: whether ``solve`` returns a pair.
+        has_aux: as for ``custom_root``.
 
     Returns:
         The solution, a nest like ``b``; with ``has_aux`` a pair ``(x, aux)``.

@@ -23,7 +23,7 @@ def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Re
     ``vmap``. Both functions must be defined for all values then: the gradient is NaN if that of the other one is.
 
     Args:
-        pred: a bool, or a Tensor with one element.
+        pred: a bool or a one-element Tensor.
         true_fun, false_fun: take ``operands`` and return nests with the same structure, shapes and dtypes.
         operands: nests of Tensors.
 

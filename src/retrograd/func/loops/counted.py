@@ -69,7 +69,7 @@ def while_loop(cond_fun: Callable[[Any], object], body_fun: Callable[[Any], obje
     Args:
         cond_fun: takes the value and returns a bool, or a bool Tensor with one element.
         body_fun: takes the value and returns the next one, with the same structure, shapes and dtypes.
-        init_val: the initial value, a nest of Tensors, arrays and numbers.
+        init_val: the value before the first step, a nest of Tensors, arrays and numbers.
 
     Raises:
         TypeError: the value changes its structure, a shape or a dtype, or the condition is not a single bool.

@@ -70,7 +70,7 @@ class BSpline:
         return rows[self.k]
 
     def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate = None) -> Tensor:
-        """Return the values, or the derivatives of order ``nu``, at points of any shape."""
+        """Return the spline, or its derivative of order ``nu``, at points of any shape."""
         if nu:
             return self.derivative(nu)(x, extrapolate=self.extrapolate if extrapolate is None else extrapolate)
         how = self.extrapolate if extrapolate is None else extrapolate

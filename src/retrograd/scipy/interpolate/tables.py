@@ -24,7 +24,7 @@ class interp1d:
         x: the points; they are sorted unless ``assume_sorted``.
         y: the values along ``axis``.
         kind: the kind, or the degree of a spline.
-        axis: the axis of interpolation.
+        axis: the axis of ``y`` that belongs to ``x``.
         copy: as in SciPy; nothing is written to the arguments.
         bounds_error: whether a point outside raises a ValueError; None means yes without a ``fill_value``.
         fill_value: the value outside, one for both sides or a tuple of two, or ``"extrapolate"``.

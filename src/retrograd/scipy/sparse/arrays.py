@@ -482,7 +482,7 @@ class _Coordinates(SparseArray):
 
     @property
     def coords(self) -> tuple[Array, Array]:
-        """The rows and columns of the values."""
+        """The row and the column of each value."""
         return self.row, self.col
 
 

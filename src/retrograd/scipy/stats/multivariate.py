@@ -117,7 +117,7 @@ class FrozenNormal:
         return getattr(_theirs("multivariate_normal")(self.mean, self.cov, self.allow_singular), name)
 
     def logpdf(self, x: ArrayLike) -> Tensor:
-        """Return the logarithm of the density at vectors along the last axis of ``x``."""
+        """Return the logarithm of ``pdf``, with its arguments."""
         return multivariate_normal.logpdf(x, self.mean, self.cov, self.allow_singular)
 
     def entropy(self) -> Tensor:
@@ -125,7 +125,7 @@ class FrozenNormal:
         return multivariate_normal.entropy(self.mean, self.cov)
 
     def pdf(self, x: ArrayLike) -> Tensor:
-        """Return the density at vectors along the last axis of ``x``."""
+        """Return the density of the frozen distribution at vectors along the last axis of ``x``."""
         return multivariate_normal.pdf(x, self.mean, self.cov, self.allow_singular)
 
 
@@ -189,7 +189,7 @@ class FrozenDirichlet:
         return dirichlet.logpdf(x, self.alpha)
 
     def pdf(self, x: ArrayLike) -> Tensor:
-        """Return the density at vectors along the first axis of ``x``."""
+        """Return the density of the frozen distribution at vectors along the first axis of ``x``."""
         return dirichlet.pdf(x, self.alpha)
 
 

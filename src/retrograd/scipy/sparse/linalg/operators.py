@@ -94,7 +94,7 @@ class LinearOperator:
 
     @property
     def T(self) -> LinearOperator:
-        """The transpose."""
+        """The operator of the transposed matrix."""
         return LinearOperator(
             self.shape[::-1],
             lambda x: self.rmatvec(x.conj()).conj(),

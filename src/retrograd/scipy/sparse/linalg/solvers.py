@@ -85,7 +85,7 @@ def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> Sup
     """Return the LU factorization of a square sparse array; its ``solve`` is differentiable.
 
     Args:
-        A: a square sparse array.
+        A: the square sparse array to factorize.
         permc_spec: the order of the columns.
         options: further arguments of ``scipy.sparse.linalg.splu``.
 
@@ -159,7 +159,7 @@ class _MatrixFree(LinearSolve):
 
     @property
     def transpose(self) -> _MatrixFree:
-        """Return the solver of transposed systems."""
+        """Return the solver with the factors transposed."""
         other = None if self.preconditioner is None else self.preconditioner.T
         solver = _MatrixFree(self.what, self.structure, None, other, self.options)
         solver.info = 0
@@ -225,8 +225,8 @@ def cg(
 
     Args:
         A: a sparse array, a matrix, or a LinearOperator.
-        b: the right-hand side.
-        x0: where the iteration starts; it has no gradient.
+        b: the right-hand side, a vector.
+        x0: the first iterate, which has no gradient.
         rtol, atol: the residual at which the iteration ends, ``max(rtol * norm(b), atol)``.
         maxiter: the largest number of iterations.
         M: a preconditioner, which approximates the inverse matrix; it has no gradient.
