@@ -355,7 +355,7 @@ def _numbers(value: object) -> object:
     return value if value == value else "nan"
 
 
-def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
     return before[:3] == now[:3] and before[4:] == now[4:] and _agree(before[3], now[3])
 
 

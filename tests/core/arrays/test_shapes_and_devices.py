@@ -94,6 +94,22 @@ def test_layers_without_projection_refuse_its_size_as_pytorch_does(layer):
         layer(2, 3, project=1)
 
 
+@pytest.mark.parametrize(
+    "layer, options, error",
+    [
+        (rg.nn.LSTM, {"proj_size": -1}, ValueError),
+        (rg.nn.LSTM, {"proj_size": 3}, ValueError),
+        (rg.nn.GRU, {"num_layers": 0}, ValueError),
+        (rg.nn.RNN, {"hidden_size": 0}, ValueError),
+        (rg.nn.LSTM, {"hidden_size": "a"}, TypeError),
+        (rg.nn.RNN, {"dropout": 2.0}, ValueError),
+    ],
+)
+def test_recurrent_layers_refuse_wrong_sizes_with_pytorchs_errors(layer, options, error):
+    with pytest.raises(error):
+        layer(**{"input_size": 3, "hidden_size": 3, **options})
+
+
 def test_an_empty_part_of_a_tensor_has_the_strides_of_the_whole():
     whole = rg.zeros(2, 3, 4, 5)[..., 1]
     assert whole[:, 1:1].stride() == whole.stride() == (60, 20, 5)

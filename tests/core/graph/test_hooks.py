@@ -194,3 +194,12 @@ def test_programs_may_keep_values_beside_nodes_and_leaves():
     y.grad_fn.metadata["a"] = 1
     y.grad_fn.next_functions[0][0].metadata["b"] = 2
     assert y.grad_fn.metadata == {"a": 1} and y.grad_fn.next_functions[0][0].metadata == {"b": 2}
+
+
+def test_a_hook_on_one_result_of_unbind_changes_the_gradient_of_its_row_only():
+    x, calls = rg.ones(2, 3, requires_grad=True), []
+    rows = (x * 2).unbind()
+    rows[0].register_hook(lambda g: calls.append(g.tolist()) or g * 5)
+    (rows[0].sum() * 3 + rows[1].sum()).backward()
+    assert calls == [[3.0, 3.0, 3.0]]
+    assert x.grad.tolist() == [[30.0] * 3, [2.0] * 3]

@@ -131,3 +131,12 @@ def test_pinv_measures_each_matrix_by_its_own_bounds():
     assert rg.linalg.pinv(x, atol=rg.tensor([0.01, 0.2]))[0, 1, 1].item() == pytest.approx(10)
     mapped = rg.func.vmap(lambda a: rg.linalg.pinv(a, atol=0.2))(x)
     assert np.allclose(mapped.numpy(), rg.linalg.pinv(x, atol=0.2).numpy())
+
+
+def test_an_empty_matrix_has_an_empty_lu_decomposition():
+    x = rg.zeros(0, 0, dtype=rg.float64, requires_grad=True)
+    parts = rg.linalg.lu(x)
+    assert [part.shape for part in parts] == [(0, 0)] * 3
+    (gradient,) = rg.autograd.grad(parts[1].sum() + parts[2].sum(), x)
+    assert gradient.shape == (0, 0)
+    assert [part.shape for part in rg.linalg.lu_factor(x)] == [(0, 0), (0,)]

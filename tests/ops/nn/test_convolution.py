@@ -218,3 +218,22 @@ def test_a_convolution_of_an_image_without_places_is_refused_as_in_pytorch():
     for function in (F.conv1d, F.conv_transpose1d):
         with pytest.raises(RuntimeError, match="empty"):
             function(rg.ones(1, 1, 0), rg.ones(1, 1, 1), padding=1)
+
+
+@pytest.mark.parametrize(
+    "kernel, options",
+    [
+        (3, {"stride": 2, "padding": 1, "output_padding": 1}),
+        (3, {"output_padding": 1, "dilation": 2}),
+        (2, {"stride": 2, "output_padding": 1}),
+        (2, {"stride": 3, "output_padding": 2}),
+        (1, {"output_padding": 1, "dilation": 2}),
+        (3, {"stride": 2, "output_padding": 2, "dilation": 3}),
+    ],
+)
+def test_an_output_padding_below_the_stride_or_the_dilation_is_taken(kernel, options):
+    torch = pytest.importorskip("torch")
+    x, w = RNG.standard_normal((2, 1, 3, 3)), RNG.standard_normal((1, 2, kernel, kernel))
+    wanted = torch.nn.functional.conv_transpose2d(torch.tensor(x), torch.tensor(w), **options)
+    got = F.conv_transpose2d(rg.tensor(x), rg.tensor(w), **options)
+    np.testing.assert_allclose(got.numpy(), wanted.numpy(), rtol=1e-12, atol=1e-12)

@@ -199,3 +199,12 @@ def test_running_statistics_are_the_same_bits_whoever_watches():
         x = x * 1.1
     for name in ("running_mean", "running_var"):
         np.testing.assert_array_equal(getattr(norms[0], name).numpy(), getattr(norms[1], name).numpy())
+
+
+@pytest.mark.parametrize("layer, shape", [(rg.nn.BatchNorm1d, (0, 3)), (rg.nn.BatchNorm2d, (0, 3, 2, 2))])
+def test_batch_norm_of_an_empty_batch_keeps_the_shape_and_has_no_gradient_for_its_weight(layer, shape):
+    layer, x = layer(3), rg.zeros(shape, requires_grad=True)
+    y = layer(x)
+    y.sum().backward()
+    assert y.shape == shape and x.grad.shape == shape and layer.weight.grad.tolist() == [0.0] * 3
+    assert layer.eval()(x).shape == shape

@@ -163,11 +163,11 @@ def about(function: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def without_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_gradient(function: Callable[..., object]) -> Callable[..., object]:
     """A function that writes arrays to a file; it refuses Tensors that require grad, as their gradient is lost."""
     write = about(function)
 
-    def rule(*args: object, **kwargs: object) -> Any:
+    def rule(*args: object, **kwargs: object) -> object:
         if modes.grad_enabled:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, Tensor) and value.requires_grad:
