@@ -246,3 +246,14 @@ def test_warnings_of_the_program_stay_as_they_are() -> None:
         with rg.inspect.doctor():
             training(3)
     assert caught == []
+
+
+def test_an_optimizer_that_is_first_seen_at_its_step_has_all_its_steps_counted():
+    rg.manual_seed(0)
+    x, model = rg.randn(32, 4), nn.Linear(4, 2)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    with rg.inspect.doctor() as d:
+        for _ in range(6):
+            nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
+            optimizer.step()
+    assert d.steps == 6 and "5 of 6 steps" in d.findings[0].message

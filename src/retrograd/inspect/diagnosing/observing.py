@@ -24,7 +24,16 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .first_calls import AtEvaluation, UntilGraph
-from .recording import Array, StepRecorder, beginning, has_gradient, has_reader, number_of, scale_of
+from .recording import (
+    Array,
+    StepRecorder,
+    beginning,
+    has_gradient,
+    has_reader,
+    number_of,
+    scale_of,
+    smallest_with_gradient,
+)
 from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
 
 if TYPE_CHECKING:
@@ -71,6 +80,7 @@ class Observation:
         self.spent = 0.0
         self._nodes: list[ref[Node]] = []
         self._anchor: Optimized | None = None
+        self._early = 0  # backward passes that were counted as steps before an optimizer was known
         self._since: list[float] = []  # losses since the last step of any optimizer
         self._stepping: Optimized | None = None
         self._depth = 0  # of nested calls of backward
@@ -137,7 +147,7 @@ class Observation:
             return
         self.stopped = True
         recorder = self.recorder
-        self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count
+        self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count - self._early
         self._stack.close()
         if recorder is not None and recorder.step.calls:
             self._keep(recorder)
@@ -372,10 +382,8 @@ class Observation:
             found = probe is not None and has_gradient(probe)
             if found and probe is not None and optimized.before and optimized.before == beginning(probe):
                 continue  # it is that of an earlier backward pass
-            if not found:
-                graded = [p for p in optimized.parameters if has_gradient(p)]
-                if graded:
-                    found, optimized.probe = True, min(graded, key=lambda p: p.array.size)
+            if not found and (smallest := smallest_with_gradient(optimized.parameters)) is not None:
+                found, optimized.probe = True, smallest
             if found:
                 optimized.had_gradient = True
                 optimized.source = run_site
@@ -470,12 +478,14 @@ class Observation:
         self._since = []
         optimized.steps += 1
         optimized.carried += optimized.is_carried
+        if optimized.probe is None:
+            optimized.probe = smallest_with_gradient(optimized.parameters)
         probe = optimized.probe
         optimized.left = None if probe is None or probe._grad is None else probe._grad.array.copy()
         optimized.is_carried = optimized.had_gradient = False
         optimized.backwards = 0
         if self._anchor is None:
-            self._anchor = optimized
+            self._anchor, self._early = optimized, self.count
         if optimized is self._anchor:
             self._end_of_step()
         self.spent += time.perf_counter() - began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
@@ -401,6 +401,11 @@ def has_gradient(p: Tensor) -> bool:
     """Return whether a parameter has a gradient that is not zero everywhere."""
     grad = p._grad
     return grad is not None and bool(grad.array.any())
+
+
+def smallest_with_gradient(parameters: Iterable[Tensor]) -> Tensor | None:
+    """Return the parameter with the fewest elements among those that have a gradient."""
+    return min(filter(has_gradient, parameters), key=lambda p: int(p.array.size), default=None)
 
 
 def _to_numpy(array: Array) -> Array:
