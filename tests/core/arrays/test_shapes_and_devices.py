@@ -183,3 +183,11 @@ def test_splits_of_numpy_raise_numpys_error(split, shape):
     for x in (np.zeros(shape), rg.zeros(shape)):
         with pytest.raises(ValueError):
             split(x, 3)
+
+
+def test_a_value_of_a_class_whose_module_is_no_text_is_no_array():
+    class Described:
+        __module__ = property(lambda self: "somewhere")
+
+    with pytest.raises(TypeError, match="Described"):
+        rg.sin(Described())

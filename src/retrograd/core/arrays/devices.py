@@ -287,7 +287,7 @@ def backend_of(array: Any) -> Backend:
         return NUMPY
     if isinstance(array, Wrapping):
         return array.backend
-    if kind.__module__.partition(".")[0] == "cupy":
+    if str(kind.__module__).partition(".")[0] == "cupy":
         return cupy_backend()
     raise TypeError(f"wanted a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
 
@@ -306,7 +306,7 @@ def is_array_type(kind: type) -> bool:
 def _computes_as_array(kind: type) -> bool:
     """Whether a type is NumPy's or CuPy's, and no subclass that computes otherwise (masked arrays, units)."""
     if not issubclass(kind, np.ndarray):
-        return issubclass(kind, Wrapping) or kind.__module__.partition(".")[0] == "cupy"
+        return issubclass(kind, Wrapping) or str(kind.__module__).partition(".")[0] == "cupy"
     return (
         kind.__array_ufunc__ is np.ndarray.__array_ufunc__
         and kind.__array_function__ is np.ndarray.__array_function__
