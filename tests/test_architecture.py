@@ -20,7 +20,7 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 254,
     "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 5089,
+    "uses of Any": 5084,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 149,
 }
