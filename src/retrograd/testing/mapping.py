@@ -49,6 +49,21 @@ REFUSED = {
     "sparse_csr_tensor": "the examples of a mapped sparse Tensor share their indices",
     "Tensor.copy_": "a Tensor that is the same for all examples cannot hold a value of each",
     "poisson": "randomness='same' cannot draw from rates that differ",
+    # Of retrograd.scipy:
+    **dict.fromkeys(
+        ("special.spherical_jn", "special.spherical_yn", "special.spherical_in", "special.spherical_kn",
+         "special.legendre_p", "special.assoc_legendre_p", "special.sph_legendre_p", "special.sph_harm_y"),
+        "a mapped order selects the function",
+    ),
+    **dict.fromkeys(
+        ("ndimage.gaussian_filter1d", "ndimage.gaussian_filter", "ndimage.gaussian_laplace",
+         "ndimage.gaussian_gradient_magnitude", "signal.sosfiltfilt"),
+        "the length of the window or of the padding depends on mapped values",
+    ),
+    **dict.fromkeys(
+        ("interpolate.interp1d", "interpolate.RegularGridInterpolator"), "a mapped grid is checked to ascend"
+    ),
+    **dict.fromkeys(("linalg.lstsq", "linalg.solve_circulant"), "the rank of mapped matrices decides what is returned"),
 }  # fmt: skip
 REFUSAL = re.compile(r"vmap: (It looks like|an index by a mask|inplace arithmetic|does not support the same random)")
 
