@@ -112,7 +112,10 @@ def differentiable(module: str, name: str = "") -> Callable[[Decorated], Decorat
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                theirs = _scipys_error(getattr(scipys(module), public), args, kwargs)
+                original = getattr(scipys(module), public, None)
+                if original is None:
+                    raise NotImplementedError(f"{module}.{public} is not in this version of SciPy") from error
+                theirs = _scipys_error(original, args, kwargs)
                 if theirs is None:
                     raise
                 raise type(theirs)(f"{module}.{public}: {theirs}") from error

@@ -26,10 +26,8 @@ from tests.compiler.programs.ways import compiling
 
 @pytest.fixture(autouse=True, scope="module")
 def few_objects():
-    """Hide older objects from the garbage collector: each refused trace searches all that it knows."""
+    """Hide what earlier tests have made from the collector, as conftest.py does: a refused trace searches the rest."""
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def on_a_thread(function):
