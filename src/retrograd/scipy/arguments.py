@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays.devices import Wrapping
 from ..core.tensor.tensor import Tensor
-from ..ops.numpy.arguments import alike, floating
+from ..ops.numpy.arguments import alike, floating, tensor
 from ..ops.table.types import Operand
 
 # An argument that SciPy makes an array of, and the functions here a Tensor.
@@ -84,6 +84,11 @@ def detached(value: Any) -> Any:
     if type(value) is dict:
         return {key: detached(item) for key, item in value.items()}
     return value
+
+
+def floating_tensor(value: ArrayLike) -> Tensor:
+    """Return an array-like argument as a Tensor, integers and bools in float64."""
+    return floating(tensor(value))
 
 
 def floats(*values: ArrayLike) -> tuple[Tensor, ...]:

@@ -18,8 +18,8 @@ from ..ode.solution import Solution
 from ..ode.system import SolveError, Times
 from ..ops.numpy.arguments import tensor
 from ..ops.table.types import Operand
-from .arguments import ArrayLike, Function, detached, differentiable, has_tensor, other_names, scipys
-from .quadrature import Integral, adaptive, floating, one_number
+from .arguments import ArrayLike, Function, detached, differentiable, floating_tensor, has_tensor, other_names, scipys
+from .quadrature import Integral, adaptive, one_number
 
 __all__ = [
     "cumulative_simpson", "cumulative_trapezoid", "dblquad", "fixed_quad", "odeint", "quad", "quad_vec", "romb",
@@ -91,7 +91,7 @@ def solve_ivp(
     times = [start, end] if t_eval is None else _inside(start, end, t_eval)
     functions = [events] if callable(events) else list(events or [])
     solution = solve(
-        _with_arrays(fun), floating(y0), times, given, method=_METHODS[method], rtol=options.get("rtol", 1e-3),
+        _with_arrays(fun), floating_tensor(y0), times, given, method=_METHODS[method], rtol=options.get("rtol", 1e-3),
         atol=options.get("atol", 1e-6), events=functions, dense=dense_output, every_step=t_eval is None, **known,
     )  # fmt: skip
     y, t = solution.y, solution.t
@@ -192,7 +192,7 @@ def odeint(
         )  # fmt: skip
     if full_output:
         raise ValueError("odeint: full_output describes LSODA, pass full_output=0 with Tensors")
-    state = floating(y0)
+    state = floating_tensor(y0)
     settings: dict[str, Any] = {
         "rtol": 1.49012e-8 if rtol is None else rtol, "atol": 1.49012e-8 if atol is None else atol,
         "first_step": h0 or None, "max_step": hmax or inf, "min_step": hmin,
@@ -263,7 +263,7 @@ def quad(
 
 
 def _first(x: ArrayLike) -> float:
-    return one_number("quad", floating(x))
+    return one_number("quad", floating_tensor(x))
 
 
 def quad_vec(
@@ -340,7 +340,7 @@ def fixed_quad(
     if not _is_ours(func, a, b, given, call=lambda: func(np.array([0.5]), *given)):
         theirs: tuple[Array, None] = scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
         return theirs
-    low, high = floating(a), floating(b)
+    low, high = floating_tensor(a), floating_tensor(b)
     dtype = next((x.dtype for x in (low, high) if isinstance(a if x is low else b, Tensor)), low.dtype)
     low, high = low.astype(dtype), high.astype(dtype)
     if any(isinf(one_number("fixed_quad", x)) for x in (low, high)):
@@ -355,10 +355,10 @@ def fixed_quad(
 
 def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tuple[Tensor, Tensor]:
     """Return the samples with their axis last, and the lengths of the intervals between them."""
-    values = floating(y).movedim(axis, -1)
+    values = floating_tensor(y).movedim(axis, -1)
     if x is None:
         return values, tensor(dx).astype(values.real.dtype) * ops.ones(values.shape[-1] - 1, dtype=values.real.dtype)
-    points = floating(x)
+    points = floating_tensor(x)
     points = points if points.ndim == 1 else points.movedim(axis, -1)
     if points.shape[-1] != values.shape[-1]:
         raise ValueError(f"x has {points.shape[-1]} points and y {values.shape[-1]} along axis {axis}")
@@ -465,7 +465,7 @@ def romb(y: ArrayLike, dx: ArrayLike = 1.0, axis: int = -1, show: bool = False) 
     >>> integrate.romb(rg.tensor([0.0, 1.0, 4.0]))
     tensor(2.6667)
     """
-    values = floating(y).movedim(axis, -1)
+    values = floating_tensor(y).movedim(axis, -1)
     intervals = values.shape[-1] - 1
     if intervals < 1 or intervals & (intervals - 1):
         raise ValueError("Number of samples must be one plus a non-negative power of 2.")

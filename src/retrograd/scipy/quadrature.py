@@ -9,19 +9,13 @@ from math import isinf
 import numpy as np
 
 from .._generated import toplevel as ops
-from ..core.arrays.dtypes import is_differentiable
 from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.batching import vmap
 from ..func.implicit.vectors import bare
 from ..ops.numpy.arguments import tensor
-from .arguments import ArrayLike, Function
-
-
-def floating(value: ArrayLike) -> Tensor:
-    x = tensor(value)
-    return x if is_differentiable(x.dtype) else x.astype(np.float64)
+from .arguments import ArrayLike, Function, floating_tensor
 
 
 @cache
@@ -56,7 +50,7 @@ class Integral:
 
     def __init__(self, caller: str, f: Function, a: ArrayLike, b: ArrayLike) -> None:
         self.caller, self.f = caller, f
-        self.a, self.b = floating(a), floating(b)
+        self.a, self.b = floating_tensor(a), floating_tensor(b)
         dtype = np.result_type(self.a.dtype, self.b.dtype)
         if np.dtype(dtype).kind == "c":
             raise TypeError(f"{caller}: limits must be real, got {describe(self.a)} and {describe(self.b)}")

@@ -94,13 +94,19 @@ def test_floating_functions_of_integers_have_the_default_dtype(name):
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
-        (lambda x, m: m(x), "convert float64 with .float(), or float32 (a module's: the module) with .double()"),
-        (lambda x, m: m(x.long()), "convert int64 with .float()"),
-        (lambda x, m: rg.nn.LSTM(3, 2)(x[None]), "convert float64 with .float()"),
-        (lambda x, m: rg.nn.LayerNorm(3)(x), "convert float64 with .float()"),
-        (lambda x, m: rg.nn.functional.scaled_dot_product_attention(x, x.float(), x), "convert float64 with .float()"),
-        (lambda x, m: rg.einsum("ij,kj->ik", x, m.weight), "convert float64 with .float()"),
-        (lambda x, m: m.bfloat16()(x.half()), "convert float16 with .bfloat16(), or bfloat16"),
+        (lambda x, m: m(x), "call .float() on the float64 Tensor, or .double() on the float32 Tensor or its module"),
+        (lambda x, m: m(x.long()), "call .float() on the Tensor of int64"),
+        (lambda x, m: rg.nn.LSTM(3, 2)(x[None]), "call .float() on the float64 Tensor"),
+        (lambda x, m: rg.nn.LayerNorm(3)(x), "call .float() on the float64 Tensor"),
+        (
+            lambda x, m: rg.nn.functional.scaled_dot_product_attention(x, x.float(), x),
+            "call .float() on the float64 Tensor",
+        ),
+        (lambda x, m: rg.einsum("ij,kj->ik", x, m.weight), "call .float() on the float64 Tensor"),
+        (
+            lambda x, m: m.bfloat16()(x.half()),
+            "call .bfloat16() on the float16 Tensor, or .half() on the bfloat16 Tensor",
+        ),
     ],
 )
 def test_an_error_about_two_dtypes_says_how_to_convert(call, advice):

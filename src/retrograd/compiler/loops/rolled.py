@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType, is_differentiable
+from ...core.graph.backward import conjugate
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -362,7 +363,7 @@ class _Pull:
         """Return the gradients with respect to the inputs of the loop."""
         known = [_tensor(inputs[place]) for place in self._constants]
         state = [
-            _conjugate(_tensor(g[place])) if g[place] is not None else _zeros(self._forms[place])
+            conjugate(_tensor(g[place])) if g[place] is not None else _zeros(self._forms[place])
             for place in self.flowing
         ]
         state += [_zeros((known[k].shape, known[k].dtype)) for k in self.summed]
@@ -371,18 +372,18 @@ class _Pull:
             for place in places:
                 shape, dtype = self._forms[place]
                 ct = cts[place]
-                slices.append(_zeros(((steps, *shape), dtype)) if ct is None else _conjugate(_tensor(ct)))
+                slices.append(_zeros(((steps, *shape), dtype)) if ct is None else conjugate(_tensor(ct)))
         if self.loop is not None:
             last, moved = self.loop(steps, state, slices, [*known, *[inputs[place] for place in self._found]])
         else:
             last, moved = self._one_by_one(steps, state, [_tensor(x) for x in slices], known)
         out: list[Tensor | None] = [None] * len(inputs)
         for place, x in zip(self.flowing, last, strict=False):
-            out[place] = _conjugate(x) if self._needs[place] else None
+            out[place] = conjugate(x) if self._needs[place] else None
         for place, x in zip(self.moved, moved, strict=True):
-            out[self._start + place] = _conjugate(x)
+            out[self._start + place] = conjugate(x)
         for k, x in zip(self.summed, last[len(self.flowing) :], strict=True):
-            out[self._constants[k]] = _conjugate(x)
+            out[self._constants[k]] = conjugate(x)
         return out
 
     def _one_by_one(
@@ -407,11 +408,6 @@ def _tensor(x: object) -> Tensor:
 
 def _zeros(form: tuple[tuple[int, ...], DType]) -> Tensor:
     return zeros(form[0], dtype=form[1])
-
-
-def _conjugate(x: Tensor) -> Tensor:
-    """Convert between the cotangents of rules and of ``vjp``, which are conjugates of each other."""
-    return x.conj() if x.dtype.kind == "c" else x
 
 
 __all__ = ["RolledLoop", "roll"]

@@ -17,12 +17,12 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     """
     if compiled() is None:  # loops pay, or nothing does
         return list(instructions)
+    from .common_subexpressions import without_repeats
     from .destinations import request_results
     from .expressions import keeps_shapes
     from .grouping import grouped
     from .matrix_products import accumulated
     from .order import versions
-    from .repeats import without_repeats
 
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]

@@ -22,7 +22,7 @@ from ...ops.make.generators import Generator, default_generator
 from ..cpu import compiled_regions
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
-from ..loops.repeats import roll_repeats
+from ..loops.repeated_steps import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
 from ..program import Instruction, Value

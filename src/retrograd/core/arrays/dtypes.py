@@ -220,7 +220,7 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
         kinds = {array.dtype for array in arrays if is_array(array)}
         if len(kinds) > 1:
             given = ", ".join(map(describe, inputs))
-            raise RuntimeError(f"{name}: wanted inputs of one dtype, got {given}{conversion_advice(*arrays)}")
+            raise RuntimeError(f"{name}: inputs must have one dtype, got {given}{conversion_advice(*arrays)}")
         return arrays
     if rule == "no bool" and any(map(is_bool, arrays)):
         reason = "bools are not subtracted; ~ or logical_not() inverts a mask, ^ or logical_xor() finds what differs"
@@ -235,20 +235,21 @@ _CONVERSIONS = {"float32": ".float()", "float64": ".double()", "float16": ".half
 
 
 def conversion_advice(*arrays: Any) -> str:
-    """Say in the end of a message how arrays or Tensors of several dtypes get one dtype.
+    """Return the end of an error message that says how to give arrays or Tensors one dtype.
 
     >>> from retrograd.core.arrays.dtypes import conversion_advice
     >>> conversion_advice(np.zeros(2), np.zeros(2, np.float32))
-    "; convert float64 with .float(), or float32 (a module's: the module) with .double()"
+    '; call .float() on the float64 Tensor, or .double() on the float32 Tensor or its module'
     """
     found = [getattr(x, "array", x).dtype.name for x in arrays if hasattr(x, "dtype")]
     floats = sorted({name for name in found if name in _CONVERSIONS}, reverse=True)
     others = sorted({name for name in found if name not in _CONVERSIONS})
     if others and floats:
-        return f"; convert {' and '.join(others)} with {_CONVERSIONS[floats[-1]]}"
+        return f"; call {_CONVERSIONS[floats[-1]]} on the Tensor of {' and '.join(others)}"
     if len(floats) == 2:
         high, low = floats
-        return f"; convert {high} with {_CONVERSIONS[low]}, or {low} (a module's: the module) with {_CONVERSIONS[high]}"
+        down, up = _CONVERSIONS[low], _CONVERSIONS[high]
+        return f"; call {down} on the {high} Tensor, or {up} on the {low} Tensor or its module"
     return ""
 
 

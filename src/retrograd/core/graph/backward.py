@@ -551,9 +551,9 @@ def accumulate_gradients(
         return
     with recording(create_graph):
         for x in dict.fromkeys(inputs):
-            g = found.get(edge_of(x))
+            g = found.get(edge := edge_of(x))
             if g is not None and not x.retains_grad:  # else its hook has stored the gradient
-                accumulate(getattr(x, "_elements", x), g, True, create_graph)  # of a sparse leaf, its values
+                accumulate(edge if isinstance(edge, Tensor) else x, g, True, create_graph)
 
 
 @cache

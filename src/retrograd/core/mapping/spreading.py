@@ -11,7 +11,7 @@ from ..arrays.devices import backend_of
 from ..graph.modes import modes
 from ..graph.primitive import Primitive, apply
 from ..tensor.mutation import refresh
-from ..tensor.storage import Storage, byte_span, share, sharers, storage_of
+from ..tensor.storage import Storage, byte_span, enter, share, sharers, storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .batched import Batched, snapshot
 from .layers import Layer
@@ -82,7 +82,6 @@ def spread(x: Tensor, level: Layer) -> bool:
         tensor.array = Batched(level, value, True)
         tensor._storage = storage
     if views:
-        storage.members = [ref(tensor) for tensor in (root, *views)]
-        storage.limit = 2 * len(views) + 18
+        enter(storage, [root, *views])
         storage.derived = [ref(view) for view in views if view._base is root]
     return True

@@ -8,6 +8,7 @@ its Storage only when it is first saved or aliased; ``members`` lists the Tensor
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Protocol
 from weakref import ref
 
@@ -150,6 +151,11 @@ def unshare(x: Member, *, keep_values: bool) -> None:
         offset = backend_of(array).address(array) - low
         tensor.array = backend.strided(memory, offset, array.shape, array.strides, array.dtype)
         tensor._storage = storage
+    enter(storage, tensors)
+
+
+def enter(storage: Storage, tensors: Sequence[Member]) -> None:
+    """Enter all Tensors that live in a new memory, instead of one by one as ``share`` does."""
     storage.members = [ref(tensor) for tensor in tensors]
     storage.limit = 2 * len(tensors) + 16
 

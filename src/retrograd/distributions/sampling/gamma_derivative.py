@@ -8,7 +8,6 @@ gradients", 2018).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor
 from ...ops.math.special.libraries import library_for
 from ...ops.table.elementwise import elementwise
+from .von_mises_derivative import unit_nodes
 
 Array = Any
 
@@ -66,12 +66,6 @@ def _by_series(a: Array, log_x: Array, digamma: Callable[[Array], Array]) -> Arr
 _END = 40.0
 
 
-@cache
-def _nodes() -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = np.polynomial.legendre.leggauss(32)
-    return (nodes + 1) / 2, weights / 2
-
-
 def _newton(f: Callable[[Array], Array], slope: Callable[[Array], Array], u: Array) -> Array:
     """The root of f(u) = -_END for a concave f; Newton's steps approach it from above."""
     for _ in range(4):
@@ -82,7 +76,7 @@ def _newton(f: Callable[[Array], Array], slope: Callable[[Array], Array], u: Arr
 def _integral(f: Callable[[Array], Array], lead: Array, end: Array) -> Array:
     """The integral of e^f(u) (lead + u) from 0 to the end."""
     total = np.zeros_like(end)
-    for node, weight in zip(*_nodes()):
+    for node, weight in zip(*unit_nodes()):
         u = end * node
         total = total + weight * np.exp(f(u)) * (lead + u)
     return total * end

@@ -19,7 +19,8 @@ _END = 40.0  # the integrals end where the density has fallen by the factor e^-4
 
 
 @cache
-def _nodes() -> tuple[np.ndarray, np.ndarray]:
+def unit_nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Return the nodes and weights of the Gauss-Legendre rule of 32 points on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(32)
     return (nodes + 1) / 2, weights / 2
 
@@ -45,7 +46,7 @@ def _slope(k: Array, z: Array) -> Array:
     far = 2 * np.arcsin(np.sqrt(np.minimum(here + _END / (2 * concentration), 1)))
     begin, end = np.where(inner, 0, angle), np.where(inner, angle, far)
     total = np.zeros_like(angle)
-    for node, weight in zip(*_nodes(), strict=True):
+    for node, weight in zip(*unit_nodes(), strict=True):
         t = begin + (end - begin) * node
         density = np.exp(2 * concentration * np.sin((angle - t) / 2) * np.sin((angle + t) / 2))  # p(t) / p(z)
         total = total + weight * abs(variance - 2 * np.sin(t / 2) ** 2) * density

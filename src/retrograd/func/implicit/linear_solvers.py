@@ -13,6 +13,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...ops.table.types import DTypeLike
+from .vectors import dot, norm
 
 Product = Callable[[Array], Array]
 
@@ -27,14 +28,6 @@ class NoSolution(RuntimeError):
 def default_tolerance(dtype: DTypeLike) -> float:
     """Return the relative residual at which a system in this precision counts as solved."""
     return 1e-5 if np.dtype(dtype).itemsize <= 4 else 1e-10
-
-
-def _dot(x: Array, y: Array) -> Array:
-    return (x * y).sum(-1, keepdims=True)
-
-
-def _norm(x: Array) -> Array:
-    return array_module(x).sqrt(_dot(x, x))
 
 
 def _divided(x: Array, y: Array) -> Array:
@@ -69,13 +62,13 @@ def cg(product: Product, b: Array, rtol: float, maxiter: int, what: str) -> Arra
     """Solve systems with symmetric positive definite matrices by conjugate gradients."""
     xp = array_module(b)
     x, r = xp.zeros_like(b), b
-    p, square, limit = r, _dot(b, b), (rtol * _norm(b)) ** 2
+    p, square, limit = r, dot(b, b), (rtol * norm(b)) ** 2
     for _ in range(maxiter):
         active = square > limit
         if not bool(active.any()):
             return x
         q = product(p)
-        curvature = _dot(p, q)
+        curvature = dot(p, q)
         if bool((active & (curvature <= 0)).any()):
             raise NoSolution(
                 f"{what}: cg needs a symmetric positive definite matrix, found a direction of curvature "
@@ -84,7 +77,7 @@ def cg(product: Product, b: Array, rtol: float, maxiter: int, what: str) -> Arra
         step = xp.where(active, _divided(square, curvature), 0)
         x = x + step * p
         r = r - step * q
-        found = _dot(r, r)
+        found = dot(r, r)
         p = r + _divided(found, square) * p
         square = found
     return _checked(x, xp.sqrt(square), xp.sqrt(limit), maxiter, what, "cg")
@@ -93,11 +86,11 @@ def cg(product: Product, b: Array, rtol: float, maxiter: int, what: str) -> Arra
 def gmres(product: Product, b: Array, rtol: float, maxiter: int, what: str, restart: int = 30) -> Array:
     """Solve systems by GMRES with restarts (Saad and Schultz 1986)."""
     xp = array_module(b)
-    x, r, limit = xp.zeros_like(b), b, rtol * _norm(b)
+    x, r, limit = xp.zeros_like(b), b, rtol * norm(b)
     size = max(1, min(restart, b.shape[-1]))
     done = 0
     while True:
-        beta = _norm(r)
+        beta = norm(r)
         if not bool((beta > limit).any()) or done >= maxiter:
             return _checked(x, beta, limit, maxiter, what, "gmres")
         basis = [_divided(r, beta)]
@@ -106,9 +99,9 @@ def gmres(product: Product, b: Array, rtol: float, maxiter: int, what: str, rest
         for column in range(size):
             v = product(basis[column])
             for row, u in enumerate(basis):
-                h[..., row, column] = _dot(u, v)[..., 0]
+                h[..., row, column] = dot(u, v)[..., 0]
                 v = v - h[..., row, column, None] * u
-            length = _norm(v)
+            length = norm(v)
             h[..., column + 1, column] = length[..., 0]
             basis.append(_divided(v, length))
             done += 1
@@ -116,7 +109,7 @@ def gmres(product: Product, b: Array, rtol: float, maxiter: int, what: str, rest
             y = _least_squares(part, beta)
             target = xp.zeros((*b.shape[:-1], column + 2), b.dtype)
             target[..., 0] = beta[..., 0]
-            if not bool((_norm(target - (part @ y[..., None])[..., 0]) > limit).any()) or done >= maxiter:
+            if not bool((norm(target - (part @ y[..., None])[..., 0]) > limit).any()) or done >= maxiter:
                 break
         assert y is not None
         x = x + sum(y[..., index, None] * basis[index] for index in range(y.shape[-1]))
@@ -132,23 +125,23 @@ def _least_squares(h: Array, beta: Array) -> Array:
 def bicgstab(product: Product, b: Array, rtol: float, maxiter: int, what: str) -> Array:
     """Solve systems by BiCGSTAB (van der Vorst 1992)."""
     xp = array_module(b)
-    x, r, limit = xp.zeros_like(b), b, rtol * _norm(b)
-    shadow, p, rho = r, r, _dot(b, b)
+    x, r, limit = xp.zeros_like(b), b, rtol * norm(b)
+    shadow, p, rho = r, r, dot(b, b)
     for _ in range(maxiter):
-        active = _norm(r) > limit
+        active = norm(r) > limit
         if not bool(active.any()):
             return x
         v = product(p)
-        alpha = xp.where(active, _divided(rho, _dot(shadow, v)), 0)
+        alpha = xp.where(active, _divided(rho, dot(shadow, v)), 0)
         s = r - alpha * v
         t = product(s)
-        omega = xp.where(active, _divided(_dot(t, s), _dot(t, t)), 0)
+        omega = xp.where(active, _divided(dot(t, s), dot(t, t)), 0)
         x = x + alpha * p + omega * s
         r = xp.where(active, s - omega * t, r)
-        found = _dot(shadow, r)
+        found = dot(shadow, r)
         p = r + _divided(found, rho) * _divided(alpha, omega) * (p - omega * v)
         rho = found
-    return _checked(x, _norm(r), limit, maxiter, what, "bicgstab")
+    return _checked(x, norm(r), limit, maxiter, what, "bicgstab")
 
 
 def _checked(x: Array, residual: Array, limit: Array, maxiter: int, what: str, method: str) -> Array:

@@ -13,7 +13,7 @@ from ...core.tensor.tensor import Tensor
 from .attach import Leaves
 from .linear_solvers import NoSolution
 from .newton import newton
-from .vectors import Vectors, bare
+from .vectors import Vectors, bare, dot
 
 MEMORY = 10
 
@@ -50,12 +50,12 @@ def minimize(
         raise NoSolution(f"{what}: the function is not finite at the starting point")
     steps: list[tuple[Array, Array]] = []
     for _ in range(maxiter):
-        norm = xp.sqrt(_dot(g, g))
+        norm = xp.sqrt(dot(g, g))
         done = norm <= limit * (1 + abs(f))
         if bool(done.all()):
             return _refined(what, gradient, space, x, g, value_at)
         direction = _direction(g, steps)
-        slope = _dot(direction, g)
+        slope = dot(direction, g)
         direction = xp.where(slope < 0, direction, -g)
         slope = xp.where(slope < 0, slope, -norm * norm)
         factor = xp.ones_like(f) if steps else 1 / xp.maximum(norm, 1)
@@ -71,7 +71,7 @@ def minimize(
         x, f, g = found, f_found, g_found
     raise NoSolution(
         f"{what}: the minimization did not converge in {maxiter} iterations; the norm of the gradient is "
-        f"{float(xp.sqrt(_dot(g, g)).max()):.3g}. The function may have no minimum, or its scale may need to change"
+        f"{float(xp.sqrt(dot(g, g)).max()):.3g}. The function may have no minimum, or its scale may need to change"
     )
 
 
@@ -100,20 +100,15 @@ def _direction(g: Array, steps: list[tuple[Array, Array]]) -> Array:
     xp = array_module(g)
     q, weights = g, []
     for s, y in reversed(steps):
-        curvature = _dot(s, y)
+        curvature = dot(s, y)
         rho = xp.where(curvature > 0, 1 / xp.where(curvature > 0, curvature, 1), 0)
-        alpha = rho * _dot(s, q)
+        alpha = rho * dot(s, q)
         q = q - alpha * y
         weights.append((s, y, rho, alpha))
     if steps:
         s, y = steps[-1]
-        curvature, square = _dot(s, y), _dot(y, y)
+        curvature, square = dot(s, y), dot(y, y)
         q = q * xp.where(curvature > 0, curvature / xp.where(square > 0, square, 1), 1)
     for s, y, rho, alpha in reversed(weights):
-        q = q + (alpha - rho * _dot(y, q)) * s
+        q = q + (alpha - rho * dot(y, q)) * s
     return -q
-
-
-def _dot(x: Array, y: Array) -> Array:
-    result: Array = (x * y).sum(-1, keepdims=True)
-    return result

@@ -16,7 +16,7 @@ from ..nests import flatten
 from ..record import record
 from .attach import Leaves, matrix_of
 from .linear_solvers import MAX_DENSE, NoSolution, dense, gmres
-from .vectors import Vectors
+from .vectors import Vectors, norm
 
 
 def tolerance(space: Vectors, tol: float | None) -> float:
@@ -52,7 +52,7 @@ def newton(
         xp = array_module(x)
         r = value(x)
         x = xp.broadcast_to(x, r.shape)
-        size = _length(r)
+        size = norm(r)
         if not bool(xp.isfinite(size).all()):
             raise NoSolution(f"{what}: the residual at the starting point is not finite: {_shown(size)}")
         done = size == 0
@@ -66,12 +66,12 @@ def newton(
             for _ in range(25):
                 found = x - factor * step
                 r_found = value(found)
-                length = _length(r_found)
+                length = norm(r_found)
                 worse = ~done & ~(length < size * (1 - 1e-4 * factor)) & (length > limit)
                 if not bool(worse.any()):
                     break
                 factor = xp.where(worse, factor / 2, factor)
-            small = _length(factor * step) <= limit * (1 + _length(x))
+            small = norm(factor * step) <= limit * (1 + norm(x))
             done = done | (small & (length <= np.sqrt(limit) * (1 + size))) | (length <= limit * 1e-3)
             x, r, size = found, r_found, length
             if not bool(xp.isfinite(size).all()):
@@ -116,10 +116,10 @@ def anderson(
         for _ in range(maxiter):
             value = space.vector(function(space.leaves(x)))
             change = value - x
-            size = _length(change)
+            size = norm(change)
             if not bool(xp.isfinite(size).all()):
                 raise NoSolution(f"{what}: the iteration diverged, the values are not finite")
-            if bool((size <= limit * (1 + _length(value))).all()):
+            if bool((size <= limit * (1 + norm(value))).all()):
                 return space.leaves(value)
             xs, fs = [*xs, xp.broadcast_to(x, value.shape)][-memory - 1 :], [*fs, change][-memory - 1 :]
             x = value
@@ -132,11 +132,6 @@ def anderson(
         f"{what}: the iteration did not converge in {maxiter} steps; the last step has length {_shown(size)}, the "
         f"tolerance is {limit:.3g}. The map may not be a contraction"
     )
-
-
-def _length(x: Array) -> Array:
-    result: Array = array_module(x).sqrt((x * x).sum(-1, keepdims=True))
-    return result
 
 
 def _shown(x: Array) -> str:

@@ -111,3 +111,15 @@ class Vectors:
                 part = part[..., ::2] + 1j * part[..., 1::2]
             found.append(lifted(part.reshape((*outer, *shape)).astype(dtype)))
         return found
+
+
+def dot(x: Array, y: Array) -> Array:
+    """Return the products of real vectors along the last axis, which stays with length 1."""
+    result: Array = (x * y).sum(-1, keepdims=True)
+    return result
+
+
+def norm(x: Array) -> Array:
+    """Return the lengths of real vectors along the last axis, which stays with length 1."""
+    result: Array = array_module(x).sqrt(dot(x, x))
+    return result

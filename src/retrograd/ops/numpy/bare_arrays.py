@@ -18,6 +18,7 @@ import numpy as np
 from ...core.arrays.devices import Wrapping
 from ...core.errors import ConversionError, describe, no_single_number, warn_of_lost_gradient
 from ...core.graph.modes import modes, watchers
+from ...core.tensor.copies import KEEP_HISTORY
 from ...core.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ _NUMPYS_NAMES = {
     "fsum": "sum",
     "pow": "power",
 }
+
+
+KEEP_HISTORY.add("xarray")  # its sortby, among others, copies deeply
 
 
 def _public(module: str) -> str:

@@ -468,7 +468,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropo
     if x.ndim < 2 or y.ndim < 2 or z.ndim < 2:
         raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown()}")
     if not x.dtype == y.dtype == z.dtype or x.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted query, key and value of one floating dtype, {shown()}{conversion_advice(x, y, z)}")
+        raise RuntimeError(f"query, key and value must have one floating dtype, {shown()}{conversion_advice(x, y, z)}")
     if x.shape[-1] != y.shape[-1]:
         raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown()}")
     if y.shape[-2] != z.shape[-2]:

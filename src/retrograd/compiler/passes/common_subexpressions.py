@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,17 +56,22 @@ def _instruction_key(step: Instruction, effects: int) -> Any:
     return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), effects, step.run
 
 
-def _key(nest: Any) -> Any:
+def _key(nest: object) -> object:
     """Return a key for arguments: plain values with type and sign, other objects by identity."""
+    return key_of(nest, id)
+
+
+def key_of(nest: Any, of_object: Callable[[object], object]) -> object:
+    """Return a key for nested containers of plain values, with type and sign, and of other objects by ``of_object``."""
     kind = type(nest)
     if kind in (tuple, list):
-        return kind, tuple(map(_key, nest))
+        return kind, tuple([key_of(item, of_object) for item in nest])
     if kind is dict:
-        return kind, tuple((name, _key(nest[name])) for name in sorted(nest))
+        return kind, tuple([(name, key_of(nest[name], of_object)) for name in sorted(nest, key=str)])
     if kind is slice:
-        return kind, _key(nest.start), _key(nest.stop), _key(nest.step)
+        return kind, *[key_of(part, of_object) for part in (nest.start, nest.stop, nest.step)]
     if kind in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis)):
         return kind, repr(nest)
     if isinstance(nest, np.dtype):
         return kind, nest.str
-    return kind, id(nest)
+    return kind, of_object(nest)

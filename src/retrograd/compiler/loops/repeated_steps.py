@@ -19,6 +19,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..cpu.steps import row_major
+from ..passes.common_subexpressions import key_of
 from ..passes.order import versions
 from ..program import Instruction, Program, Value
 from .body import Body
@@ -333,21 +334,15 @@ def _signature(step: Instruction) -> tuple[object, ...]:
     return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), tuple(forms), step.several, step.paths
 
 
-def _key(nest: Any) -> object:
+def _key(nest: object) -> object:
     """Return a key for arguments: values by their forms, functions by code, small arrays by elements."""
+    return key_of(nest, _key_of_object)
+
+
+def _key_of_object(nest: Any) -> object:
     kind = type(nest)
     if kind is Value:
         return "value", nest.shape, nest.dtype, nest.strides
-    if kind in (tuple, list):
-        return kind, tuple(map(_key, nest))
-    if kind is dict:
-        return kind, tuple((name, _key(item)) for name, item in nest.items())
-    if kind is slice:
-        return kind, _key(nest.start), _key(nest.stop), _key(nest.step)
-    if kind in (bool, int, float, complex, str, bytes, type(None), type(Ellipsis)):
-        return kind, repr(nest)
-    if isinstance(nest, np.dtype):
-        return kind, nest.str
     if isinstance(nest, (np.ndarray, np.generic)) and nest.nbytes <= 1 << 12:
         return kind, nest.shape, nest.dtype.str, nest.tobytes()
     if hasattr(kind, "with_key"):
