@@ -122,6 +122,7 @@ def described(app, pagename, templatename, context, doctree):
     if doctree is not None and pagename != "index":
         paragraphs = (" ".join(node.astext().split()) for node in doctree.findall(nodes.paragraph))
         text = next((one for one in paragraphs if len(one) > 40), text)
+        text = app.env.metadata[pagename].get("description", text)
     if len(text) > 160:
         text = text[:157].rpartition(" ")[0] + " ..."
     card = f"{html_baseurl.rstrip('/')}/{CARD}" if html_baseurl else context["pathto"](CARD, resource=True)

@@ -179,5 +179,5 @@ def test_the_front_pages_stepper_has_a_page_for_each_expression(tmp_path):
 def test_index_entries_stand_below_the_title_of_pages_that_exist():
     for page in search.WORDS:
         text = (site.DOCS / page).read_text(encoding="utf-8")
-        assert re.search(r"^# .*\n\n```\{index\} \w.*\n```\n", search.indexed(page, text), re.MULTILINE), page
+        assert re.search(r"^# .*\n\n```\{index\} ! \w.*\n```\n", search.indexed(page, text), re.MULTILINE), page
     assert search.indexed("glossary.md", "# A\n") == "# A\n"

@@ -52,7 +52,16 @@ def write(folder: Path, families: dict[str, str]) -> None:
 def page(qualified: str, entry: Operator, family: str, title: str) -> str:
     name = f"retrograd.{qualified}"
     heading = qualified.removeprefix("nn.functional.")
-    lines = [":orphan:", "", heading, "=" * len(heading), "", f":doc:`{title} <{family}>`", ""]
+    lines = [
+        ":orphan:",
+        f":description: {said(entry)}",
+        "",
+        heading,
+        "=" * len(heading),
+        "",
+        f":doc:`{title} <{family}>`",
+        "",
+    ]
     lines += [f".. autofunction:: {name}", ""]
     if curves := curves_of(entry):
         lines += ["Value and derivative", "--------------------", "", ".. raw:: html", ""]
@@ -60,6 +69,12 @@ def page(qualified: str, entry: Operator, family: str, title: str) -> str:
     lines += ["Names", "-----", "", *names(qualified, entry), ""]
     lines += declaration(entry)
     return "\n".join(lines) + "\n"
+
+
+def said(entry: Operator) -> str:
+    """Return what an operator computes, as its docstring says it first, for the description of its page."""
+    first = (inspect.getdoc(entry.function) or "").partition("\n\n")[0]
+    return " ".join(first.replace("`", "").split())
 
 
 LEGEND = '<p class="curves-legend"><span class="value">value</span> <span class="derivative">derivative</span></p>'

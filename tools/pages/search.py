@@ -48,7 +48,7 @@ def indexed(page: str, text: str) -> str:
     """Return a page in Markdown with index entries, which the search ranks first, below its title."""
     if page not in WORDS:
         return text
-    entries = f"```{{index}} {', '.join(WORDS[page])}\n```\n"
+    entries = f"```{{index}} {', '.join(f'! {words}' for words in WORDS[page])}\n```\n"  # main entries rank first
     return re.sub(r"^(# .*\n)", rf"\1\n{entries}", text, count=1, flags=re.MULTILINE)
 
 
