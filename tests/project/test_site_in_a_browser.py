@@ -226,5 +226,6 @@ def test_figures_fit_their_column(opened):
         for name in ("index.html", "results.html", "guides/quickstart.html"):
             page = opened(name, width)
             page.wait_for_load_state()
-            wide = "all => all.filter(one => one.offsetParent && one.width > one.closest('article').clientWidth + 1).map(one => one.src)"
+            wider = "one => one.offsetParent && one.width > one.closest('article').clientWidth + 1"
+            wide = f"all => all.filter({wider}).map(one => one.src)"
             assert page.eval_on_selector_all("article img:not(.picture)", wide) == [], (name, width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -74,7 +75,7 @@ def page(qualified: str, entry: Operator, family: str, title: str) -> str:
 def said(entry: Operator) -> str:
     """Return what an operator computes, as its docstring says it first, for the description of its page."""
     first = (inspect.getdoc(entry.function) or "").partition("\n\n")[0]
-    return " ".join(first.replace("`", "").split())
+    return re.sub(r"([\\|*_<>])", r"\\\1", " ".join(first.replace("`", "").split()))  # no markup in it
 
 
 LEGEND = '<p class="curves-legend"><span class="value">value</span> <span class="derivative">derivative</span></p>'
