@@ -641,6 +641,7 @@ except MemoryError as error: print(error)
 """
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize(
     ("action", "size", "room"),  # room for nothing, for some of the copies

@@ -269,6 +269,7 @@ def watch(path, model):
     return progress.step
 
 
+@pytest.mark.slow
 @posix
 def test_a_writer_that_is_killed_and_watched_loses_nothing(tmp_path, random, rounds):
     path, model, seen = tmp_path / "run.safetensors", rg.nn.Linear(300, 300), 0
@@ -296,6 +297,7 @@ def test_a_writer_that_is_killed_and_watched_loses_nothing(tmp_path, random, rou
     assert os.listdir(tmp_path) == ["run.safetensors"]
 
 
+@pytest.mark.slow
 @posix
 def test_a_crowd_of_writers_at_one_path_leaves_it_whole_at_every_moment(tmp_path, random, rounds):
     path, model = tmp_path / "run.safetensors", rg.nn.Linear(300, 300)
@@ -362,6 +364,7 @@ assert 0 < full < rounds
 """
 
 
+@pytest.mark.slow
 @posix
 def test_a_disk_that_is_full_at_any_byte_leaves_the_old_file(tmp_path, random, long):
     environment = {**os.environ, "PYTHONPATH": str(Path(rg.__file__).parents[1])}

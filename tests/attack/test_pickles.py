@@ -346,6 +346,7 @@ def refuse_all():
     print(json.dumps(found))
 
 
+@pytest.mark.slow
 @linux
 def test_hostile_pickles_are_refused_and_deep_ones_loaded_in_little_memory_and_time():
     before = everything()

@@ -152,6 +152,7 @@ def run(*args: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "retrograd", "run", *args], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_run_takes_a_guard_a_watch_and_a_profile(script):
     done = run("--guard", script(NAN))
     assert done.returncode == 1 and "log" in done.stderr and "what helps" in done.stderr
@@ -170,6 +171,7 @@ def test_the_model_of_optimizers_is_the_smallest_module_or_one_of_several():
     assert {id(x) for x in both.parameters()} == {id(x) for x in (*a.parameters(), *b.parameters(), p)}
 
 
+@pytest.mark.slow
 def test_train_takes_a_doctor(tmp_path, capsys):
     out = tmp_path / "run"
     assert main(["train", "housing", "--steps", "12", "--doctor", "--out", str(out)]) == 0

@@ -130,6 +130,7 @@ def test_removing_leaves_nothing_and_environments_are_independent(installed, tmp
     assert installed.program("import torch; print(torch.is_retrograd)") == "True"
 
 
+@pytest.mark.slow
 def test_pytorch_is_never_replaced_or_removed(tmp_path):
     environment = Environment(tmp_path)
     pretend_pytorch(environment.site)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -100,28 +96,3 @@ def test_no_docstring_line_is_a_crumb():
 def neighbours(text: str) -> list[tuple[str, str, str]]:
     lines = text.splitlines()
     return list(zip(lines, lines[1:], lines[2:], strict=False))
-
-
-# Lines of prose in the docstrings of the source that repeat an earlier one; titles and examples are not counted. What
-# several operators say alike belongs in ops/table/wording.py, or to the operator that they are ``like``.
-MOST_REPEATED = {"ops": 324, "other rooms": 438}
-
-
-def prose(docstring: str) -> Iterator[str]:
-    example = False
-    for line in map(str.strip, docstring.split("\n")):
-        example = bool(line) and (example or line.startswith(">>>"))
-        if line and not example and not re.fullmatch(r"[A-Z]\w+:", line):
-            yield line
-
-
-def test_docstrings_do_not_repeat_each_other_more_than_they_do():
-    package = Path(rg.__file__).parent
-    lines: dict[str, Counter[str]] = {room: Counter() for room in MOST_REPEATED}
-    for path in package.rglob("*.py"):
-        room = "ops" if path.is_relative_to(package / "ops") else "other rooms"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Module)):
-                lines[room].update(prose(ast.get_docstring(node) or ""))
-    repeated = {room: sum(count - 1 for count in counts.values()) for room, counts in lines.items()}
-    assert {room: count for room, count in repeated.items() if count > MOST_REPEATED[room]} == {}, repeated

@@ -19,6 +19,7 @@ def backend():
         yield backend
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_operator_on_guarded_arrays(name, backend):
     """The same numbers as on NumPy, forward, first and second order, and nowhere an array of NumPy's."""

@@ -63,10 +63,11 @@ def test_values(name):
 
 
 @every_differentiable
-def test_derivatives(name):
+def test_derivatives(name, pytestconfig):
+    most = harness.MOST_ROWS if pytestconfig.getoption("--long") else 2 * MOST_ROWS
     check_columns(
         name,
-        gradient=harness.check_gradient,
+        gradient=partial(harness.check_gradient, most=most),
         forward_mode=harness.check_forward_mode,
         chain=harness.check_chain,
     )

@@ -250,6 +250,7 @@ def test_the_table_has_the_loops_that_examples_call():
     assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
 
 
+@pytest.mark.slow
 def test_numbas_private_interface_is_used_where_the_library_is_built_alone():
     package = Path(rg.__file__).resolve().parent
     public = re.compile(r"numba(\.(extending|core\.cgutils|types))?$|numba\.core$")

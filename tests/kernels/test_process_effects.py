@@ -203,14 +203,17 @@ def test_importing_changes_nothing_in_the_process():
     run(IMPORT)
 
 
+@pytest.mark.slow
 def test_running_changes_nothing_in_the_process():
     run(RUN)
 
 
+@pytest.mark.slow
 def test_running_numpys_references_changes_nothing_either():
     run(RUN, RETROGRAD_KERNELS="reference")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_forking_changes_nothing_in_either_process():
     run(RUN[: RUN.index("q = rg.randn")] + FORK)
@@ -239,6 +242,7 @@ assert others > 0.3 * mine, (mine, others)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core has nothing to share")
 def test_numpys_products_use_several_threads_after_ours():
     run(MATMUL)

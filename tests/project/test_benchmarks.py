@@ -25,6 +25,7 @@ def test_both_libraries_compute_the_same_losses_over_three_steps(name):
         assert ours().item() == pytest.approx(theirs().item(), rel=2e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PARTS, "mlp_small"])
 def test_a_worker_makes_steps_when_told_to(name):
     command = [sys.executable, "-m", "benchmarks.worker", "retrograd", name]

@@ -72,9 +72,8 @@ for kind, names in read.items():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="tries each use in a forked process")
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[] if kind == "not UTF-8" else pytest.mark.slow) for kind in VALUES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", VALUES)
 def test_each_value_of_a_variable_works_or_gives_an_error_that_names_the_variable(kind, tmp_path):
     names = " ".join([*READ.values(), OTHERS]).split()
     environment = {name.encode(): VALUES[kind] for name in names} | {b"VALUE": VALUES[kind], b"PATH": b"/usr/bin:/bin"}

@@ -21,23 +21,14 @@ def test_there_are_chapters_and_guides():
     assert any(name.startswith("learn/") for name in PAGES)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in PAGES]
+)
 def test_a_page_prints_what_it_shows(name):
-    results = []
-    for result in run(PAGES[name], slow=False):
-        check(result)
-        results.append(result)
-    if name not in SLOW:
-        store(PAGES[name], results)  # the site needs them, too
+    store(PAGES[name], checked(PAGES[name]))  # the site needs the results, too
     packages = {block.package for block in read(PAGES[name]) if isinstance(block, Program) and block.package}
     if missing := sorted(package for package in packages if find_spec(package) is None):
         pytest.skip(f"programs for packages that are not installed did not run: {', '.join(missing)}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SLOW))
-def test_a_page_that_takes_longer_prints_what_it_shows(name):
-    store(PAGES[name], checked(PAGES[name]))
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("learn/")])

@@ -312,6 +312,7 @@ class InterruptAtLine:
 PACKAGE = Path(rg.__file__).parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["", "core/graph/modes.py"]
 )  # anywhere, and where the recording is switched off and on

@@ -39,8 +39,8 @@ class Failure(AssertionError):
     """A program of a page failed, or printed something else than the page shows."""
 
 
-def run(path: Path, slow: bool = True) -> Iterator[Result]:
-    """Run a page's programs in order, until one lacks its data, or is slow and ``slow`` is False."""
+def run(path: Path) -> Iterator[Result]:
+    """Run a page's programs in order, until one lacks its data."""
     name = f"{path.stem}.py"
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": name}
     written = ""  # all programs so far, so that tracebacks have the right lines
@@ -50,7 +50,7 @@ def run(path: Path, slow: bool = True) -> Iterator[Result]:
                 continue
             if (data := program.value("data")) and not has_data(data):
                 return
-            if program.note == "slow" and not slow or program.value("two") and find_spec("mpi4py") is None:
+            if program.value("two") and find_spec("mpi4py") is None:
                 return
             if program.package and find_spec(program.package) is None:
                 continue

@@ -162,6 +162,7 @@ def test_results_of_a_loop_do_not_share_memory_with_its_arguments():
         assert x.sum() == 3 and xs.sum() == 12
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_compiled_loop_through_vmap_and_forward_mode():
     loss = orbit(4)
     ps = rg.stack([POINT[0], POINT[0] * 0.5])

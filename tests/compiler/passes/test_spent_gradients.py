@@ -87,7 +87,9 @@ def numbers_of(held):
 
 @pytest.mark.parametrize("how", HOLD)
 @pytest.mark.parametrize("set_to_none", [True, False])
-@pytest.mark.parametrize("x, y", [(X, Y), LARGE], ids=["a region", "calls"])
+@pytest.mark.parametrize(
+    "x, y", [pytest.param(X, Y, id="a region"), pytest.param(*LARGE, id="calls", marks=pytest.mark.slow)]
+)
 def test_a_gradient_that_somebody_holds_stays(how, set_to_none, x, y):
     (model, step), (other, eager) = made(x.shape[1], set_to_none), made(x.shape[1], set_to_none)
     compiled = rg.compile(step)

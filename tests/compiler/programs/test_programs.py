@@ -25,14 +25,14 @@ def compiled(function: Any) -> Compiled:
 
 
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_programs(seed, varied):
     check_fuzzed(seed, varied)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
-@pytest.mark.parametrize("first", range(4, 100, 24))
+@pytest.mark.parametrize("first", range(2, 98, 24))
 def test_more_random_programs(first, varied, pytestconfig):
     for seed in range(first, first + (24 if pytestconfig.getoption("--long") else 2)):
         check_fuzzed(seed, varied)
@@ -83,6 +83,7 @@ def test_calls_of_the_operator_table(name, pytestconfig):
     check_operator(name, most=None if pytestconfig.getoption("--long") else 1)
 
 
+@pytest.mark.slow
 def test_recompiling_leaks_nothing():
     def made() -> weakref.ref[Any]:
         @rg.compile
@@ -147,6 +148,7 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
         assert [y.item() for y in f(rg.ones(3))] == [6.0, 5.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
 @pytest.mark.parametrize("seed", range(2))
 def test_rich_random_programs(seed, varied):
@@ -157,9 +159,7 @@ def test_rich_random_programs(seed, varied):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])
 def test_random_programs_compiled_as_large_ones_are(way, dtype):
-    for rich in (False, True):
-        for varied in (False, True):
-            check_fuzzed(1000, varied, rich=rich, dtype=dtype, way=way)
+    check_fuzzed(1000, varied=True, rich=True, dtype=dtype, way=way)
 
 
 @pytest.mark.parametrize("seed", range(5))

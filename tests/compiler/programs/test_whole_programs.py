@@ -73,6 +73,7 @@ def test_no_example_is_left_out_without_a_reason():
     assert names == sorted([*MODELS, *FUNCTIONS, *LEFT_OUT])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_examples_print_the_same_with_compiled_functions(name, capsys):
     arguments, functions = FUNCTIONS[name]

@@ -67,6 +67,7 @@ def test_recompilations_leak_nothing(pytestconfig):
     assert objects < times / 10 and blocks < times * 2
 
 
+@pytest.mark.slow
 def test_threads_compile_and_replay_on_one_model_at_the_same_time():
     model = model_of().eval()
     rng = np.random.default_rng(0)

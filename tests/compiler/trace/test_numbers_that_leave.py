@@ -149,6 +149,7 @@ def test_text_made_of_numbers_is_of_the_call(fallback):
     check_all(expressions(TEXT), fallback)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fallback", [False, True], ids=["strict", "fallback"])
 def test_numbers_that_python_makes_of_tensors_are_of_the_call(fallback):
     check_all(expressions(NUMBER), fallback)

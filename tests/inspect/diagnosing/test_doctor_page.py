@@ -114,6 +114,7 @@ def test_a_path_with_another_suffix_is_refused(broadcast, tmp_path):
         d.save(tmp_path / "page.pdf")
 
 
+@pytest.mark.slow
 @browsing
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_path, width):

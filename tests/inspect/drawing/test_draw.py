@@ -385,6 +385,7 @@ def test_the_programs_in_examples_are_drawn(name, tmp_path, pytestconfig):
     assert (tmp_path / "0.html").stat().st_size < (4_000_000 if name == "scalar_moons" else 200_000)
 
 
+@pytest.mark.slow
 def test_two_thousand_operators_are_read_folded_and_unfolded():
     with inspect.trace():
         output, model = gpt(layers=90)

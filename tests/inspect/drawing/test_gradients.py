@@ -202,6 +202,7 @@ def test_an_edge_is_as_wide_as_what_its_operator_keeps():
     assert max(widths) == 7.0
 
 
+@pytest.mark.slow
 @browsing
 def test_the_page_moves_through_steps_and_tells_where_a_gradient_came_from(tmp_path):
     rg.manual_seed(0)
@@ -227,6 +228,7 @@ def test_the_page_moves_through_steps_and_tells_where_a_gradient_came_from(tmp_p
     assert "vanishing" in found["key"] and "exploding" in found["key"]
 
 
+@pytest.mark.slow
 @browsing
 def test_far_away_titles_stay_readable_and_a_map_shows_where_the_window_is(tmp_path):
     model, x = (

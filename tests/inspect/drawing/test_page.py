@@ -64,6 +64,7 @@ def test_nothing_is_loaded_and_nothing_runs_but_the_script(name):
     assert "{{" not in page
 
 
+@pytest.mark.slow
 @browsing
 def test_it_opens_folded_and_is_unfolded_by_keys(tmp_path):
     drawing = drawn("gpt", traced=True, depth=1)
@@ -86,6 +87,7 @@ def test_it_opens_folded_and_is_unfolded_by_keys(tmp_path):
     )
 
 
+@pytest.mark.slow
 @browsing
 def test_arrows_reach_every_operator_of_a_chain_and_come_back(tmp_path):
     walk = """
@@ -110,6 +112,7 @@ def test_arrows_reach_every_operator_of_a_chain_and_come_back(tmp_path):
     assert found["moved"] and found["selected"] is None
 
 
+@pytest.mark.slow
 @browsing
 def test_search_finds_what_is_folded_and_opens_it(tmp_path):
     steps = """
@@ -127,6 +130,7 @@ def test_search_finds_what_is_folded_and_opens_it(tmp_path):
     assert found["none"] == "0 found" and not found["dimmed"]
 
 
+@pytest.mark.slow
 @browsing
 def test_depth_and_zoom_have_keys_and_buttons(tmp_path):
     steps = """
@@ -151,6 +155,7 @@ def test_depth_and_zoom_have_keys_and_buttons(tmp_path):
     assert found["full"] == 1 and found["larger"] > 1 and found["fits"] and found["help"]
 
 
+@pytest.mark.slow
 @browsing
 def test_what_is_pointed_at_tells_its_values_as_text(tmp_path):
     steps = """
@@ -164,6 +169,7 @@ def test_what_is_pointed_at_tells_its_values_as_text(tmp_path):
     assert found["images"] == 0 and found["scripts"] == 2  # the page's own, and this test's
 
 
+@pytest.mark.slow
 @browsing
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (500, 844)])
 def test_all_controls_are_within_the_window_and_reached_by_tab(width, height, tmp_path):
@@ -182,6 +188,7 @@ def test_all_controls_are_within_the_window_and_reached_by_tab(width, height, tm
     assert found["wide"] and found["inside"] and found["focusable"] and found["named"] and found["height"] > 0.75
 
 
+@pytest.mark.slow
 @browsing
 def test_a_frame_that_gets_its_size_later_shows_the_whole_and_one_that_was_moved_stays(tmp_path):
     body = """

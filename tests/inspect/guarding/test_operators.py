@@ -37,6 +37,7 @@ KNOWN = namespaces(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", KNOWN.values(), ids=KNOWN)
 def test_a_spoiled_input_makes_a_story_or_nothing(names):
     check_each(check_story, names)

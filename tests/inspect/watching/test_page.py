@@ -85,6 +85,7 @@ def test_nothing_is_loaded_and_nothing_runs_but_the_script(name, pages):
     assert "{{" not in page
 
 
+@pytest.mark.slow
 @browsing
 @pytest.mark.parametrize("width", [1440, 390])
 def test_keys_move_through_the_steps_of_all_charts(pages, tmp_path, width):
@@ -105,6 +106,7 @@ def test_keys_move_through_the_steps_of_all_charts(pages, tmp_path, width):
     assert found["cursors"] == 1 and found["charts"] >= 9 and found["wide"] and found["focus"] == 0
 
 
+@pytest.mark.slow
 @browsing
 def test_alarms_stand_on_top_and_names_are_text(pages, tmp_path):
     body = """
@@ -159,6 +161,7 @@ def test_without_a_change_the_first_alarm_is_the_cause():
     assert w.cause.startswith("step 9: loss is nan")
 
 
+@pytest.mark.slow
 @browsing
 def test_a_click_on_an_alarm_shows_its_step_and_its_curve_alone(tmp_path):
     w = jumped()

@@ -37,6 +37,7 @@ def transposed(a):
     return larger[1:, 1:].T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("m", "k", "n"), [(5, 7, 9), (1, 7, 1), (5, 1, 3), (1, 1, 1), (5, 0, 3), (0, 7, 3), (4, 2, 0)])
 def test_products_of_parts_of_matrices(dtype, m, k, n, monkeypatch):
