@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import posixpath
 import re
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def page(qualified: str, entry: Operator, family: str, title: str) -> str:
     lines = [
         ":orphan:",
         f":description: {said(entry)}",
+        f":section: {posixpath.normpath(f'reference/{FOLDER}/{family}')}",
         "",
         heading,
         "=" * len(heading),

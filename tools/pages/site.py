@@ -202,7 +202,8 @@ def build(folder: Path) -> int:
 
 
 def sphinx(source: Path, html: Path, trees: Path) -> int:
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(DOCS)]
+    jobs = (os.cpu_count() or 1) + 1  # one of which only hands out pages while they are written
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", str(jobs), "-c", str(DOCS)]
     return subprocess.call([*command, "-d", str(trees), str(source), str(html)])
 
 
