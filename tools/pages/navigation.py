@@ -7,11 +7,10 @@ page gets it with addresses relative to the page, and with the sections around t
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from furo.navigation import get_navigation_tree
-from sphinx.application import Sphinx
-from sphinx.environment.adapters.toctree import global_toctree_for_doc
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 ITEM = re.compile(r'<li class="|</li>|<a class="reference internal" href="([^"#]+)"')
 ADDRESS = re.compile(r'(<a class="[^"]*" href=")(?!#|\w+:)')
@@ -61,9 +60,13 @@ def with_tree(app: Sphinx, page: str, template: str, context: dict[str, Any], do
 
 def navigation(app: Sphinx) -> Navigation:
     """Return the navigation of the site that is being built; worker processes inherit it from the first page."""
+    from furo.navigation import get_navigation_tree
+    from sphinx.environment.adapters.toctree import global_toctree_for_doc
+
     if not hasattr(app, "navigation"):
         tree = global_toctree_for_doc(
             app.env, app.config.root_doc, app.builder, tags=app.tags, titles_only=True, maxdepth=-1
         )
-        app.navigation = Navigation(get_navigation_tree(app.builder.render_partial(tree)["fragment"]))
+        html = "" if tree is None else app.builder.render_partial(tree)["fragment"]
+        app.navigation = Navigation(get_navigation_tree(html))
     return app.navigation

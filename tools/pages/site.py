@@ -213,7 +213,6 @@ def finish(source: Path, html: Path) -> int:
         target = html / page.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, target)
-    links.drop_back_links(html)
     search.write(html)
     broken = links.broken(html)
     print("\n".join(broken) or f"site written to {html}", file=sys.stderr if broken else sys.stdout)
