@@ -8,11 +8,14 @@ from html import escape
 from pathlib import Path
 
 from docutils import nodes
+from sphinx.errors import PycodeError
+from sphinx.pycode import ModuleAnalyzer
 
 import retrograd
 from retrograd.ops.table.registry import OPERATORS
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools.pages import navigation
 from tools.pages.formulas import typeset
 from tools.pages.reference import says
 
@@ -147,8 +150,16 @@ def drop_listings(app, env):
         del listings[name]
 
 
+def unparsed():
+    """Spare operators' modules from being parsed: they have no overloads, and no comments for documentation."""
+    for module in {entry.function.__module__ for entry in OPERATORS.values()}:
+        ModuleAnalyzer.cache["module", module] = PycodeError(f"{module} is not parsed")
+
+
 def setup(app):
+    unparsed()
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
+    navigation.connect(app)
     app.connect("viewcode-find-source", without_source)
     app.connect("env-updated", drop_listings, priority=100)
     app.connect("html-page-context", broken)

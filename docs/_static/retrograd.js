@@ -102,7 +102,8 @@ if (results) {
     from = Math.max(0, text.lastIndexOf(" ", Math.max(0, from - 60)) + 1);
     const shown = document.createElement("p");
     shown.className = "excerpt";
-    const cut = (from ? "… " : "") + text.slice(from, from + 240).trim() + (text.length > from + 240 ? " …" : "");
+    const stop = text.length > from + 240 ? text.lastIndexOf(" ", from + 240) : text.length;
+    const cut = (from ? "… " : "") + text.slice(from, stop).trim() + (text.length > stop ? " …" : "");
     const pattern = stems.length ? new RegExp(`(${stems.join("|")})\\w*`, "gi") : null;
     let end = 0;
     for (const match of pattern ? cut.matchAll(pattern) : []) {

@@ -72,6 +72,12 @@ def test_progress_on_a_terminal_is_live(monkeypatch):
     assert "\x1b[" in terminal.getvalue()
 
 
+def test_without_a_command_the_help_lists_the_commands(capsys):
+    with pytest.raises(SystemExit) as ended:
+        application.main([])
+    assert ended.value.code == 0 and "retrograd doctor script.py" in capsys.readouterr().out
+
+
 def test_the_help_of_every_command_says_what_it_does(capsys):
     (commands,) = application.build_parser()._subparsers._group_actions
     assert len(commands.choices) >= len(application.COMMANDS)

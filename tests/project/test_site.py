@@ -14,7 +14,7 @@ import pytest
 
 import retrograd
 from retrograd.ops.table.registry import OPERATORS
-from tools.pages import curves, front, links, operators, reference, search, site
+from tools.pages import curves, front, links, navigation, operators, reference, search, site
 from tools.pages.running import Failure
 
 
@@ -126,7 +126,7 @@ def test_an_operators_page_has_curves_kink_declaration_and_names():
     page = operators.page("relu", OPERATORS["relu"], "../operators_nn", "Neural network operators")
     assert ".. autofunction:: retrograd.relu" in page and '<svg class="curves"' in page
     assert "Kink at 0: the derivative is 0 from the left and 1 from the right; at 0 it is 0." in page
-    assert "* PyTorch: ``torch.relu``" in page
+    assert "* PyTorch: ``torch.relu``, ``torch.nn.functional.relu``" in page
     listing = re.search(r"``src/retrograd/([\w/.]+)``, line (\d+):\n\n.*?\n\n(   RELU = unary\(.*)", page, re.DOTALL)
     source = (Path(retrograd.__file__).parent / listing[1]).read_text().splitlines()
     assert source[int(listing[2]) - 1] == "RELU = unary(" and "lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans)" in page
@@ -165,6 +165,23 @@ def test_the_texts_of_the_search_are_the_prose_of_articles(tmp_path):
     (tmp_path / "a.html").write_text("<nav>no</nav><article><h1>Title </h1><p>A &amp; b</p><pre>x = 1</pre></article>")
     search.write(tmp_path)
     assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b"};\n'
+
+
+TREE = """<ul><li class="toctree-l1"><a class="reference internal" href="learn/a.html">A</a></li>
+<li class="toctree-l1 has-children"><a class="reference internal" href="reference/index.html">R</a>
+<input type="checkbox"/><ul>
+<li class="toctree-l2"><a class="reference internal" href="reference/b.html">B</a></li></ul></li></ul>"""
+
+
+def test_a_page_has_the_navigation_with_its_section_marked():
+    tree = navigation.Navigation(TREE)
+    page = tree.of("reference/b.html", "reference/b.html")
+    assert '<a class="reference internal" href="../learn/a.html">' in page
+    assert '<li class="current toctree-l1 has-children">' in page and '<input checked="" type="checkbox"/>' in page
+    assert '<li class="current current-page toctree-l2"><a class="current reference internal" href="#">B</a>' in page
+    inside = tree.of("reference/operators/c.html", "reference/b.html")
+    assert 'current-page toctree-l2"><a class="reference internal" href="../../reference/b.html"' in inside
+    assert tree.of("search.html", "search.html") == TREE
 
 
 def test_the_front_pages_stepper_has_a_page_for_each_expression(tmp_path):

@@ -11,7 +11,7 @@ import retrograd as rg
 from retrograd.cli import main
 from retrograd.models import BERT, GPT2, KeyValueCache, Llama, generate
 from retrograd.serialization import CorruptFileError
-from retrograd.weights import load_model, load_tokens
+from retrograd.weights import load_model, load_tokens, save_model
 from retrograd.weights.names import ARCHITECTURES
 
 pytest.importorskip("safetensors")
@@ -121,6 +121,36 @@ def test_embeddings_stay_tied_and_train_as_one(folder):
     tied = {name: value for name, value in published("llama").items() if name != "lm_head.weight"}
     model = load_model(folder("llama", tied, tie_word_embeddings=True))
     assert model.head.weight is model.token.weight
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "bert"])
+def test_a_model_is_saved_under_the_published_names(folder, tmp_path, kind):
+    published_weights = published(kind)
+    model = load_model(folder(kind, dtype="bfloat16"))
+    with rg.no_grad():
+        model.norm.bias.add_(1) if kind != "llama" else model.norm.weight.add_(1)
+    save_model(model, tmp_path / "out" / "tuned")
+    assert json.loads((tmp_path / "out" / "tuned" / "config.json").read_text()) == {**CONFIGS[kind], "dtype": "float32"}
+    saved = rg.load(tmp_path / "out" / "tuned" / "model.safetensors")
+    bare = {name.removeprefix("transformer.").removeprefix("bert.") for name in published_weights}
+    assert set(saved) == bare
+    again = load_model(tmp_path / "out" / "tuned")
+    for name, value in model.state_dict().items():
+        assert rg.equal(again.state_dict()[name], value), name
+
+
+def test_what_cannot_be_saved_under_published_names_is_named(folder, tmp_path):
+    model = load_model(folder("gpt2"))
+    with pytest.raises(ValueError, match="config has vocab_size = 21, but the model has 20"):
+        save_model(model, tmp_path / "out", {**CONFIGS["gpt2"], "vocab_size": 21})
+    with pytest.raises(ValueError, match="config has model_type = 'llama', but the model has 'gpt2'"):
+        save_model(model, tmp_path / "out", CONFIGS["llama"])
+    model.extra = rg.nn.Linear(2, 1)
+    with pytest.raises(RuntimeError, match="gpt2 has no published name for extra.weight"):
+        save_model(model, tmp_path / "out")
+    with pytest.raises(ValueError, match="pass config="):
+        save_model(GPT2(20, 12, 2, 2, 8), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_weights_in_several_files_are_read_by_their_index(folder):

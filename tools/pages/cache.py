@@ -47,9 +47,10 @@ def digest(path: Path) -> str:
 
 @cache
 def surroundings() -> bytes:
-    """Return a digest of the library, the tools, versions, and Retrograd's environment variables."""
+    """Return a digest of the library, the tools that run pages, versions, and Retrograd's environment variables."""
     content = hashlib.sha256(sys.version.encode())
-    for file in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "pages").glob("*.py")]):
+    tools = [ROOT / "tools" / "pages" / name for name in ("blocks.py", "running.py")]
+    for file in sorted([*(ROOT / "src").rglob("*.py"), *tools]):
         content.update(file.read_bytes())
     variables = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("RETROGRAD_"))
     content.update("\n".join([*versions(), *variables]).encode())

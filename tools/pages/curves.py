@@ -11,7 +11,7 @@ import numpy as np
 
 import retrograd as rg
 
-SAMPLES = 601
+SAMPLES = 301
 WIDTH, HEIGHT = 460, 260
 LEFT, BOTTOM, TOP = 38, 24, 10
 NEAR = 1e-5  # distance at which one-sided derivatives are taken
@@ -130,7 +130,9 @@ def draw(curves: Curves, name: str) -> str:
 def _limits(values: np.ndarray) -> tuple[float, float]:
     """Return the limits of the vertical axis, without the far ends of values that grow without bound."""
     values = values[np.isfinite(values)]
-    low, high = np.percentile(values, [4, 96])
+    (low, high), (least, most) = np.percentile(values, [4, 96]), (values.min(), values.max())
+    if most - least < 1.5 * (high - low):
+        low, high = least, most
     low, high = max(min(low, 0.0), -8.0), min(max(high, 0.0), 8.0)
     space = 0.08 * (high - low) or 1.0
     return float(low - space), float(high + space)

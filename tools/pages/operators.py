@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import posixpath
 import re
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,7 @@ def page(qualified: str, entry: Operator, family: str, title: str) -> str:
     lines = [
         ":orphan:",
         f":description: {said(entry)}",
+        f":section: {posixpath.normpath(f'reference/{FOLDER}/{family}')}",
         "",
         heading,
         "=" * len(heading),
@@ -99,13 +101,16 @@ def kink(found: tuple[float, float, float, float]) -> str:
 def names(qualified: str, entry: Operator) -> list[str]:
     """Return the lines of a list of names, here, in PyTorch and in NumPy."""
     here = [f"retrograd.{qualified}"] if entry.namespace != "Tensor" else []
+    functional = entry.namespace == "" and entry.name in dir(retrograd.nn.functional)
+    here += [f"retrograd.nn.functional.{entry.name}"] * functional
     here += [f"retrograd.{alias}" for alias in entry.aliases if entry.namespace == ""]
     if entry.method or entry.namespace == "Tensor":
         here += [f"Tensor.{name}" for name in (entry.name, *entry.aliases)]
     here += [f"Tensor.{entry.name}_"] * entry.inplace
     case = cases().get(qualified)
     torch = f"torch.{qualified}" if case is None or case.torch is None else case.torch
-    listed = [("Here", here), ("PyTorch", [torch] if torch else []), ("NumPy", numpy_names(qualified, entry))]
+    there = [torch] * bool(torch) + [f"torch.nn.functional.{entry.name}"] * functional
+    listed = [("Here", here), ("PyTorch", there), ("NumPy", numpy_names(qualified, entry))]
     return [f"* {where}: {', '.join(f'``{name}``' for name in found)}" for where, found in listed if found]
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 FILE = "_static/search_texts.js"
-SKIPPED = frozenset(("script", "style", "svg", "iframe", "pre"))  # prose makes better excerpts than programs
 # Words by which users look for a page that does not have them.
 WORDS = {
     "guides/writing_an_operator.md": ("custom operator", "user-defined operator"),
@@ -20,28 +19,17 @@ WORDS = {
     "learn/02_the_backward_pass.md": ("backpropagation", "backprop"),
 }
 LONGEST = 20_000  # characters of a page
+ARTICLE = re.compile(r"<article\b.*?</article>", re.DOTALL)
+SKIPPED = re.compile(r"<(script|style|svg|iframe|pre)\b.*?</\1>", re.DOTALL)  # prose makes the best excerpts
+INLINE = re.compile(r"</?(?:a|b|code|em|i|mark|small|span|strong|sub|sup|wbr)\b[^>]*>")  # no space between words
+TAG = re.compile(r"<[^>]*>")
 
 
-class Article(HTMLParser):
-    """The text of a page's article."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self.inside = self.skipped = 0
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.inside += tag == "article"
-        self.skipped += tag in SKIPPED
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside -= tag == "article"
-        self.skipped -= tag in SKIPPED
-
-    def handle_data(self, data: str) -> None:
-        if self.inside and not self.skipped and data != "¶":
-            self.parts.append(data)
+def text_of(page: str) -> str:
+    """Return the text of a page's article."""
+    article = " ".join(match[0] for match in ARTICLE.finditer(page))
+    words = unescape(TAG.sub(" ", INLINE.sub("", SKIPPED.sub("", article))))
+    return " ".join(words.replace("\N{PILCROW SIGN}", "").split())
 
 
 def indexed(page: str, text: str) -> str:
@@ -58,7 +46,6 @@ def write(site: Path) -> None:
     for file in sorted(site.rglob("*.html")):
         address = file.relative_to(site).as_posix()
         if not address.startswith("_") and "/pictures/" not in address and not address.startswith("pictures/"):
-            words = "".join(Article(file.read_text(encoding="utf-8")).parts).split()
-            texts[address] = " ".join(words)[:LONGEST]
+            texts[address] = text_of(file.read_text(encoding="utf-8"))[:LONGEST]
     script = f"window.searchTexts = {json.dumps(texts, ensure_ascii=False)};\n"
     (site / FILE).write_text(script, encoding="utf-8")

@@ -202,7 +202,8 @@ def build(folder: Path) -> int:
 
 
 def sphinx(source: Path, html: Path, trees: Path) -> int:
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto", "-c", str(DOCS)]
+    jobs = (os.cpu_count() or 1) + 1  # one of which only hands out pages while they are written
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", str(jobs), "-c", str(DOCS)]
     return subprocess.call([*command, "-d", str(trees), str(source), str(html)])
 
 
@@ -212,7 +213,6 @@ def finish(source: Path, html: Path) -> int:
         target = html / page.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(page, target)
-    links.drop_back_links(html)
     search.write(html)
     broken = links.broken(html)
     print("\n".join(broken) or f"site written to {html}", file=sys.stderr if broken else sys.stdout)

@@ -52,9 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name) and return its exit code.
 
     0: success. 1: a gradient check failed. 2: a bad argument, a missing file, an unwritable folder, too little memory
-        or
-    disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of the output has closed it
-    (`| head`). `--help` and `--version` raise `SystemExit(0)`.
+        or disk, a loss that is not finite. 130: interrupted from the keyboard. 141: the reader of the output has closed
+        it (`| head`). No argument is `--help`; `--help` and `--version` raise `SystemExit(0)`.
 
     >>> from retrograd.cli import main
     >>> main(["train", "housing", "--epochs", "0"])
@@ -64,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             if signal.getsignal(signal.SIGINT) is quit_at_once:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-            options = build_parser().parse_args(argv)
+            arguments = sys.argv[1:] if argv is None else argv
+            options = build_parser().parse_args(arguments or ["--help"])
             code: int = options.run(options)
             sys.stdout.flush()
             return code

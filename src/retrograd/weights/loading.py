@@ -55,7 +55,7 @@ def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "c
             raise ValueError(f"load_model: dtype must be floating, got {rg_dtype}")
         found = {name: value.to(rg_dtype) for name, value in found.items()}
     model = architecture.model(config, {_bare(architecture, name) for name in weights})
-    tied = _tied(model)
+    tied = tied_weights(model)
     for name, source in tied.items():
         if name not in found and source in found:
             found[name] = found[source]
@@ -63,6 +63,7 @@ def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "c
     model.load_state_dict(found, assign=True)
     if tied:
         model.head.weight = model.token.weight
+    model.published_config = config  # for `save_model`
     return model.to(device).eval()
 
 
@@ -137,7 +138,8 @@ def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], whe
     return found
 
 
-def _tied(model: nn.Module) -> dict[str, str]:
+def tied_weights(model: nn.Module) -> dict[str, str]:
+    """Return the names of weights that are others under a second name, with the first."""
     head = getattr(model, "head", None)
     return {"head.weight": "token.weight"} if head is not None and head.weight is model.token.weight else {}
 

@@ -9,6 +9,7 @@ from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import INEXACT
 from ...core.errors import InvalidValue, describe
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.source_location import user_level
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements.elementwise import kept
@@ -130,7 +131,10 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 1, 4):
-        warn(f"dropout2d: wanted (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C", stacklevel=3)
+        warn(
+            f"dropout2d: wanted (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C",
+            stacklevel=user_level(),
+        )
     return _channelwise(x, 2, p, training, inplace)
 
 
@@ -148,7 +152,9 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
-        warn(f"dropout3d: wanted (N, C, D, H, W), got {x.array.ndim} dimensions: the first is C", stacklevel=3)
+        warn(
+            f"dropout3d: wanted (N, C, D, H, W), got {x.array.ndim} dimensions: the first is C", stacklevel=user_level()
+        )
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 

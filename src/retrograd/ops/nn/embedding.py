@@ -14,6 +14,7 @@ from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import InvalidValue, describe
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.source_location import user_level
 from ...core.tensor.storage import storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.index_write import INDEX_ADD
@@ -185,7 +186,10 @@ def embedding_bag(
     """
     input, weight = operand(input), operand(weight, "weight")
     if weight.array.dtype == np.int64 and input.array.dtype.kind in FLOATING:
-        warn("embedding_bag: its arguments are now (input, weight, ...), not (weight, input, ...)", stacklevel=3)
+        warn(
+            "embedding_bag: its arguments are now (input, weight, ...), not (weight, input, ...)",
+            stacklevel=user_level(),
+        )
         input, weight = weight, input
     if weight.array.dtype.kind not in FLOATING:
         raise RuntimeError(f"weight must be floating, got {describe(weight)}")

@@ -16,6 +16,7 @@ from ...core.arrays.fp_warnings import silently
 from ...core.arrays.layout import in_row_major
 from ...core.arrays.summation import accurate_sum
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.source_location import user_level
 from ...core.tensor.tensor import Tensor
 from ...kernels import by_rows
 from ...kernels.chunked import by_lanes
@@ -148,7 +149,7 @@ def _implicit(name: str, input: Operand, dim: int | None) -> int:
     """The dimension that PyTorch's nn.functional takes where none is given, with its warning."""
     if dim is not None:
         return dim
-    warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=4)
+    warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=user_level())
     return 0 if np.ndim(raw(input)) in (0, 1, 3) else 1
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ....core.arrays import Array
 from ....core.arrays.summation import total_of
 from ....core.errors import InvalidValue
+from ....core.source_location import user_level
 from ....core.tensor.tensor import Tensor
 from ...reduce.common import divided
 
@@ -25,7 +26,9 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
             reduction = "none"
         else:
             reduction = "sum" if size_average is False else "mean"
-        warnings.warn(f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=4)
+        warnings.warn(
+            f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=user_level()
+        )
     if reduction not in ("none", "mean", "sum"):
         raise InvalidValue(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
     return reduction

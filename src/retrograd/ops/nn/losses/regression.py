@@ -18,6 +18,7 @@ from ....core.arrays.dtypes import FLOATING
 from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.source_location import user_level
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import elementwise
 from ...table.batching import summed_up
@@ -115,7 +116,7 @@ def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         shape = broadcast_shapes(x.array.shape, y.array.shape)
     except ValueError:
         raise RuntimeError(f"{shown} do not broadcast") from None
-    warnings.warn(f"{shown} differ in shape and are broadcast; is that meant?", stacklevel=5)
+    warnings.warn(f"{shown} differ in shape and are broadcast; is that meant?", stacklevel=user_level())
     return x.expand(shape), y.expand(shape)
 
 
