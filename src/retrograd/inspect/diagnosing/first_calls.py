@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
-from ...core.source_location import Site, user_site
+from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import Array, Inputs, Params, StepRecorder
-from .run import Evaluation
+from .recording import Array, Inputs, Params, StepRecorder, exchanges
+from .run import Evaluation, Run, View
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -26,16 +28,16 @@ class UntilGraph(Observer):
     A block that is left later may restore it; then it takes itself out again.
     """
 
-    def __init__(self, begin: Callable[[], StepRecorder | None], written: dict[int, Site]) -> None:
+    def __init__(self, begin: Callable[[], StepRecorder | None], run: Run) -> None:
         self.begin = begin
-        self.written = written
+        self.run = run
         self.recorder: StepRecorder | None = None  # while the call runs at which it began
         self.within: object = None  # that call
         self.over = False
 
     def writing(self, x: Tensor) -> None:
         if not self.over:
-            self.written[x.array.__array_interface__["data"][0]] = user_site(3)
+            self.run.written[x.array.__array_interface__["data"][0]] = user_site(3)
 
     def opened(self, what: object, inputs: Inputs) -> None:
         if not isinstance(what, str) and self._begins(what) and self.recorder is not None:
@@ -62,6 +64,11 @@ class UntilGraph(Observer):
         if self.recorder is not None and primitive is self.within:
             self.recorder.called(primitive, inputs, params, outputs, node)
             self.recorder = None
+        elif not self.over and primitive.name in ("view", "reshape"):
+            before, x = getattr(inputs[0], "array", None), outputs[0].array
+            if isinstance(before, np.ndarray) and isinstance(x, np.ndarray) and exchanges(before.shape, x.shape):
+                start = x.__array_interface__["data"][0]
+                self.run.views.append(View(user_site(3), primitive.name, x.shape, start, x.nbytes))
 
     def _begins(self, what: object) -> bool:
         """Begin to record at a call, once."""

@@ -24,10 +24,12 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .first_calls import AtEvaluation, UntilGraph
+from .forwards import Forwards
 from .recording import (
     Array,
     StepRecorder,
     beginning,
+    first_parents,
     has_gradient,
     has_reader,
     number_of,
@@ -55,6 +57,7 @@ _LABELS = 1 << 20  # class indices kept
 _PAIRS = 1 << 22  # bytes of inputs kept with them
 _ROWS = 32  # rows of a batch kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+_DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
 
 
 Plain: TypeAlias = Callable[..., Array]  # what a patch calls
@@ -78,7 +81,7 @@ class Observation:
         self._names: Names | None = None
         self._began = 0.0
         self.spent = 0.0
-        self._nodes: list[ref[Node]] = []
+        self._nodes: list[tuple[ref[Node], ...]] = []  # of each loss, and of what it was computed from
         self._anchor: Optimized | None = None
         self._early = 0  # backward passes that were counted as steps before an optimizer was known
         self._since: list[float] = []  # losses since the last step of any optimizer
@@ -97,6 +100,7 @@ class Observation:
         self._longest = 0.0  # seconds of the longest of them
         self._measured = 0.0  # seconds of measuring norms of parameters
         self._walks = BackwardNorms()
+        self._forwards = Forwards(run.evaluations)
 
     # Start and end
 
@@ -136,7 +140,7 @@ class Observation:
             register_module_forward_pre_hook(self._called),
         ):
             self._stack.callback(handle.remove)
-        self._first = UntilGraph(self.begin_first, self.run.written)
+        self._first = UntilGraph(self.begin_first, self.run)
         attach(self._first)
         self._stack.callback(self._detach)
         self._began = time.perf_counter()
@@ -149,6 +153,7 @@ class Observation:
         recorder = self.recorder
         self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count - self._early
         self._stack.close()
+        self._forwards.settle(self.count)
         if recorder is not None and recorder.step.calls:
             self._keep(recorder)
         self.recorder = None
@@ -232,8 +237,7 @@ class Observation:
     def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:
         for x in self.run.schedules:
             if x.scheduler is scheduler:
-                x.stepped = user_site(3)
-                x.steps += 1
+                x.sites[user_site(3)] += 1
         return plain(scheduler, *args, **kwargs)
 
     def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
@@ -273,6 +277,7 @@ class Observation:
             x = args[0] if args and self._given is None else None
             if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
                 self._given = x.array
+            self._forwards.call(module, args)
             return
         if not self.run.evaluated and self.count:
             attach(AtEvaluation(self.run.evaluations, module, self.count))
@@ -333,6 +338,7 @@ class Observation:
 
     def _before_backward(self, roots: list[Tensor], site: Site) -> None:
         run = self.run
+        self._forwards.settle(self.count)
         run.backwards += 1
         run.backward_site = site
         value = 0.0
@@ -367,11 +373,13 @@ class Observation:
         count = self.run.backwards
         if count & (count - 1) == 0 or count % 32 == 0:
             self.run.graph_sizes.append((count, len(reachable([node])[0])))
-        self._nodes.append(ref(node))
+        self._nodes.append(tuple(map(ref, first_parents(node, _DEPTH))))
         if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
-            older = [found for one in self._nodes[-_CHAIN - 2 : -2] if (found := one()) is not None]
-            if len(older) == _CHAIN:
-                self.run.kept_graphs, self.run.summed = site, all(map(has_reader, older))
+            for level in zip(*self._nodes[-_CHAIN - 2 : -2], strict=False):  # the loss, or what it was computed from
+                older = {found for one in level if (found := one()) is not None}
+                if len(older) == _CHAIN:
+                    self.run.kept_graphs, self.run.summed = site, all(map(has_reader, older))
+                    break
         if len(self._nodes) > 4 * _CHAIN:
             del self._nodes[: -2 * _CHAIN]
 
@@ -540,6 +548,7 @@ class Observation:
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
         self._outermost = [(module, self.run.modes.setdefault(key, [])) for key, module in modules.items()]
+        self._forwards.models.update(modules)
         if len(steps) > _KEPT + 1:
             steps[-_KEPT].drop_arrays()
 

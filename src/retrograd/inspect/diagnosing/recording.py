@@ -386,6 +386,28 @@ def scale_of(x: Tensor) -> float:
     return 1.0
 
 
+def exchanges(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Return whether a reshape exchanges the lengths of the first two dimensions, but not the elements."""
+    if len(before) < 2 or len(after) < 2:
+        return False
+    first, second, *rest = before
+    if first == second or min(first, second) < 2 or after[0] != second:
+        return False
+    ones = [x for x in after[2:] if x != 1] == [x for x in rest if x != 1]
+    return after[1] == first and ones or bool(rest) and after == (second, first * math.prod(rest))
+
+
+def first_parents(node: Node, depth: int) -> list[Node]:
+    """Return a node, the node of its first input that has one, and so on, up to ``depth`` steps."""
+    found = [node]
+    while len(found) <= depth:
+        parent = next((x for x in found[-1].parents if type(x) is Node), None)
+        if parent is None:
+            break
+        found.append(parent)
+    return found
+
+
 def has_reader(node: Node) -> bool:
     """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
     return any(type(x) is tuple for x in gc.get_referrers(node))

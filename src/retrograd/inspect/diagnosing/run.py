@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -89,6 +90,22 @@ class Optimized:
 
 
 @dataclass
+class View:
+    """A reshape of data before the first step that exchanges the lengths of two dimensions."""
+
+    site: Site
+    name: str
+    shape: tuple[int, ...]
+    start: int  # the address of its memory
+    size: int  # in bytes
+
+    def holds(self, array: np.ndarray) -> bool:
+        """Return whether an array is in this memory, and has these dimensions."""
+        inside = self.start <= array.__array_interface__["data"][0] < self.start + self.size
+        return inside and array.ndim > 1 and self.shape[0] == array.shape[0]
+
+
+@dataclass
 class Loader:
     """A DataLoader of the program."""
 
@@ -103,8 +120,12 @@ class Schedule:
 
     scheduler: LRScheduler
     created: Site
-    stepped: Site | None = None
-    steps: int = 0
+    sites: Counter[Site] = field(default_factory=Counter)  # lines that step it
+
+    @property
+    def stepped(self) -> Site | None:
+        """The line that steps it most often."""
+        return max(self.sites, key=lambda site: self.sites[site], default=None)
 
 
 @dataclass
@@ -136,6 +157,7 @@ class Run:
     frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
+    views: list[View] = field(default_factory=list)  # of data, by the setup
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     evaluated: bool = False  # whether a model ran under no_grad
     bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss

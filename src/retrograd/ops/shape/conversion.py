@@ -184,7 +184,8 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
 
     Args:
-        dtype: the dtype wanted; None asks for the name.
+        dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
+            default dtype; None asks for the name.
 
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
@@ -194,13 +195,17 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     'torch.FloatTensor'
     >>> rg.tensor([1.5]).type("torch.LongTensor")
     tensor([1])
+    >>> rg.tensor([1]).type(rg.Tensor)
+    tensor([1.])
     """
     if dtype is None:
         module = "torch.cuda" if self.is_cuda else "torch"
         name = self.array.dtype.name
         return f"{module}.{_TYPE_NAMES.get(name, name)}"
     device = None
-    if isinstance(dtype, str) and dtype.endswith("Tensor"):
+    if dtype is Tensor or isinstance(dtype, str) and dtype.endswith(".Tensor"):  # the default type
+        dtype, device = dtypes.get_default_dtype(), Device("cpu")
+    elif isinstance(dtype, str) and dtype.endswith("Tensor"):
         module, _, legacy = dtype.rpartition(".")
         device = Device("cuda" if module.endswith("cuda") else "cpu")
         dtype = next((name for name, each in _TYPE_NAMES.items() if each == legacy), dtype)

@@ -6,7 +6,7 @@ import math
 import random
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -107,6 +107,29 @@ def train(
         loss.backward()
         if optimizer is not None:
             optimizer.step()
+    return losses
+
+
+def train_over(
+    run: Run, program: Program, batches: Sequence[Changes], epochs: int, end: float = math.inf
+) -> list[float] | None:
+    """Return the losses of a training on several batches from the start; None if time or a number ends it."""
+    values = dict(program.step.values)
+    for one in run.optimizers:
+        values.update(one.start)
+    leaves = copies(program, values)
+    held = None if run.main is None else {id(p) for p in run.main.parameters}
+    optimizer = optimizer_like(run.main, {key: x for key, x in leaves.items() if held is None or key in held}, {})
+    losses: list[float] = []
+    for changes in list(batches) * epochs:
+        loss = program.run(leaves, changes)
+        losses.append(_number(loss))
+        if time.perf_counter() > end or not math.isfinite(losses[-1]):
+            return None
+        for x in leaves.values():
+            x.grad = None
+        loss.backward()
+        optimizer.step()
     return losses
 
 

@@ -6,18 +6,23 @@ import math
 
 import numpy as np
 
+from ....core.source_location import Site
 from ....core.tensor.tensor import new_tensor
+from ...record import Record
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
-from ..probes.proof import better, compare, train
+from ..probes.proof import better, compare, train, train_over
 from ..probes.replay import NOTHING, Changes, Edit, Program
-from ..recording import Array, Call, Params, Source, Step
+from ..recording import Array, Call, Params, Source, Step, exchanges
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _RUNS = 0.4  # share of examples with the label of the example before
 _LEAST_ROWS = 160
 _MOST_ROWS = 1500
 _PERMUTATIONS = 19
+_TRAINED = 3  # trainings with permuted labels
+_FASTER = 0.98  # of their loss, below which the labels are learned faster
+_STEPS = 60  # steps of each
 
 
 @kind(
@@ -115,13 +120,13 @@ def unshuffled_data(case: Case) -> Found | None:
     "labels-unrelated",
     "Do labels have anything to do with the inputs?",
     "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
-    "{permuted}), and the loss stays at {last}, that of guessing{heart}.",
+    "{permuted}), and {heart}.",
     "check the order of inputs and labels: shuffle both by the same permutation",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    first, last = case.ends()
+    _, last = case.ends()
     base = _guessing(case)
-    if base is None or len(case.losses) < 20 or not last > 0.9 * base:
+    if base is None or len(case.losses) < 20:
         return None
     rows, labels = _pool(case)
     if len(labels) < _LEAST_ROWS or np.unique(labels).size < 2:
@@ -140,12 +145,50 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
+    if not last > 0.9 * base:
+        found = _learned(case, rows, labels)
+        if found is None or not _FASTER * float(np.mean(found[1:])) <= found[0] or not np.mean(found[1:]) < 0.98 * base:
+            return None
+        values["heart"] = (
+            f"examples are only learned by heart: copies of the network learn the labels no faster "
+            f"({figure(found[0])}) than permuted ones ({figure(min(found[1:]))} to {figure(max(found[1:]))})"
+        )
+        return Found(None if call is None else call.site, values)
+    values["heart"] = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
         curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
-        values["heart"] = f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
-    else:
-        values["heart"] = ""
+        values["heart"] += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(None if call is None else call.site, values)
+
+
+def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:
+    """Return the losses of copies of the network that learn all rows: with the labels, and with permuted labels."""
+    step, program = case.step, case.program
+    loss = case.loss_call(step) if step is not None else None
+    first = _first_layer(step) if step is not None else None
+    if step is None or program is None or loss is None or loss.name not in CLASS_LOSSES or first is None:
+        return None
+    given, classes = first.inputs[0], loss.params["classes"]
+    feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if _same_source(x, given)]
+    shape = first.shapes[0]
+    batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])]
+    if classes.index.shape != shape[:1] or not batches:
+        return None
+    rng = np.random.default_rng(1)
+    losses = []
+    for answers in [labels, *[rng.permutation(labels) for _ in range(_TRAINED)]]:
+        changes = [
+            Changes(
+                inputs=dict.fromkeys(feeds, rows[one].reshape(shape).astype(first.record.dtype)),
+                params={loss.index: {"classes": classes._replace(index=answers[one].astype(np.int64))}},
+            )
+            for one in batches
+        ]
+        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.end)
+        if curve is None:
+            return None
+        losses.append(float(np.mean(curve[len(curve) // 2 :])))
+    return losses
 
 
 def _guessing(case: Case) -> float | None:
@@ -208,7 +251,7 @@ def batch_mixing(case: Case) -> Found | None:
     step = case.step
     if step is None:
         return None
-    found = _reordered(step)
+    found = _reordered(step) or _reordered_before(case, step)
     if found is not None:
         return found
     for entry in step.outermost():
@@ -232,14 +275,24 @@ def _reordered(step: Step) -> Found | None:
         call = step.calls[index]
         if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
             continue
-        first, second, *rest = call.shapes[0]
-        size = first * math.prod(rest)
-        if first == second or min(first, second) < 2 or call.shape[0] != second:
-            continue
-        if call.shape[1:] == (first, *rest) or len(rest) and call.shape == (second, size):
-            values = {"operator": call.name, "row": 0, "count": second, "other": 1, "fix": _MIXERS["view"]}
-            return Found(call.record, values)
+        if exchanges(call.shapes[0], call.shape):
+            return _view(call.record, call.name, call.shape)
     return None
+
+
+def _reordered_before(case: Case, step: Step) -> Found | None:
+    """Return the finding for such a reshape of the data before the first step, if a step reads its result."""
+    for view in case.run.views:
+        for call in step.passed():
+            arrays = [x.value for x in call.inputs if x.leaf is None and isinstance(x.value, np.ndarray)]
+            arrays += [step.array(x) for x in call.inputs if x.call >= 0 and Case.has_array(step, x)]
+            if any(isinstance(x, np.ndarray) and view.holds(x) for x in arrays):
+                return _view(view.site, view.name, view.shape)
+    return None
+
+
+def _view(where: Record | Site, name: str, shape: tuple[int, ...]) -> Found:
+    return Found(where, {"operator": name, "row": 0, "count": shape[0], "other": 1, "fix": _MIXERS["view"]})
 
 
 def _is_batch(case: Case, count: int) -> bool:

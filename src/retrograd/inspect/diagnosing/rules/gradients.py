@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from ....core.source_location import Site
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
-from ..probes.replay import Changes, Edit
+from ..probes.proof import better, compare
+from ..probes.replay import Changes, Curves, Edit
 from ..recording import Call, Step
 from ..run import Optimized
 
@@ -125,15 +127,30 @@ def zeroed_before_step(case: Case) -> Found | None:
     "gradients-not-zeroed",
     "Does each step use its own gradient only?",
     "nothing zeroes the gradients of {optimizer}: {carried} of {steps} steps used the sum of all gradients so far.",
-    "call optimizer.zero_grad() before loss.backward()",
+    "call optimizer.zero_grad() before loss.backward(){rate}",
 )
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
             where = without_call(case, "zero_grad", x.stepped) or x.used
-            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps}
-            return Found(where, values, Edit("with zero_grad()", without="carry"))
+            edit, curves, rate = _with_zero_grad(case, x)
+            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "rate": rate}
+            return Found(where, values, edit, curves)
     return None
+
+
+def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]:
+    """Return the edit, at the rate as it is, or at a larger one if the sums of gradients have taken its place."""
+    first = Edit("with zero_grad()", without="carry")
+    curves = compare(case.run, case.program, first, case.end)
+    if curves is not None and not better(curves) and x is case.main and x.rates:
+        for factor in (10.0, 100.0):
+            rate = figure(max(x.rates) * factor)
+            edit = replace(first, text=f"with zero_grad() and lr={rate}", options={"lr": factor})
+            tried = compare(case.run, case.program, edit, case.end)
+            if tried is not None and better(tried):
+                return edit, tried, f", and raise the rate to {rate}: sums of gradients have acted as a larger rate"
+    return first, curves, ""
 
 
 @kind(

@@ -37,6 +37,8 @@ def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
         one.shapes[0] if one is not None and one.name == "expand" and one.record.call == call.record.call else shape
         for one, shape in ((x, call.shapes[0]), (y, call.shapes[1]))
     )
+    if _is_of_one(step, call, prediction, target):
+        return _shapes(call, prediction, target, call.shapes[0], None)
     if math.prod(call.shapes[0]) <= math.prod(prediction) or math.prod(target) <= 1 or x is None:
         return None
     edit = None
@@ -44,6 +46,19 @@ def _broadcast_in_loss(step: Step, call: Call) -> Found | None:
         calls: dict[int, Replacement] = {x.index: same, y.index: lambda t, **params: t.reshape(prediction)}
         edit = Edit(f"with target.reshape{prediction}", Changes(calls=calls))
     return _shapes(call, prediction, target, call.shapes[0], edit)
+
+
+def _is_of_one(step: Step, call: Call, prediction: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Return whether a target of one example, selected from those of the batch, meets the predictions for a batch."""
+    if not prediction or prediction[0] < 2 or target[:1] != (1,) or len(target) != len(prediction):
+        return False
+    source = call.inputs[1]
+    while (current := step.producer(source)) is not None and current.moves and current.inputs:
+        given = current.shapes[0]
+        if current.name in ("getitem", "select") and given[:1] == prediction[:1] and current.shape[:1] != given[:1]:
+            return not current.needs(0)
+        source = current.inputs[0]
+    return False
 
 
 def _broadcast_between(step: Step, call: Call) -> Found | None:

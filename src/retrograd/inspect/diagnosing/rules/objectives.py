@@ -15,6 +15,7 @@ from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
 from .modes import place_of
+from .policies import minimized_reward
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -24,11 +25,18 @@ _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
 @kind(
     "loss-sign",
     "Does a step make the prediction better?",
-    "training maximizes the error: {what}; the loss went from {first} to {last}.",
+    "training goes the wrong way: {what}; the loss went from {first} to {last}.",
     "change the sign of the loss",
 )
 def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
+    maximizing = any(group.get("maximize") for x in stepping for group in x.optimizer.param_groups)
+    avoided = minimized_reward(case, case.step) if case.step is not None and not maximizing else None
+    if avoided is not None:
+        where, what = avoided
+        ends = dict(zip(("first", "last"), map(figure, case.ends()), strict=True))
+        why = "the rewards of a recorded step do not change with the policy"
+        return Found(where, {"what": what, **ends}, unproved=why)
     if len(stepping) != 1:
         return None  # an adversary may maximize on purpose
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
@@ -402,18 +410,44 @@ def accumulation_unscaled(case: Case) -> Found | None:
             leaves = [{id(p) for p in step.leaves(root.source)} for root in group]
             if not set.intersection(*leaves):
                 continue
-            heads = [step.producer(step.origin(root.source)) for root in group]
-            if all(_averages(call, root.scale) for call, root in zip(heads, group, strict=True)):
+            if all(root.scale == 1.0 and _undivided(step, root.source, len(group)) for root in group):
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
                 return Found(group[-1].site, {"count": len(group)}, edit)
     return None
 
 
-def _averages(call: Call | None, scale: float) -> bool:
-    """Return whether a loss is a mean that is not divided any further."""
-    if call is None or scale != 1.0 or call.cotangent != 1.0:
-        return False
+def _undivided(step: Step, source: Source, count: int) -> bool:
+    """Return whether a loss is a mean, or a weighted sum with a mean in it, that is not divided by ``count``."""
+    terms: list[Call] = []
+    pending = [source]
+    while pending:
+        call = step.producer(step.origin(pending.pop()))
+        if call is None or len(terms) + len(pending) > 50:
+            return False
+        given = [x for place, x in enumerate(call.inputs) if call.needs(place)]
+        if call.name in ("add", "sub") or call.name in ("mul", "div", "neg") and len(given) == 1 and not _reduced(call):
+            factor = _factor(call)
+            if factor is not None and abs(factor * count - 1.0) < 1e-3:
+                return False
+            pending += given
+        else:
+            terms.append(call)
+    weight = math.fsum(abs(x.cotangent or 0.0) for x in terms)
+    return any(map(_reduced, terms)) and all(x.shape == () for x in terms) and weight > 1.5 / count
+
+
+def _factor(call: Call) -> float | None:
+    """Return the number that a call multiplies its one trainable input by."""
+    constants = [x.value for place, x in enumerate(call.inputs) if not call.needs(place)]
+    if call.name not in ("mul", "div") or len(constants) != 1 or np.size(constants[0]) != 1:
+        return None
+    number = float(np.asarray(constants[0]).reshape(-1)[0])
+    return number if call.name == "mul" else 1.0 / number if number else None
+
+
+def _reduced(call: Call) -> bool:
+    """Return whether a call is a mean over examples."""
     if call.name in CLASS_LOSSES:
         return not isinstance(call.params["classes"].divisor, int)
     return call.name == "mean" or call.name in PAIR_LOSSES and call.params.get("reduction", "mean") == "mean"

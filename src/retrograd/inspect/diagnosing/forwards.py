@@ -1,0 +1,70 @@
+"""Calls of a model in training mode whose results no backward pass uses: an evaluation without ``no_grad``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from ...core.graph.nodes import Node
+from ...core.source_location import Site, user_site
+from ...core.tensor.tensor import Tensor
+from .run import Evaluation
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+
+_LEAST = 3  # calls between two backward passes that make an evaluation
+_WATCHED = 1000  # calls between two backward passes that are noted
+
+
+@dataclass
+class Forward:
+    """A call of a model: the nodes before its dropout and batch normalization, and a number that tells inputs apart."""
+
+    site: Site | None
+    mark: float
+    nodes: list[ref[Node]] = field(default_factory=list)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the graph of the call is gone."""
+        return bool(self.nodes) and all(one() is None for one in self.nodes)
+
+
+class Forwards:
+    """Fills ``evaluations`` from the calls between two backward passes."""
+
+    def __init__(self, evaluations: dict[str, Evaluation]) -> None:
+        self.evaluations = evaluations
+        self.models: set[int] = set()  # ids of the modules that the program calls itself
+        self._calls: list[Forward] = []
+        self._layer = ""
+
+    def call(self, module: Module, args: tuple[object, ...]) -> None:
+        """Note a call of a module that is recorded for differentiation."""
+        x = args[0] if args else None
+        if id(module) in self.models:
+            if len(self._calls) < _WATCHED:
+                known = len(self._calls) >= _LEAST - 1
+                mark = float(x.array.reshape(-1)[:8].sum()) if known and isinstance(x, Tensor) else 0.0
+                self._calls.append(Forward(user_site(3) if known else None, mark))
+        elif self._calls and module.training and isinstance(x, Tensor) and isinstance(x._node, Node):
+            kind = type(module).__name__
+            if kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0:
+                self._calls[-1].nodes.append(ref(x._node))
+                self._layer = kind
+
+    def settle(self, step: int) -> None:
+        """Note what is gone before the next backward pass, and begin anew."""
+        calls, self._calls = self._calls, []
+        if len(calls) < _LEAST:
+            return
+        dropped = [x for x in calls if x.is_dropped]
+        sites = [x.site for x in dropped if x.site is not None]
+        if len(dropped) < _LEAST or not sites or len({x.mark for x in dropped if x.site is not None}) < 2:
+            return
+        site = sites[0]
+        found = self.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(self._layer, site, step=step))
+        found.calls += len(dropped)
+        found.periods += 1

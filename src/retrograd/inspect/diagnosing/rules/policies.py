@@ -1,0 +1,172 @@
+"""The sign of the loss of a policy: a reward is to grow, and a step lowers the loss."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+
+import numpy as np
+
+from ...record import Record
+from ..kinds import Case, HasPlace
+from ..recording import Call, Root, Source, Step
+
+_REWARDS = frozenset({"reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"})
+_COSTS = frozenset({"cost", "costs", "regret", "penalty"})
+_REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+_BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
+
+
+def minimized_reward(case: Case, step: Step) -> tuple[Record, str] | None:
+    """Return the line that needs the other sign, and what it does, if a policy learns to avoid rewards.
+
+    The sign of a reward and that of a cost differ by their meaning only, so the program has to name rewards, and no
+    costs.
+    """
+    for root in step.roots:
+        if root.source.call < 0 or root.inside or not _rewarded(root.site):
+            continue
+        found = _weighted(step, root) or _value_of_critic(case, step, root)
+        if found is not None:
+            return found
+    return None
+
+
+def _words(where: HasPlace) -> set[str]:
+    """Return the words in the names of a program, without its comments and texts."""
+    try:
+        with open(where.file, encoding="utf-8") as file:
+            names = [x.string.lower() for x in tokenize.generate_tokens(file.readline) if x.type == tokenize.NAME]
+    except (OSError, SyntaxError, UnicodeError, tokenize.TokenError):
+        return set()
+    return {word for name in names for word in (name, *name.split("_"))}
+
+
+def _rewarded(where: HasPlace) -> bool:
+    words = _words(where)
+    return bool(words & _REWARDS) and not words & _COSTS
+
+
+def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
+    """Return the finding for log-probabilities times rewards whose sum is minimized."""
+    signs: list[float] = []
+    weights: list[np.ndarray] = []
+    last: Call | None = None
+    for index in sorted(step.below(root.source)):
+        call = step.calls[index]
+        if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
+            continue
+        place = 0 if call.needs(0) else 1
+        sign, slope = _likelihood(step, call.inputs[place]), _slope(call)
+        number, weight = _weight(step, call.inputs[1 - place], call.record.line)
+        if not sign or not slope or not number or weight is None:
+            continue
+        signs.append(sign * slope * number)
+        weights.append(weight)
+        last = call
+    if last is None or not all(x > 0 for x in signs) or np.unique(np.concatenate(weights)).size < 2:
+        return None
+    return last.record, "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
+
+
+def _named(code: str) -> bool:
+    """Return whether a piece of code names a reward."""
+    return any(word in _REWARDS for name in re.findall(r"[a-z_]+", code.lower()) for word in name.split("_"))
+
+
+def _slope(call: Call) -> float:
+    """Return the sign of the gradient of the loss with respect to all elements of a result; 0 if they differ."""
+    g = call.record.gradients
+    if g is None or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
+        return 0.0
+    return 1.0 if g.maximum > 0 else -1.0
+
+
+def _likelihood(step: Step, source: Source) -> float:
+    """Return 1 for a log-probability or a function that grows with it, -1 for a negated one, 0 for something else."""
+    sign = 1.0
+    for _ in range(20):
+        call = step.producer(source)
+        if call is None:
+            return 0.0
+        divisor = step.producer(call.inputs[1]) if call.name == "sub" else None
+        if call.name in ("log_softmax", "logsigmoid", "log") or divisor is not None and divisor.name == "logsumexp":
+            return sign
+        if call.name in ("cross_entropy", "nll_loss"):
+            return -sign
+        place = next((i for i in range(len(call.inputs)) if call.needs(i)), None)
+        if place is None or not (call.moves or call.name in _BETWEEN):
+            return 0.0
+        if call.name == "neg" or call.name == "sub" and place == 1:
+            sign = -sign
+        source = call.inputs[place]
+    return 0.0
+
+
+def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | None]:
+    """Return the sign with which a reward enters a weight of a line, and the weight; 0 if this is not clear."""
+    if not Case.has_array(step, source):
+        return 0.0, None
+    array = step.array(source)
+    values = np.asarray(array, dtype=float).reshape(-1) if np.size(array) else None
+    sign = 1.0
+    for _ in range(20):
+        call = step.producer(source)
+        if call is None:
+            return sign, values
+        if call.name == "neg":
+            left, _, right = call.site.code.partition("=")
+            if _named(left) and not _named(right):
+                return sign, values  # this line defines the reward
+            if call.record.line != line and not _named(right):
+                return 0.0, None
+            sign = -sign
+        place = 0
+        if call.name == "sub" and len(call.inputs) == 2 and _is_computed(step, call.inputs[0]):
+            place, sign = 1, -sign  # a baseline minus the reward
+        elif call.name not in ("sub", "div", "neg", "mul", "add") and not call.moves:
+            return sign, values
+        if call.name == "mul" and (number := call.inputs[1].value) is not None and np.size(number) == 1:
+            sign *= float(np.sign(np.asarray(number).reshape(-1)[0])) or 1.0
+        source = call.inputs[place]
+    return sign, values
+
+
+def _is_computed(step: Step, source: Source) -> bool:
+    """Return whether a value is the output of a network's layer: a baseline, not a reward."""
+    call = step.producer(step.origin(source))
+    return call is not None and call.weight is not None
+
+
+def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str] | None:
+    """Return the finding for an actor that minimizes what a critic predicts; the critic learns rewards."""
+    acting = [case.run.optimizers[number] for number in root.optimizers]
+    held = {id(p) for x in acting for p in x.parameters}
+    below = step.below(root.source)
+    head = step.producer(step.origin(root.source))
+    if not acting or head is None or head.name not in ("mean", "sum", "neg"):
+        return None
+    for entry in step.outermost():
+        mine = {id(p) for p in entry.module.parameters()}
+        outputs = [step.calls[x.call] for x in entry.outputs if x.call in below]
+        if not mine or mine & held or not outputs or not entry.grad_enabled:
+            continue
+        if any(x.shape[-1:] != (1,) and len(x.shape) > 1 for x in outputs) or not _learns_values(case, mine):
+            continue
+        given = {p for x in outputs for p in map(id, step.leaves(Source(x.index, 0, None, None)))}
+        if given & held and all(_slope(x) > 0 for x in outputs):
+            what = "the actor minimizes the value that the critic predicts, and the critic learns rewards"
+            return head.record, what
+    return None
+
+
+def _learns_values(case: Case, parameters: set[int]) -> bool:
+    """Return whether an optimizer trains these parameters by a regression."""
+    for step in case.run.steps:
+        for root in step.roots:
+            reached = {id(p) for p in step.leaves(root.source)}
+            held = {id(p) for number in root.optimizers for p in case.run.optimizers[number].parameters}
+            names = {step.calls[i].name for i in step.below(root.source)}
+            if reached & parameters and held & parameters and names & _REGRESSIONS:
+                return True
+    return False
