@@ -18,6 +18,8 @@ from ..record import Record
 from ..statistics import blocks
 from .recording import Array
 
+_SMALL = 1e-30  # the sum of squares below which float32 loses digits
+
 
 class OperatorNorms(NamedTuple):
     """The operators of a step's backward passes, in the order of their visits, and the norms of their gradients."""
@@ -57,7 +59,14 @@ def norm(array: Array) -> float:
     flat = array.reshape(-1)
     if flat.dtype.itemsize < 4:
         flat = flat.astype("f")
-    return math.sqrt(abs(sum([float(x.dot(x).real) for x in blocks(flat)])))
+    square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
+    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # squares that float32 cannot represent
+        square = sum([float(x.dot(x)) for x in map(_double, blocks(flat))])
+    return math.sqrt(square)
+
+
+def _double(array: Array) -> Array:
+    return array.astype(np.float64)
 
 
 def distance(array: Array, other: Array) -> float:

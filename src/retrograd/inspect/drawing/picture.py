@@ -5,7 +5,7 @@ A picture refers to no Tensor, node or array, so it keeps no memory of the progr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -88,7 +88,7 @@ class Picture:
     """Vertices in topological order, their edges, and boxes, outer before inner.
 
     ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
-    Gradients near the norm ``usual`` are grey.
+    Gradients near the norm ``usual`` are grey. ``classes`` are the class names of modules by path.
     """
 
     vertices: list[Vertex] = field(default_factory=list)
@@ -97,6 +97,7 @@ class Picture:
     steps: list[str] = field(default_factory=list)
     step: int = 0
     usual: float = 0.0
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     def flow(self, item: Vertex | Box) -> float | None:
         """Return the norm of a vertex's or box's gradient at the step shown, None if it is not known."""
