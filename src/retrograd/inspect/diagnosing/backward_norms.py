@@ -40,11 +40,11 @@ class BackwardNorms(Observer):
         began = time.perf_counter()
         if node.plan.select is not None:
             return  # one of several outputs; the operator itself follows
-        if isinstance(g, (tuple, list)):
-            g = next((x for x in g if x is not None), None)
-        array = getattr(g, "array", g)
+        given = [getattr(x, "array", x) for x in (g if isinstance(g, (tuple, list)) else (g,)) if x is not None]
+        found = [norm(array) if hasattr(array, "reshape") else math.nan for array in given]
         self.names.append(node.plan.primitive.name)
-        self.norms.append(norm(array) if hasattr(array, "reshape") else math.nan)
+        # Zeros stand for the gradients of outputs that nothing reads.
+        self.norms.append(next((x for x in found if x), 0.0 if found else math.nan))
         self.seconds += time.perf_counter() - began
 
     def taken(self) -> OperatorNorms:

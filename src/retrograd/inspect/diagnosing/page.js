@@ -1,14 +1,15 @@
 // The doctor's page: the finding and its proof above the picture, and what the history says of a selected parameter.
 
-const W = 380, H = 190;
+const W = 330, H = 190;
 const PLOT = { left: 52, right: 12, top: 10, bottom: H - 24 };
+const NAMED = 92; // the width of names beside the ends of curves
 
-function axes(parent, values, xs, label) {
+function axes(parent, values, xs, label, right = PLOT.right) {
   const known = values.flat().filter((x) => typeof x === "number"), low = Math.min(...known), high = Math.max(...known);
   const scale = upScale(known, low > 0 && high / low > 20, PLOT.top, PLOT.bottom);
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-label": label }, parent);
-  const across = (x) => PLOT.left + ((x - xs[0]) / Math.max(1e-9, xs[1] - xs[0])) * (W - PLOT.left - PLOT.right);
-  if (scale) ruled(plot, scale, PLOT.left, W - PLOT.right);
+  const across = (x) => PLOT.left + ((x - xs[0]) / Math.max(1e-9, xs[1] - xs[0])) * (W - PLOT.left - right);
+  if (scale) ruled(plot, scale, PLOT.left, W - right);
   for (const x of niceTicks(xs[0], xs[1], 5).filter(Number.isInteger)) {
     svg("text", { x: across(x), y: H - 7, "text-anchor": across(x) > W - 30 ? "end" : "middle" }, plot, x);
   }
@@ -33,20 +34,22 @@ function proof(curves) {
   $("report").classList.remove("plain");
   caption(figure, "The loss, trained from the same state", "steps after the edit");
   const most = Math.max(curves.with.length, curves.without.length) - 1;
-  const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit");
+  const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit", NAMED);
   if (!scale) return;
   const ends = ["without", "with"].map((name) => {
     const values = curves[name], color = name === "with" ? "var(--c0)" : "var(--c1)";
     svg("path", { d: curvePath(values, scale, across), style: `stroke:${color};stroke-width:2.4;${name === "with" ? "" : "stroke-dasharray:6 4"}` }, plot);
     const last = values.findLastIndex((x) => typeof x === "number" && (!scale.log || x > 0));
     const odd = values.find((x) => typeof x === "string");
-    return { name, color, at: last < 0 ? PLOT.top : scale.place(values[last]), text: `${name === "with" ? "edited" : "as written"} ${odd || short(values[values.length - 1])}` };
+    return { name: name === "with" ? "edited" : "as written", color, at: last < 0 ? PLOT.top : scale.place(values[last]), value: odd || short(values[values.length - 1]) };
   });
-  const near = Math.abs(ends[0].at - ends[1].at) < 15, upper = ends[0].at <= ends[1].at ? 0 : 1;
-  ends.forEach(({ color, at, text }, i) => {
-    const above = near ? i === upper && at > PLOT.top + 16 : at > PLOT.top + 16;
-    svg("text", { x: W - PLOT.right, y: Math.min(PLOT.bottom - 4, above ? at - 8 : at + 17), "text-anchor": "end", class: "end", style: `fill:${color}` }, plot, text);
-  });
+  const [upper, lower] = ends.toSorted((a, b) => a.at - b.at), apart = Math.max(0, 32 - (lower.at - upper.at)) / 2;
+  upper.at = Math.min(Math.max(upper.at - apart, PLOT.top + 4), PLOT.bottom - 44);
+  lower.at = Math.min(Math.max(lower.at + apart, upper.at + 32), PLOT.bottom - 8);
+  for (const { name, color, at, value } of ends) {
+    const x = W - NAMED + 6, text = svg("text", { x, y: at, class: "end", style: `fill:${color}` }, plot, `${name} `);
+    svg("tspan", { x, y: at + 14 }, text, value);
+  }
 }
 
 // The loss of the run with the step shown; a click goes to a step.
@@ -73,6 +76,61 @@ function losses() {
   moveCursor = () => { const x = across(RUN.steps[Math.min(when, RUN.steps.length - 1)]); lossCursor.setAttribute("x1", x); lossCursor.setAttribute("x2", x); };
 }
 let moveCursor = () => {};
+
+// The gradient by layer, from the input to the loss, now and at the first step; a click selects the layer.
+const LAYERS = new Map(); // by module: the names of its parameters
+for (const name of Object.keys(RUN.parameters)) {
+  const module = name.slice(0, Math.max(0, name.lastIndexOf("."))) || name;
+  LAYERS.set(module, [...(LAYERS.get(module) || []), name]);
+}
+const vertexOf = new Map(DATA.vertices.flatMap(({ names }, key) => names.map((name) => [name, key])));
+
+function normOf(names, step) {
+  const found = names.map((name) => RUN.parameters[name].gradients[step]).filter((x) => x !== null && x !== undefined);
+  const odd = found.find((x) => typeof x === "string");
+  return odd || (found.length ? Math.hypot(...found) : null);
+}
+
+// The last step up to one at which gradients were measured.
+function measuredBefore(step) {
+  while (step > 0 && !Object.values(RUN.parameters).some(({ gradients }) => gradients[step] !== null)) step--;
+  return step;
+}
+
+function layers() {
+  const figure = $("layers"), modules = [...LAYERS.keys()].filter((module) => LAYERS.get(module).some((name) => vertexOf.has(name)));
+  figure.replaceChildren();
+  show(figure, modules.length > 1);
+  if (modules.length < 2) return;
+  const step = measuredBefore(when), now = modules.map((module) => normOf(LAYERS.get(module), step));
+  const first = modules.map((module) => normOf(LAYERS.get(module), 0));
+  caption(figure, "The gradient by layer", `norm at ${DATA.steps[step]}${step ? ", grey at the first" : ""}; a click selects`);
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-label": "gradient norm by layer" }, figure);
+  const scale = upScale([...now, ...first], true, PLOT.top, PLOT.bottom);
+  const across = (index) => PLOT.left + 6 + (index / (modules.length - 1)) * (W - PLOT.left - PLOT.right - 12);
+  if (scale) {
+    ruled(plot, scale, PLOT.left, W - PLOT.right);
+    if (step) svg("path", { d: curvePath(first, scale, across), class: "faint" }, plot);
+    svg("path", { d: curvePath(now, scale, across), style: "stroke:var(--soft)" }, plot);
+  }
+  now.forEach((norm, index) => {
+    const known = scale && typeof norm === "number" && norm > 0, y = known ? scale.place(norm) : typeof norm === "string" ? PLOT.top : PLOT.bottom;
+    const point = svg("circle", { cx: across(index), cy: y, r: modules.length > 40 ? 3 : 4.5, style: `fill:var(--g-${levelOf(norm, DATA.scale)})`, tabindex: 0, role: "button" }, plot);
+    svg("title", {}, point, `${modules[index]}: ${norm === null ? "no gradient" : norm === 0 ? "zero" : short(norm)}`);
+    const go = () => {
+      const vertex = vertexOf.get(LAYERS.get(modules[index]).find((name) => vertexOf.has(name))), around = boxesAround(DATA.vertices[vertex].box);
+      const folded = around.filter((box) => !opened.has(box));
+      if (folded.length) { folded.forEach((box) => opened.add(box)); redraw(); }
+      if (view.k < READABLE) zoom(0.9 / view.k);
+      select(vertex);
+    };
+    point.addEventListener("click", go);
+    point.addEventListener("keydown", (event) => { if (event.key === "Enter") go(); });
+  });
+  const ends = [modules[0], modules[modules.length - 1]].map((name) => (name.length > 22 ? `…${name.slice(-21)}` : name));
+  svg("text", { x: PLOT.left, y: H - 7 }, plot, ends[0]);
+  svg("text", { x: W - PLOT.right, y: H - 7, "text-anchor": "end" }, plot, ends[1]);
+}
 
 function tellFinding(index) {
   const finding = RUN.findings[index], sentence = $("sentence");
@@ -148,7 +206,7 @@ earlier = (element, item) => {
 };
 
 const setPlain = setStep;
-setStep = (step) => { setPlain(step); moveCursor(); tellStep(); };
+setStep = (step) => { setPlain(step); moveCursor(); tellStep(); layers(); };
 // Operators' gradients are those of the nearest step that was recorded in full, which the legend names.
 const recorded = html("li", "", document.querySelector("#key ul"));
 function tellStep() {

@@ -79,7 +79,8 @@ function setStep(step) {
   $("when").setAttribute("aria-valuetext", DATA.steps[step] || "");
   if (!DATA.scale.known) return;
   DATA.levels.forEach((level) => level.nets.forEach((net, i) => {
-    const { flows, kept, wide } = DATA.vertices[net.vertex], name = levelOf(flows[when], DATA.scale), element = $(`e${level.box}.${i}`);
+    const { flows, ends, repeated, kept, wide } = DATA.vertices[net.vertex], element = $(`e${level.box}.${i}`);
+    const name = levelOf((ends && !boxesAround(level.box).includes(repeated) ? ends : flows)[when], DATA.scale);
     element.classList.remove(...LEVELS.map((other) => `g-${other}`));
     element.classList.add(`g-${name}`);
     if (kept) element.firstChild.style.strokeWidth = Math.max(wide, DATA.widths[name]);

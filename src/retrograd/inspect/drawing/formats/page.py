@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...pages.template import asset, clean, filled, json_inside
-from ..gradients import LOOKS, STEPS, has_gradients, variables
+from ..gradients import LOOKS, STEPS, variables
 from ..gradients import legend as gradient_legend
 from ..layout import placing
 from ..layout.scene import Scene, folded_size, title_width
@@ -44,7 +44,7 @@ def page_of(scene: Scene, above: str = "", below: str = "", more: str = "", titl
         "legend": legend,
         "data": json_inside(data_of(scene)),
         "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices))
-        if has_gradients(scene.picture)
+        if scene.known
         else "",
         "above": above,
         "below": below,
@@ -59,7 +59,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
     picture = scene.picture
     most = max((vertex.kept for vertex in picture.vertices), default=0)
     return {
-        "scale": {"usual": scene.usual, "steps": STEPS, "known": has_gradients(picture)},
+        "scale": {"usual": scene.usual, "steps": STEPS, "known": scene.known},
         "widths": {name: look.width for name, look in LOOKS.items()},
         "steps": picture.steps,
         "step": picture.step,
@@ -74,6 +74,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "height": height,
                 "leaf": vertex.kind in LEAVES,
                 "flows": _plain(vertex.flows),
+                **({"ends": _plain(vertex.ends), "repeated": picture.repetition(vertex)} if vertex.ends else {}),
                 "names": vertex.names or (dict(vertex.details).get("name", vertex.label),),
                 "kept": vertex.kept,
                 "wide": round(edge_width(vertex.kept, most), 1),

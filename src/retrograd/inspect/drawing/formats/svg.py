@@ -6,8 +6,8 @@ import math
 
 from ...pages.template import clean, style
 from ..figures import short_shape
-from ..gradients import LOOKS, has_gradients, level, rules
-from ..layout.nesting import Value
+from ..gradients import LOOKS, level, rules
+from ..layout.nesting import Net, Value
 from ..layout.placing import HEADER
 from ..layout.scene import LETTER, MANY, SMALL, SPARK, Scene, box_content, box_title, columns, vertex_lines
 from ..picture import LEAVES, Box, Picture
@@ -15,6 +15,7 @@ from ..picture import LEAVES, Box, Picture
 STYLE = style(__package__, "picture.css") + rules()
 
 MARGIN = 24
+MANY_READERS = 4  # the edges of a leaf with more readers are faint until it is selected
 WIDEST = 7.0  # of an edge, in pixels, for the largest number of bytes kept
 
 
@@ -47,7 +48,7 @@ def drawn(scene: Scene, movable: bool = False) -> str:
     them. Otherwise, elements are in their positions and have no ids.
     """
     boxes, edges, vertices, titles = [], [], [], []
-    looks = _looks(scene)
+    most = max((vertex.kept for vertex in scene.picture.vertices), default=0)
     for nesting in [scene.levels[-1], *scene.levels[:-1]]:
         placed = scene.placed.get(nesting.box)
         if placed is None and not movable:
@@ -68,7 +69,7 @@ def drawn(scene: Scene, movable: bool = False) -> str:
             labelled = net.source >= 0 and (movable or source >= 0 or ~source not in scene.placed)
             name = f' id="e{nesting.box}.{place}"' if movable else ""
             shape = _shape(scene, net.value, label) if labelled else ""
-            css, wide = looks[net.value[0]]
+            css, wide = _look(scene, net, nesting.box, most)
             lines.append(f'<g class="{css}"{name}><path d="{path}"{wide}/><path class="head" d="{head}"/>{shape}</g>')
         x, y = scene.origin.get(nesting.box, (0.0, 0.0))
         at = f' id="l{nesting.box}"' if movable else f' transform="translate({x:.1f} {y:.1f})"'
@@ -81,17 +82,13 @@ def edge_width(kept: int, most: int) -> float:
     return 1.4 + (WIDEST - 1.4) * math.sqrt(kept / most) if kept else 0.0
 
 
-def _looks(scene: Scene) -> list[tuple[str, str]]:
-    """Return the class and the style of the edges that leave each vertex."""
-    picture = scene.picture
-    most = max((vertex.kept for vertex in picture.vertices), default=0)
-    known = has_gradients(picture)
-    looks = []
-    for vertex in picture.vertices:
-        name = level(picture.flow(vertex), scene.usual) if known else "even"
-        wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
-        looks.append((f"e g-{name}", f' style="stroke-width:{wide:.1f}"' if vertex.kept else ""))
-    return looks
+def _look(scene: Scene, net: Net, box: int, most: int) -> tuple[str, str]:
+    """Return the class and the style of the edges of a net in a box, where vertices keep at most ``most`` bytes."""
+    vertex = scene.picture.vertices[net.value[0]]
+    name = level(scene.picture.flow_in(vertex, box), scene.usual) if scene.known else "even"
+    wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
+    many = " many" if vertex.kind in LEAVES and len(net.targets) > MANY_READERS else ""
+    return f"e{many} g-{name}", f' style="stroke-width:{wide:.1f}"' if vertex.kept else ""
 
 
 def _shape(scene: Scene, value: Value, at: tuple[float, float]) -> str:
@@ -148,7 +145,7 @@ def _title(scene: Scene, key: int, at: str) -> str:
     sign = "−" if key in scene.placed else "+"
     norm = scene.picture.flow(box)
     spark = f'<g class="spark" transform="translate({start + SMALL * columns(note) + 10:.1f} 5)">{_spark(box)}</g>'
-    name = f"g-{level(norm, scene.usual)}" if has_gradients(scene.picture) else ""
+    name = f"g-{level(norm, scene.usual)}" if scene.known else ""
     return (
         f'<g class="b {_state(scene, key)}"{at}>'
         f'<rect class="tab" x="1" y="1" width="{scene.size_of(~key)[0] - 2:.1f}" height="{HEADER - 4:.0f}" rx="5"/>'
@@ -161,15 +158,17 @@ def _title(scene: Scene, key: int, at: str) -> str:
 
 def _spark(box: Box) -> str:
     """Return the curve of a box's gradient on a logarithmic scale."""
-    known = [math.log10(norm) for norm in box.curve if norm is not None and 0 < norm < math.inf]
-    if len(known) < 2:
+    finite = [norm for norm in box.curve if norm is not None and norm < math.inf]
+    known = [math.log10(norm) for norm in finite if norm]
+    if len(finite) < 2:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(known, default=0.0), max(known, default=0.0)
     low, high = (low, high) if high - low > 0.5 else ((low + high) / 2 - 0.25, (low + high) / 2 + 0.25)
+    low = min(low, high - 1.0) if len(known) < len(finite) else low
     points = [
-        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * (high - math.log10(norm)) / (high - low):.1f}"
+        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * (high - (math.log10(norm) if norm else low)) / (high - low):.1f}"
         for i, norm in enumerate(box.curve)
-        if norm is not None and 0 < norm < math.inf
+        if norm is not None and norm < math.inf
     ]
     what = "repetitions, the last one nearest to the loss" if box.runs else "steps"
     return f'<title>gradient norm over the {what}</title><path d="M{"L".join(points)}"/>'
