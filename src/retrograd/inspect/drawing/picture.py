@@ -106,7 +106,7 @@ class Picture:
         return item.flows[self.step] if self.step < len(item.flows) else None
 
     def flow_in(self, vertex: Vertex, box: int) -> float | None:
-        """Return the norm of a vertex's gradient on its edges in a box: outside of its repetition, that of the last one."""
+        """Return the norm of a vertex's gradient on its edges in a box; outside of its repetition, that of the end."""
         flows = vertex.ends if vertex.ends and self.repetition(vertex) not in self.around(box) else vertex.flows
         return flows[self.step] if self.step < len(flows) else None
 

@@ -16,6 +16,7 @@ function seen(key) {
 
 function redraw() {
   scene = arranged(DATA, opened);
+  bring();
   const { placed, origin, corner } = scene;
   DATA.vertices.forEach((_, key) => {
     const spot = corner.get(key), element = $(`v${key}`);
@@ -61,6 +62,23 @@ function redraw() {
   sketch(true);
 }
 
+// Put into the picture what is open for the first time.
+const waiting = new Map([...$("later").content.querySelectorAll("g[id]")].map((element) => [element.id, element]));
+function bring() {
+  const fresh = [...scene.placed.keys()].filter((key) => waiting.has(`l${key}`)).sort((a, b) => a - b);
+  const put = (id, layer) => { $(layer).append(waiting.get(id)); waiting.delete(id); };
+  for (const key of fresh) {
+    put(`l${key}`, "w1");
+    for (const item of scene.placed.get(key).level.items) {
+      if (item >= 0) put(`v${item}`, "w3");
+      else { put(`b${~item}`, "w0"); put(`t${~item}`, "w2"); }
+    }
+  }
+  if (!fresh.length) return;
+  recolour();
+  for (const item of found) $(nameOf(item))?.classList.add("hit");
+}
+
 // The same as arc_path of svg.py.
 function arcPath(width, height) {
   const n = (value) => value.toFixed(1);
@@ -78,7 +96,13 @@ function setStep(step) {
   $("which").textContent = DATA.steps[step] || "";
   $("when").setAttribute("aria-valuetext", DATA.steps[step] || "");
   if (!DATA.scale.known) return;
-  DATA.levels.forEach((level) => level.nets.forEach((net, i) => {
+  recolour();
+  if (selected !== null) select(selected, false);
+  sketch(true);
+}
+
+function recolour() {
+  if (DATA.scale.known) DATA.levels.forEach((level) => $(`l${level.box}`) && level.nets.forEach((net, i) => {
     const { flows, ends, repeated, kept, wide } = DATA.vertices[net.vertex], element = $(`e${level.box}.${i}`);
     const name = levelOf((ends && !boxesAround(level.box).includes(repeated) ? ends : flows)[when], DATA.scale);
     element.classList.remove(...LEVELS.map((other) => `g-${other}`));
@@ -87,11 +111,10 @@ function setStep(step) {
   }));
   DATA.boxes.forEach((box, key) => {
     const norm = box.flows[when], title = $(`t${key}`);
+    if (!title || !DATA.scale.known) return;
     title.querySelector(".bar").setAttribute("class", `bar g-${levelOf(norm, DATA.scale)}`);
     title.querySelector(".inside").textContent = `${box.count} inside${norm === undefined || norm === null ? "" : `, gradient ${short(norm)}`}`;
   });
-  if (selected !== null) select(selected, false);
-  sketch(true);
 }
 
 // ---- The minimap -------------------------------------------------------------------------------------------------
@@ -446,8 +469,8 @@ function search(text) {
   world.classList.toggle("searching", words.length > 0);
   for (const element of world.querySelectorAll(".hit")) element.classList.remove("hit");
   for (const item of found) {
-    $(nameOf(item)).classList.add("hit");
-    for (const box of boxesAround(boxOf(item))) if (!opened.has(box)) $(`b${box}`).classList.add("hit");
+    $(nameOf(item))?.classList.add("hit");
+    for (const box of boxesAround(boxOf(item))) if (!opened.has(box)) $(`b${box}`)?.classList.add("hit");
   }
   count();
 }

@@ -16,7 +16,7 @@ from ..gradients import legend as gradient_legend
 from ..layout import placing
 from ..layout.scene import Scene, folded_size, title_width
 from ..picture import LEAVES
-from .svg import STYLE, drawn, edge_width, summary
+from .svg import STYLE, drawn_for_script, edge_width, summary
 
 KINDS = {
     "input": "leaf",
@@ -37,15 +37,15 @@ def page_of(scene: Scene, above: str = "", below: str = "", more: str = "", titl
     title = title or summary(scene.picture)
     present = {vertex.kind for vertex in scene.picture.vertices}
     legend = "".join(_sample(kind, name) for kind, name in KINDS.items() if kind in present)
+    shown, later = drawn_for_script(scene)
     parts = {
         "title": clean(title),
         "style": STYLE + variables(),
-        "drawing": drawn(scene, movable=True),
+        "drawing": shown,
+        "later": later,
         "legend": legend,
         "data": json_inside(data_of(scene)),
-        "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices))
-        if scene.known
-        else "",
+        "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices)) if scene.known else "",
         "above": above,
         "below": below,
         "more": more,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from ...pages.template import clean, style
@@ -41,18 +42,32 @@ def summary(picture: Picture) -> str:
     return "graph of " + ", ".join(f"{n:,} {word if n == 1 else plural[word]}" for n, word in counts if n)
 
 
-def drawn(scene: Scene, movable: bool = False) -> str:
-    """Return all elements of the picture: boxes below edges below titles and vertices.
+def drawn(scene: Scene) -> str:
+    """Return the elements of the picture in their positions: boxes below edges below titles and vertices."""
+    return "".join(itertools.chain(*_layers(scene, movable=False)[0]))
 
-    ``movable`` elements are for the page: all of them, folded or not, with ids by which the script finds and moves
-    them. Otherwise, elements are in their positions and have no ids.
+
+def drawn_for_script(scene: Scene) -> tuple[str, str]:
+    """Return the elements of the open boxes, in a group for each layer, and those of all others.
+
+    They have ids by which the script of the page finds and moves them. What is folded costs a browser only its text
+    until the script puts it into the picture.
     """
-    boxes, edges, vertices, titles = [], [], [], []
+    shown, folded = _layers(scene, movable=True)
+    groups = [f'<g id="w{i}">{"".join(layer)}</g>' for i, layer in enumerate(shown)]
+    return "".join(groups), "".join(itertools.chain(*folded))
+
+
+def _layers(scene: Scene, movable: bool) -> tuple[list[list[str]], list[list[str]]]:
+    """Return boxes, edges, titles and vertices of the levels that are shown, and those of the others."""
+    shown: list[list[str]] = [[], [], [], []]
+    folded: list[list[str]] = [[], [], [], []]
     most = max((vertex.kept for vertex in scene.picture.vertices), default=0)
     for nesting in [scene.levels[-1], *scene.levels[:-1]]:
         placed = scene.placed.get(nesting.box)
         if placed is None and not movable:
             continue
+        boxes, edges, titles, vertices = folded if placed is None else shown
         for i, item in enumerate(nesting.items):
             at = "" if movable else ' transform="translate({:.1f} {:.1f})"'.format(*scene.corner(nesting, i))
             if item >= 0:
@@ -74,7 +89,7 @@ def drawn(scene: Scene, movable: bool = False) -> str:
         x, y = scene.origin.get(nesting.box, (0.0, 0.0))
         at = f' id="l{nesting.box}"' if movable else f' transform="translate({x:.1f} {y:.1f})"'
         edges.append(f"<g{at}>{''.join(lines)}</g>")
-    return "".join([*boxes, *edges, *titles, *vertices])
+    return shown, folded
 
 
 def edge_width(kept: int, most: int) -> float:
@@ -165,8 +180,9 @@ def _spark(box: Box) -> str:
     low, high = min(known, default=0.0), max(known, default=0.0)
     low, high = (low, high) if high - low > 0.5 else ((low + high) / 2 - 0.25, (low + high) / 2 + 0.25)
     low = min(low, high - 1.0) if len(known) < len(finite) else low
+    heights = (high - (math.log10(norm) if norm else low) for norm in finite)
     points = [
-        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * (high - (math.log10(norm) if norm else low)) / (high - low):.1f}"
+        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * next(heights) / (high - low):.1f}"
         for i, norm in enumerate(box.curve)
         if norm is not None and norm < math.inf
     ]
