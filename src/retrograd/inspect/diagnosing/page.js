@@ -32,7 +32,7 @@ function proof(curves) {
   }
   show(figure, true);
   $("report").classList.remove("plain");
-  caption(figure, "The loss, trained from the same state", "steps after the edit");
+  caption(figure, "The loss, from the same state", "by step");
   const most = Math.max(curves.with.length, curves.without.length) - 1;
   const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit", NAMED);
   if (!scale) return;
@@ -59,7 +59,7 @@ function losses() {
   const { steps, loss } = RUN.curve;
   if (!steps.length) { caption(figure, "No step of an optimizer was watched"); return; }
   const first = steps[0], last = steps[steps.length - 1];
-  caption(figure, "The loss of this run", "a click shows the step below");
+  caption(figure, "The loss of this run", "a click shows the step");
   const { plot, scale, across } = axes(figure, [loss], [first, Math.max(last, first + 1)], "loss of the run");
   if (!scale) return;
   svg("path", { d: curvePath(loss, scale, (index) => across(steps[index])), style: "stroke:var(--c1)" }, plot);
@@ -77,12 +77,8 @@ function losses() {
 }
 let moveCursor = () => {};
 
-// The gradient by layer, from the input to the loss, now and at the first step; a click selects the layer.
-const LAYERS = new Map(); // by module: the names of its parameters
-for (const name of Object.keys(RUN.parameters)) {
-  const module = name.slice(0, Math.max(0, name.lastIndexOf("."))) || name;
-  LAYERS.set(module, [...(LAYERS.get(module) || []), name]);
-}
+// Where the gradient dies: its norm by layer from the input to the loss, or by repetition of a recurrent block,
+// whichever differs more. A click selects the layer.
 const vertexOf = new Map(DATA.vertices.flatMap(({ names }, key) => names.map((name) => [name, key])));
 
 function normOf(names, step) {
@@ -97,39 +93,53 @@ function measuredBefore(step) {
   return step;
 }
 
+function spreadOf(norms) {
+  const known = norms.filter((x) => x !== null);
+  if (known.length < 2 || known.some((x) => typeof x === "string" || x === 0)) return known.length < 2 ? 0 : Infinity;
+  return Math.max(...known) / Math.min(...known);
+}
+
 function layers() {
-  const figure = $("layers"), modules = [...LAYERS.keys()].filter((module) => LAYERS.get(module).some((name) => vertexOf.has(name)));
+  const figure = $("layers"), step = measuredBefore(when);
+  const at = (index) => RUN.layers.map(([, names]) => normOf(names, index));
+  let now = at(step), first = step ? at(0) : [], names = RUN.layers.map(([module]) => module);
+  let items = RUN.layers.map(([, found]) => vertexOf.get(found[0])), title = "Gradient by layer", note = `${DATA.steps[step]}${step ? `; grey: ${DATA.steps[0]}` : ""}`;
+  const loop = DATA.boxes.findIndex(({ runs }) => runs && spreadOf(runs) > spreadOf(now));
+  if (loop >= 0) {
+    [now, first, title, note] = [DATA.boxes[loop].runs, [], `Gradient by repetition of ${DATA.boxes[loop].title || `× ${DATA.boxes[loop].times}`}`, "the last: next to the loss"];
+    names = now.map((_, index) => `repetition ${index + 1}`);
+    items = now.map(() => ~loop);
+  }
   figure.replaceChildren();
-  show(figure, modules.length > 1);
-  if (modules.length < 2) return;
-  const step = measuredBefore(when), now = modules.map((module) => normOf(LAYERS.get(module), step));
-  const first = modules.map((module) => normOf(LAYERS.get(module), 0));
-  caption(figure, "The gradient by layer", `norm at ${DATA.steps[step]}${step ? ", grey at the first" : ""}; a click selects`);
-  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-label": "gradient norm by layer" }, figure);
-  const scale = upScale([...now, ...first], true, PLOT.top, PLOT.bottom);
-  const across = (index) => PLOT.left + 6 + (index / (modules.length - 1)) * (W - PLOT.left - PLOT.right - 12);
+  show(figure, now.length > 1);
+  if (now.length < 2) return;
+  caption(figure, title, note);
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "group", "aria-label": title }, figure);
+  const scale = upScale([...now, ...first], true, PLOT.top, PLOT.bottom - 6);
+  const across = (index) => PLOT.left + 6 + (index / (now.length - 1)) * (W - PLOT.left - PLOT.right - 12);
   if (scale) {
     ruled(plot, scale, PLOT.left, W - PLOT.right);
-    if (step) svg("path", { d: curvePath(first, scale, across), class: "faint" }, plot);
+    svg("path", { d: curvePath(first, scale, across), class: "faint" }, plot);
     svg("path", { d: curvePath(now, scale, across), style: "stroke:var(--soft)" }, plot);
   }
   now.forEach((norm, index) => {
     const known = scale && typeof norm === "number" && norm > 0, y = known ? scale.place(norm) : typeof norm === "string" ? PLOT.top : PLOT.bottom;
-    const point = svg("circle", { cx: across(index), cy: y, r: modules.length > 40 ? 3 : 4.5, style: `fill:var(--g-${levelOf(norm, DATA.scale)})`, tabindex: 0, role: "button" }, plot);
-    svg("title", {}, point, `${modules[index]}: ${norm === null ? "no gradient" : norm === 0 ? "zero" : short(norm)}`);
-    const go = () => {
-      const vertex = vertexOf.get(LAYERS.get(modules[index]).find((name) => vertexOf.has(name))), around = boxesAround(DATA.vertices[vertex].box);
-      const folded = around.filter((box) => !opened.has(box));
-      if (folded.length) { folded.forEach((box) => opened.add(box)); redraw(); }
-      if (view.k < READABLE) zoom(0.9 / view.k);
-      select(vertex);
-    };
-    point.addEventListener("click", go);
-    point.addEventListener("keydown", (event) => { if (event.key === "Enter") go(); });
+    const point = svg("circle", { cx: across(index), cy: y, r: now.length > 40 ? 3 : 4.5, style: `fill:var(--g-${levelOf(norm, DATA.scale)})`, tabindex: 0, role: "button" }, plot);
+    point.setAttribute("aria-label", `${names[index]}: ${norm === null ? "no gradient" : norm === 0 ? "gradient zero" : `gradient ${short(norm)}`}`);
+    svg("title", {}, point, point.getAttribute("aria-label"));
+    point.addEventListener("click", () => goTo(items[index]));
+    point.addEventListener("keydown", (event) => { if (event.key === "Enter") goTo(items[index]); });
   });
-  const ends = [modules[0], modules[modules.length - 1]].map((name) => (name.length > 22 ? `…${name.slice(-21)}` : name));
-  svg("text", { x: PLOT.left, y: H - 7 }, plot, ends[0]);
-  svg("text", { x: W - PLOT.right, y: H - 7, "text-anchor": "end" }, plot, ends[1]);
+  const cut = (name) => (name.length > 20 ? `…${name.slice(-19)}` : name);
+  svg("text", { x: PLOT.left, y: H - 7 }, plot, cut(names[0]));
+  svg("text", { x: W - PLOT.right, y: H - 7, "text-anchor": "end" }, plot, cut(names[names.length - 1]));
+}
+
+function goTo(item) {
+  const folded = boxesAround(boxOf(item)).filter((box) => !opened.has(box));
+  if (folded.length) { folded.forEach((box) => opened.add(box)); redraw(); }
+  if (view.k < READABLE) zoom(0.9 / view.k);
+  select(item);
 }
 
 function tellFinding(index) {

@@ -47,6 +47,11 @@ class Vertex:
     box: int = -1
     details: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def full_names(self) -> tuple[str, ...]:
+        """The names of a parameter, and of those that it stands for, with the paths of their modules."""
+        return self.names or (dict(self.details).get("name", self.label),)
+
 
 class Edge(NamedTuple):
     """An edge: input number ``input`` of vertex ``target`` reads output number ``output`` of vertex ``source``."""
