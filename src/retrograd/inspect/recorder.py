@@ -80,7 +80,7 @@ class Recorder(Observer):
         self._walks: list[int] = []  # the number of active calls at the start of each nested backward pass
         self._steps = 0  # steps of all backward passes
         self._count = 0  # the number of records at the start of the outermost backward pass
-        self._step = 0  # and at the end of the last one
+        self._passed = 0  # and at the end of the last one
         self.clock = 0.0  # the end of the last public operator
         self._left: Node | None = None
         self._device: Any = None  # the array module of a device other than the CPU, if one was seen
@@ -262,7 +262,7 @@ class Recorder(Observer):
 
     def _computed(self, source: Record | Departure | None) -> bool:
         """Return whether a value is the result of an operator of this step. What an earlier one computed has a name."""
-        return isinstance(source, Record) and not source.creates and source.index >= self._step
+        return isinstance(source, Record) and not source.creates and source.index >= self._passed
 
     def _complete(
         self, record: Record, inputs: tuple[object, ...], outputs: tuple[Tensor, ...], node: Node | None
@@ -343,7 +343,7 @@ class Recorder(Observer):
         if self._walks:
             del self._running[self._walks.pop() :]
             if not self._walks:
-                self._step = self.count
+                self._passed = self.count
         self._release_left()
         if self.accounts and not self._walks and self.count > self._count:
             for record in self.records[self._count - self.count :]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arrays.fp_warnings import silent
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ..record import Record
@@ -59,7 +60,8 @@ def norm(array: Array) -> float:
     flat = array.reshape(-1)
     if flat.dtype.itemsize < 4:
         flat = flat.astype("f")
-    square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
+    with silent():
+        square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
     if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # squares that float32 cannot represent
         square = sum([float(x.dot(x)) for x in map(_double, blocks(flat))])
     return math.sqrt(square)
