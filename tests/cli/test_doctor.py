@@ -135,6 +135,8 @@ def test_explain_lists_gradients_and_explains_one(script, capsys):
 def test_draw_writes_the_graph(script, capsys):
     assert main(["draw", script(BROKEN)]) == 0
     assert "<!doctype html>" in Path("train.html").read_text()
+    assert main(["draw", "--step", "3", script(BROKEN)]) == 0
+    assert '"steps":["step 1 of 3","step 2 of 3","step 3 of 3"],"step":2' in Path("train.html").read_text()
     assert main(["draw", "--out", "graph.svg", script(BROKEN)]) == 0
     assert Path("graph.svg").read_text().startswith("<svg")
     assert main(["draw", "--out", "graph.png", script(BROKEN)]) == 2

@@ -29,6 +29,7 @@ class Names:
 
     def __init__(self) -> None:
         self.path = ""  # of the innermost active module
+        self.classes: dict[str, str] = {}  # of modules, by path
         self._entered: list[str] = []
         self._modules: dict[int, tuple[ref[Any], str]] = {}
         self._taken: dict[str, ref[Any]] = {}
@@ -95,6 +96,7 @@ class Names:
             name = prefix + path if path else label
             self._modules[id(module)] = ref(module), name
             self._taken[name] = ref(module)
+            self.classes[name] = type(module).__name__
         for entries in (root.named_parameters(), root.named_buffers()):
             for path, x in entries:
                 if not self.known(x):

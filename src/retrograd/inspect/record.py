@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..core.source_location import Site
 from .statistics import Statistics
+
+_NONE: Mapping[str, str] = {}
 
 
 class Input(NamedTuple):
@@ -46,6 +49,7 @@ class Record:
         grad_enabled: whether recording was enabled; ``no_grad`` is the ``Site`` that disabled it, if known.
         within: the name of the custom Function in whose forward it ran, or None.
         creates: whether it has no Tensor inputs (``randn``, ``tensor``).
+        classes: the class names of modules by path, shared by all records of a trace.
         sequence: the number of its node, or None.
         walked: the position of its node in the traced backward passes, or None.
         error: the exception that it raised, or None.
@@ -54,7 +58,7 @@ class Record:
     """
 
     __slots__ = (
-        "__weakref__", "backward", "briefly", "call", "creates", "dtype", "error", "forward", "grad_enabled",
+        "__weakref__", "backward", "briefly", "call", "classes", "creates", "dtype", "error", "forward", "grad_enabled",
         "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad",
         "samples", "sequence", "shape", "site", "value", "values", "walked", "within", "writes",
     )  # fmt: skip
@@ -66,6 +70,7 @@ class Record:
         self.site = site
         self.module = module
         self.phase = phase
+        self.classes: Mapping[str, str] = _NONE
         self.inputs: tuple[Input, ...] = ()
         self.writes: Input | None = None
         self.shape: Any = ()

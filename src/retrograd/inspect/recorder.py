@@ -80,6 +80,7 @@ class Recorder(Observer):
         self._walks: list[int] = []  # the number of active calls at the start of each nested backward pass
         self._steps = 0  # steps of all backward passes
         self._count = 0  # the number of records at the start of the outermost backward pass
+        self._passed = 0  # and at the end of the last one
         self.clock = 0.0  # the end of the last public operator
         self._left: Node | None = None
         self._device: Any = None  # the array module of a device other than the CPU, if one was seen
@@ -216,6 +217,7 @@ class Recorder(Observer):
         call = self._scopes[0][0] if self._scopes else call or operator
         phase = "backward" if self._walks else "forward"
         record = Record(self.count, operator, call, user_site(3), self.names.path, phase)
+        record.classes = self.names.classes
         record.inputs = tuple([x for value in inputs for x in self._inputs(value)])
         if not modes.grad_enabled:
             record.grad_enabled = False
@@ -249,15 +251,18 @@ class Recorder(Observer):
             return []
         found = self._of_array.get(id(array))
         source = found[1] if found is not None and found[0]() is array else None
-        name = "" if source is not None and not source.creates else self.names.of(array)
+        name = "" if self._computed(source) else self.names.of(array)
         return [Input(source, name, array.shape, array.dtype, False, self.names.number(array))]
 
     def input_of(self, x: Tensor) -> Input:
         source = self.source(x)
-        made = isinstance(source, Record) and not source.creates
-        name = "" if made and not (x._requires and x._node is None) else self.names.of(x)
+        name = "" if self._computed(source) and not (x._requires and x._node is None) else self.names.of(x)
         leaf = self.names.number(x if x._requires else x.array) if x._node is None else 0
         return Input(source, name, x.array.shape, x.array.dtype, x._requires, leaf)
+
+    def _computed(self, source: Record | Departure | None) -> bool:
+        """Return whether a value is the result of an operator of this step. What an earlier one computed has a name."""
+        return isinstance(source, Record) and not source.creates and source.index >= self._passed
 
     def _complete(
         self, record: Record, inputs: tuple[object, ...], outputs: tuple[Tensor, ...], node: Node | None
@@ -337,6 +342,8 @@ class Recorder(Observer):
         start = perf_counter()
         if self._walks:
             del self._running[self._walks.pop() :]
+            if not self._walks:
+                self._passed = self.count
         self._release_left()
         if self.accounts and not self._walks and self.count > self._count:
             for record in self.records[self._count - self.count :]:

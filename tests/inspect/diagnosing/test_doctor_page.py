@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 
 import retrograd as rg
 from retrograd import inspect, nn
+from retrograd.core.graph.observers import observing
+from retrograd.inspect.diagnosing.backward_norms import BackwardNorms, norm
 from retrograd.inspect.diagnosing.page import doctor_page
 from retrograd.inspect.drawing.gradients import level, reference
 from tests.inspect.drawing.test_page import browse as browse_drawing
@@ -102,6 +105,17 @@ def test_operators_have_their_own_gradient_at_each_step_of_the_slider():
     assert found == pytest.approx({number: norms[number] for number in measured}, rel=1e-3)
 
 
+def test_norms_are_those_of_outputs_that_are_read_and_of_squares_that_float32_cannot_represent():
+    cell, x = nn.RNNCell(3, 4), rg.randn(2, 3)
+    norms = BackwardNorms()
+    with observing(norms):
+        cell(x, cell(x)).sum().backward()
+    assert norms.names == ["sum", "rnn", "rnn"] and all(norm > 0 for norm in norms.norms)
+    for size in (1e-30, 1e25):
+        assert norm(np.full(4, size, "f")) == pytest.approx(2 * size)
+    assert norm(np.array([np.inf], "f")) == np.inf and norm(np.zeros(3, "f")) == 0
+
+
 def test_the_page_is_one_file_that_loads_nothing(broadcast):
     _, text = broadcast
     assert text.count("<script") == text.count("</script") == 1 and "{{" not in text
@@ -127,7 +141,12 @@ def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_pat
       select(DATA.vertices.findIndex((vertex) => vertex.names[0] === "0.weight"));
       const facts = $("facts").textContent;
       [...document.querySelectorAll("#facts .links button")].find((x) => x.textContent.startsWith("step ")).click();
-      return { first, later, facts, back: when, sentence: $("sentence").textContent,
+      const points = [...document.querySelectorAll("#layers circle")];
+      const heights = points.map((point) => point.cy.baseVal.value);
+      const told = points.map((point) => point.getAttribute("aria-label").split(":")[0]);
+      points[1].dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+      const name = DATA.vertices[selected].names[0];
+      return { first, later, facts, told, heights, name, back: when, sentence: $("sentence").textContent,
                ends: [...document.querySelectorAll(".end")].map((x) => x.textContent),
                wide: document.documentElement.scrollWidth <= innerWidth };
     """
@@ -142,6 +161,8 @@ def test_the_slider_and_the_loss_curve_move_through_the_steps(broadcast, tmp_pat
     assert found["back"] == max(i for i in measured if i < later)
     assert "by the optimizer, rate 0.05" in found["facts"] and "Its gradient came from" in found["facts"]
     assert found["sentence"].startswith("broadcast-loss")
+    assert found["told"] == ["0", "2"] and found["name"] == "2.weight"
+    assert found["heights"][0] != found["heights"][1]
     assert [text.rsplit(maxsplit=1)[0] for text in found["ends"]] == ["as written", "edited"]
 
 

@@ -83,6 +83,32 @@ def test_before_a_backward_pass_edges_say_nothing_of_gradients():
     assert set(re.findall(r'class="e (g-\w+)"', svg)) == {"g-even"}
 
 
+def test_edges_that_leave_a_repetition_have_the_gradient_of_its_end():
+    rg.manual_seed(0)
+    model, x, head = Recurrent(), rg.randn(30, 5, 3), nn.Linear(4, 1)
+    with rg.no_grad():
+        model.cell.weight_hh.mul_(0.1)
+    picture = inspect.draw(traced(lambda: head(model(x)).sum())).picture
+    cell = next(v for v in picture.vertices if v.label == "rnn")
+    inside, outside = picture.flow_in(cell, cell.box), picture.flow_in(cell, -1)
+    assert inside < 1e-20 < 1e-2 < outside and picture.boxes[picture.repetition(cell)].times == 30
+    assert picture.boxes[picture.repetition(cell)].runs[-1] == outside
+
+
+def test_boxes_have_classes_and_what_earlier_steps_computed_has_names():
+    rg.manual_seed(0)
+    data = rg.randn(6, 3) * 2
+    with inspect.trace() as t:
+        scaled = data + 1
+        kernel, model = rg.randn(3, 3, requires_grad=True), nn.Sequential(nn.Linear(3, 2), nn.Tanh())
+        for i in range(3):
+            model(scaled[i:] @ kernel).sum().backward()
+    picture = inspect.draw(t).picture
+    assert [(box.title, box.note) for box in picture.boxes] == [("0", "Linear")]
+    kinds = {v.label: v.kind for v in picture.vertices if v.kind in ("input", "parameter")}
+    assert kinds == {"scaled": "input", "kernel": "parameter", "weight": "parameter", "bias": "parameter"}
+
+
 def test_several_steps_are_one_picture_with_the_gradients_of_each():
     rg.manual_seed(0)
     model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), rg.randn(6, 3)

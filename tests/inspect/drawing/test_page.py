@@ -117,7 +117,7 @@ def test_arrows_reach_every_operator_of_a_chain_and_come_back(tmp_path):
 def test_search_finds_what_is_folded_and_opens_it(tmp_path):
     steps = """
       write("gelu");
-      const hits = [$("hits").textContent, world.querySelectorAll(".hit").length > 1];
+      const hits = [$("hits").textContent, world.querySelectorAll(".folded.hit").length > 0];
       press("Enter", $("search"));
       const gelu = [facts(selected).title, scene.corner.has(selected), $("hits").textContent];
       write("no such thing");

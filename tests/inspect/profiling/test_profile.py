@@ -196,6 +196,7 @@ def test_phases_are_apart_with_the_optimizer_and_the_loader_among_them(tmp_path)
     phases = {node["n"]: node for node in tree["c"]}
     assert {"forward", "backward", "optimizer", "data loading"} <= phases.keys()
     assert phases["data loading"]["o"] > 0.045, "six examples of ten milliseconds"
+    assert (phases["forward"]["x"], phases["data loading"]["x"]) == (6, 15), "ones and mul per example, stack per batch"
     for key, name in (("f", "forward"), ("b", "backward")):
         only = sum(node[key] for other, node in phases.items() if other not in (name, "data loading"))
         assert phases[name][key] > 0 == only

@@ -11,7 +11,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.inspect import step
-from retrograd.inspect.stepping.formulas import formula
+from retrograd.inspect.stepping.formulas import formula, substituted
 from retrograd.inspect.stepping.page import CELLS, FEW_CELLS
 from retrograd.nn import functional as F
 from tests.inspect.stepping.test_page import walk_of
@@ -57,9 +57,39 @@ def test_an_element_of_a_linear_layer_is_the_sum_of_its_products(shape):
 def test_an_element_of_an_elementwise_operator_names_the_values_at_its_place():
     x = rg.tensor([1.0, -3.0], requires_grad=True)
     y = rg.tensor([2.0, 5.0], requires_grad=True)
-    assert events((x * y).sum())["mul"].worked == "gradient of x[1] = 5, from g[1] = 1, y[1] = 5"
+    assert events((x * y).sum())["mul"].worked == "gradient of x[1] = 5 = g * other = 1 * 5"
     summed = events((x * rg.ones(3, 2)).sum())["mul"]
     assert summed.worked == "gradient of x[0] = 3, from the sum of 3 elements of g"
+
+
+FORMULAS = {
+    "tanh": (lambda x, y: x.tanh(), "g * (1 - t^2)"),
+    "exp": (lambda x, y: x.exp(), "g * exp(input)"),
+    "div": (lambda x, y: x / y, "g / other"),
+    "pow": (lambda x, y: x**3, "g * exponent * input^(exponent - 1)"),
+    "mean": (lambda x, y: x.mean(0), "g / n"),
+    "log_softmax": (lambda x, y: F.log_softmax(x, 1), "g - softmax(input) sum(g)"),
+    "mse_loss": (lambda x, y: F.mse_loss(x, y), "2 g (input - target) / n"),
+    "cross_entropy": (lambda x, y: F.cross_entropy(x, rg.tensor([1, 0, 1])), "g (softmax(input) - y) / n"),
+}
+
+
+@pytest.mark.parametrize("operator", FORMULAS)
+def test_the_stated_formula_with_numbers_in_it_gives_the_element(operator):
+    rg.manual_seed(0)
+    x, y = rg.rand(3, 2, requires_grad=True), rg.rand(3, 2) + 0.5
+    call, stated = FORMULAS[operator]
+    event = events((call(x, y) * 1.7).sum())[operator]
+    result, text, numbers = re.fullmatch(r"gradient of x\[\d, \d\] = (\S+) = (.*) = (.*)", event.worked).groups()
+    assert text == stated and re.fullmatch(r"[\d.e+*/^() -]+", numbers)
+    assert eval(numbers.replace("^", "**")) == pytest.approx(float(result), rel=5e-3)
+
+
+def test_a_formula_that_does_not_give_the_element_is_not_shown():
+    x = rg.tensor([0.5, -2.0], requires_grad=True)
+    assert events(x.relu().sum())["relu"].worked == "gradient of x[0] = 1, from g[0] = 1, ans[0] = 0.5"
+    assert substituted("g * other", 0, {"g": 2.0, "other": 3.0, "n": 1}, 7.0) is None
+    assert substituted("__import__('os')", 0, {"g": 2.0, "n": 1}, 2.0) is None
 
 
 def test_each_step_says_how_many_there_are_and_colours_only_a_terminal(monkeypatch):

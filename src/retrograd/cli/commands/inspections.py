@@ -15,10 +15,14 @@ from .scripts import StoppedError, acting_at_backward, check_script, run_script
 if TYPE_CHECKING:
     from retrograd import Tensor
     from retrograd.inspect import trace
+    from retrograd.inspect.record import Departure, Record
+
+    Source: TypeAlias = "Record | Departure | None"
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MOST = 3  # gradients explained by default
+_PICKED = 12  # steps that a drawing shows
 
 EXAMPLES = {
     "explain": "  retrograd explain train.py                    gradients that are zero or missing\n"
@@ -38,7 +42,10 @@ def add_parser(subparsers: Subparsers) -> None:
     one.add_argument("--name", action="append", help="a parameter, by its path or variable; may be given several times")
     _add_step(one)
     two = _parser(subparsers, "draw", "draw the computational graph of a script", draw_script)
-    two.description = "Run a script up to a backward pass, and draw the graph of its loss."
+    two.description = (
+        "Run a script up to a backward pass, and draw the graph of its loss. The page shows the gradients of this step "
+        "and, with a slider, of those before it."
+    )
     two.add_argument(
         "--out", type=path, metavar="OUT", help=".html, .svg, .dot or .mmd; default: the script's name with .html"
     )
@@ -64,12 +71,16 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=positive_int, default=1, help="the backward pass to stop at; default 1")
 
 
-def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], None]) -> int:
-    """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script."""
+def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[Source]], None], kept: int) -> int:
+    """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script.
+
+    The trace has the records of ``kept`` steps, and ``act`` gets the ends of those before the last one.
+    """
     from retrograd.inspect import trace
 
     check_script(options.script)
     passes = 0
+    ends: list[Source] = []
     problems: list[UserError] = []  # which are not errors of the script
 
     def at(loss: Tensor) -> None:
@@ -77,11 +88,14 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], 
         passes += 1
         if passes == options.step:
             try:
-                act(loss, t)
+                act(loss, t, ends)
             except UserError as error:
                 problems.append(error)
             raise StoppedError(0)
-        t.records.clear()
+        if passes <= options.step - kept:
+            t.records.clear()
+        else:
+            ends.append(t.record_of(loss))
 
     with trace() as t, acting_at_backward(at):
         code = run_script(options.script, options.arguments)
@@ -97,7 +111,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace], 
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
 
-    def act(loss: Tensor, t: trace) -> None:
+    def act(loss: Tensor, t: trace, ends: list[Source]) -> None:
         from retrograd import autograd
         from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import explain
@@ -117,19 +131,19 @@ def explain_script(options: argparse.Namespace) -> int:
                 raise UserError(f"{name!r} is no parameter that the loss depends on; there are {', '.join(names)}")
             print(f"\n{name}\n{explain(loss, leaves[name])}")
 
-    return _until_backward(options, act)
+    return _until_backward(options, act, kept=1)
 
 
 def draw_script(options: argparse.Namespace) -> int:
     """Write the drawing of the script's graph."""
     out = options.out or Path(options.script).with_suffix(".html").name
 
-    def act(loss: Tensor, t: trace) -> None:
+    def act(loss: Tensor, t: trace, ends: list[Source]) -> None:
         from retrograd import autograd
         from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import draw
 
-        needed = _leading_to(loss, t)
+        needed = _leading_to([*ends, t.record_of(loss)], t)
         _, completes = reachable([edge_of(loss)])
         autograd.grad(loss.sum(), [x for leaves in completes.values() for x in leaves])  # for the colours of gradients
         try:
@@ -138,20 +152,21 @@ def draw_script(options: argparse.Namespace) -> int:
             raise UserError(str(error)) from None
         print(out)
 
-    return _until_backward(options, act)
+    return _until_backward(options, act, kept=_PICKED)
 
 
-def _leading_to(loss: Tensor, t: trace) -> set[int]:
-    """Return the numbers of the records that the loss depends on, without those that initialized parameters."""
-    from retrograd.inspect.record import Departure, Record
+def _leading_to(ends: list[Source], t: trace) -> set[int]:
+    """Return the numbers of the trace's records that the ends depend on, without those that initialized parameters."""
+    from retrograd.inspect.record import Departure
 
     found: set[int] = set()
-    pending: list[Record | Departure | None] = [t.record_of(loss)]
+    first = t.records[0].index if t.records else 0
+    pending = list(ends)
     while pending:
         record = pending.pop()
         while isinstance(record, Departure):
             record = record.source
-        if record is not None and record.index not in found:
+        if record is not None and record.index >= first and record.index not in found:
             found.add(record.index)
             read = [*record.inputs, *([record.writes] if record.writes else [])]
             pending += [x.source for x in read if not (x.leaf and x.requires_grad)]

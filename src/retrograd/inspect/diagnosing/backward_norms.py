@@ -12,11 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arrays.fp_warnings import silent
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
 from ..record import Record
 from ..statistics import blocks
 from .recording import Array
+
+_SMALL = 1e-30  # the sum of squares below which float32 loses digits
 
 
 class OperatorNorms(NamedTuple):
@@ -38,11 +41,11 @@ class BackwardNorms(Observer):
         began = time.perf_counter()
         if node.plan.select is not None:
             return  # one of several outputs; the operator itself follows
-        if isinstance(g, (tuple, list)):
-            g = next((x for x in g if x is not None), None)
-        array = getattr(g, "array", g)
+        given = [getattr(x, "array", x) for x in (g if isinstance(g, (tuple, list)) else (g,)) if x is not None]
+        found = [norm(array) if hasattr(array, "reshape") else math.nan for array in given]
         self.names.append(node.plan.primitive.name)
-        self.norms.append(norm(array) if hasattr(array, "reshape") else math.nan)
+        # Zeros stand for the gradients of outputs that nothing reads.
+        self.norms.append(next((x for x in found if x), 0.0 if found else math.nan))
         self.seconds += time.perf_counter() - began
 
     def taken(self) -> OperatorNorms:
@@ -57,7 +60,15 @@ def norm(array: Array) -> float:
     flat = array.reshape(-1)
     if flat.dtype.itemsize < 4:
         flat = flat.astype("f")
-    return math.sqrt(abs(sum([float(x.dot(x).real) for x in blocks(flat)])))
+    with silent():
+        square = sum([abs(float(x.dot(x).real)) for x in blocks(flat)])
+    if flat.dtype == np.float32 and not _SMALL < square < math.inf:  # squares that float32 cannot represent
+        square = sum([float(x.dot(x)) for x in map(_double, blocks(flat))])
+    return math.sqrt(square)
+
+
+def _double(array: Array) -> Array:
+    return array.astype(np.float64)
 
 
 def distance(array: Array, other: Array) -> float:

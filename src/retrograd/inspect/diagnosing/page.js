@@ -1,14 +1,15 @@
 // The doctor's page: the finding and its proof above the picture, and what the history says of a selected parameter.
 
-const W = 380, H = 190;
+const W = 330, H = 190;
 const PLOT = { left: 52, right: 12, top: 10, bottom: H - 24 };
+const NAMED = 92; // the width of names beside the ends of curves
 
-function axes(parent, values, xs, label) {
+function axes(parent, values, xs, label, right = PLOT.right) {
   const known = values.flat().filter((x) => typeof x === "number"), low = Math.min(...known), high = Math.max(...known);
   const scale = upScale(known, low > 0 && high / low > 20, PLOT.top, PLOT.bottom);
   const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "img", "aria-label": label }, parent);
-  const across = (x) => PLOT.left + ((x - xs[0]) / Math.max(1e-9, xs[1] - xs[0])) * (W - PLOT.left - PLOT.right);
-  if (scale) ruled(plot, scale, PLOT.left, W - PLOT.right);
+  const across = (x) => PLOT.left + ((x - xs[0]) / Math.max(1e-9, xs[1] - xs[0])) * (W - PLOT.left - right);
+  if (scale) ruled(plot, scale, PLOT.left, W - right);
   for (const x of niceTicks(xs[0], xs[1], 5).filter(Number.isInteger)) {
     svg("text", { x: across(x), y: H - 7, "text-anchor": across(x) > W - 30 ? "end" : "middle" }, plot, x);
   }
@@ -31,22 +32,24 @@ function proof(curves) {
   }
   show(figure, true);
   $("report").classList.remove("plain");
-  caption(figure, "The loss, trained from the same state", "steps after the edit");
+  caption(figure, "The loss, from the same state", "by step");
   const most = Math.max(curves.with.length, curves.without.length) - 1;
-  const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit");
+  const { plot, scale, across } = axes(figure, [curves.with, curves.without], [0, most], "loss with and without the edit", NAMED);
   if (!scale) return;
   const ends = ["without", "with"].map((name) => {
     const values = curves[name], color = name === "with" ? "var(--c0)" : "var(--c1)";
     svg("path", { d: curvePath(values, scale, across), style: `stroke:${color};stroke-width:2.4;${name === "with" ? "" : "stroke-dasharray:6 4"}` }, plot);
     const last = values.findLastIndex((x) => typeof x === "number" && (!scale.log || x > 0));
     const odd = values.find((x) => typeof x === "string");
-    return { name, color, at: last < 0 ? PLOT.top : scale.place(values[last]), text: `${name === "with" ? "edited" : "as written"} ${odd || short(values[values.length - 1])}` };
+    return { name: name === "with" ? "edited" : "as written", color, at: last < 0 ? PLOT.top : scale.place(values[last]), value: odd || short(values[values.length - 1]) };
   });
-  const near = Math.abs(ends[0].at - ends[1].at) < 15, upper = ends[0].at <= ends[1].at ? 0 : 1;
-  ends.forEach(({ color, at, text }, i) => {
-    const above = near ? i === upper && at > PLOT.top + 16 : at > PLOT.top + 16;
-    svg("text", { x: W - PLOT.right, y: Math.min(PLOT.bottom - 4, above ? at - 8 : at + 17), "text-anchor": "end", class: "end", style: `fill:${color}` }, plot, text);
-  });
+  const [upper, lower] = ends.toSorted((a, b) => a.at - b.at), apart = Math.max(0, 32 - (lower.at - upper.at)) / 2;
+  upper.at = Math.min(Math.max(upper.at - apart, PLOT.top + 4), PLOT.bottom - 44);
+  lower.at = Math.min(Math.max(lower.at + apart, upper.at + 32), PLOT.bottom - 8);
+  for (const { name, color, at, value } of ends) {
+    const x = W - NAMED + 6, text = svg("text", { x, y: at, class: "end", style: `fill:${color}` }, plot, `${name} `);
+    svg("tspan", { x, y: at + 14 }, text, value);
+  }
 }
 
 // The loss of the run with the step shown; a click goes to a step.
@@ -56,7 +59,7 @@ function losses() {
   const { steps, loss } = RUN.curve;
   if (!steps.length) { caption(figure, "No step of an optimizer was watched"); return; }
   const first = steps[0], last = steps[steps.length - 1];
-  caption(figure, "The loss of this run", "a click shows the step below");
+  caption(figure, "The loss of this run", "a click shows the step");
   const { plot, scale, across } = axes(figure, [loss], [first, Math.max(last, first + 1)], "loss of the run");
   if (!scale) return;
   svg("path", { d: curvePath(loss, scale, (index) => across(steps[index])), style: "stroke:var(--c1)" }, plot);
@@ -73,6 +76,71 @@ function losses() {
   moveCursor = () => { const x = across(RUN.steps[Math.min(when, RUN.steps.length - 1)]); lossCursor.setAttribute("x1", x); lossCursor.setAttribute("x2", x); };
 }
 let moveCursor = () => {};
+
+// Where the gradient dies: its norm by layer from the input to the loss, or by repetition of a recurrent block,
+// whichever differs more. A click selects the layer.
+const vertexOf = new Map(DATA.vertices.flatMap(({ names }, key) => names.map((name) => [name, key])));
+
+function normOf(names, step) {
+  const found = names.map((name) => RUN.parameters[name].gradients[step]).filter((x) => x !== null && x !== undefined);
+  const odd = found.find((x) => typeof x === "string");
+  return odd || (found.length ? Math.hypot(...found) : null);
+}
+
+// The last step up to one at which gradients were measured.
+function measuredBefore(step) {
+  while (step > 0 && !Object.values(RUN.parameters).some(({ gradients }) => gradients[step] !== null)) step--;
+  return step;
+}
+
+function spreadOf(norms) {
+  const known = norms.filter((x) => x !== null);
+  if (known.length < 2 || known.some((x) => typeof x === "string" || x === 0)) return known.length < 2 ? 0 : Infinity;
+  return Math.max(...known) / Math.min(...known);
+}
+
+function layers() {
+  const figure = $("layers"), step = measuredBefore(when);
+  const at = (index) => RUN.layers.map(([, names]) => normOf(names, index));
+  let now = at(step), first = step ? at(0) : [], names = RUN.layers.map(([module]) => module);
+  let items = RUN.layers.map(([, found]) => vertexOf.get(found[0])), title = "Gradient by layer", note = `${DATA.steps[step]}${step ? `; grey: ${DATA.steps[0]}` : ""}`;
+  const loop = DATA.boxes.findIndex(({ runs }) => runs && spreadOf(runs) > spreadOf(now));
+  if (loop >= 0) {
+    [now, first, title, note] = [DATA.boxes[loop].runs, [], `Gradient by repetition of ${DATA.boxes[loop].title || `× ${DATA.boxes[loop].times}`}`, "the last: next to the loss"];
+    names = now.map((_, index) => `repetition ${index + 1}`);
+    items = now.map(() => ~loop);
+  }
+  figure.replaceChildren();
+  show(figure, now.length > 1);
+  if (now.length < 2) return;
+  caption(figure, title, note);
+  const plot = svg("svg", { viewBox: `0 0 ${W} ${H}`, class: "plot", role: "group", "aria-label": title }, figure);
+  const scale = upScale([...now, ...first], true, PLOT.top, PLOT.bottom - 6);
+  const across = (index) => PLOT.left + 6 + (index / (now.length - 1)) * (W - PLOT.left - PLOT.right - 12);
+  if (scale) {
+    ruled(plot, scale, PLOT.left, W - PLOT.right);
+    svg("path", { d: curvePath(first, scale, across), class: "faint" }, plot);
+    svg("path", { d: curvePath(now, scale, across), style: "stroke:var(--soft)" }, plot);
+  }
+  now.forEach((norm, index) => {
+    const known = scale && typeof norm === "number" && norm > 0, y = known ? scale.place(norm) : typeof norm === "string" ? PLOT.top : PLOT.bottom;
+    const point = svg("circle", { cx: across(index), cy: y, r: now.length > 40 ? 3 : 4.5, style: `fill:var(--g-${levelOf(norm, DATA.scale)})`, tabindex: 0, role: "button" }, plot);
+    point.setAttribute("aria-label", `${names[index]}: ${norm === null ? "no gradient" : norm === 0 ? "gradient zero" : `gradient ${short(norm)}`}`);
+    svg("title", {}, point, point.getAttribute("aria-label"));
+    point.addEventListener("click", () => goTo(items[index]));
+    point.addEventListener("keydown", (event) => { if (event.key === "Enter") goTo(items[index]); });
+  });
+  const cut = (name) => (name.length > 20 ? `…${name.slice(-19)}` : name);
+  svg("text", { x: PLOT.left, y: H - 7 }, plot, cut(names[0]));
+  svg("text", { x: W - PLOT.right, y: H - 7, "text-anchor": "end" }, plot, cut(names[names.length - 1]));
+}
+
+function goTo(item) {
+  const folded = boxesAround(boxOf(item)).filter((box) => !opened.has(box));
+  if (folded.length) { folded.forEach((box) => opened.add(box)); redraw(); }
+  if (view.k < READABLE) zoom(0.9 / view.k);
+  select(item);
+}
 
 function tellFinding(index) {
   const finding = RUN.findings[index], sentence = $("sentence");
@@ -148,7 +216,7 @@ earlier = (element, item) => {
 };
 
 const setPlain = setStep;
-setStep = (step) => { setPlain(step); moveCursor(); tellStep(); };
+setStep = (step) => { setPlain(step); moveCursor(); tellStep(); layers(); };
 // Operators' gradients are those of the nearest step that was recorded in full, which the legend names.
 const recorded = html("li", "", document.querySelector("#key ul"));
 function tellStep() {

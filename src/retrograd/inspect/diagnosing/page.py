@@ -70,6 +70,8 @@ def doctor_page(d: Doctor) -> str:
     history = _thinned(measured if len(measured) > 1 else d.history, len(recorded[-1].records) if recorded else 0)
     curve = _thinned(d.history, 0)
     steps = _with_norms(recorded, history)
+    names = list(dict.fromkeys(name for x in history for name in x.gradients))
+    scene = Scene(_picture(d, history, steps))
     data = {
         "watched": d.watched(),
         "recorded": sorted(step.number for step in steps),
@@ -79,14 +81,29 @@ def doctor_page(d: Doctor) -> str:
         "loss": _plain([x.loss for x in history]),
         "rates": _plain([max(x.rates, default=math.nan) for x in history]),
         "parameters": {
-            name: {what: _plain([getattr(x, what).get(name) for x in history]) for what in _NORMS}
-            for name in dict.fromkeys(name for x in history for name in x.gradients)
+            name: {what: _plain([getattr(x, what).get(name) for x in history]) for what in _NORMS} for name in names
         },
+        "layers": _layers(scene.picture, names),
     }
     script = f"const RUN = {json_inside(data)};\n{asset(__package__, 'page.js')}"
     title = f"{d.findings[0].kind} in {_place(d.findings[0])}" if d.findings else "Nothing found"
-    scene = Scene(_picture(d, history, steps))
     return page_of(scene, above=asset(__package__, "page.html"), more=script, title=f"Doctor: {title}")
+
+
+def _layers(picture: Picture, names: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return the modules with their parameters in the picture; without those of normalization, if others are known.
+
+    A scale or a bias has few elements, so its norm says little beside that of a matrix.
+    """
+    dimensions = {name: len(v.shapes[0]) for v in picture.vertices if v.kind == "parameter" for name in v.full_names}
+    for least in (2, 0):
+        found: dict[str, list[str]] = {}
+        for name in names:
+            if dimensions.get(name, -1) >= least:
+                found.setdefault(name.rpartition(".")[0] or name, []).append(name)
+        if len(found) > 1:
+            break
+    return list(found.items())
 
 
 _NORMS = ("gradients", "weights", "updates")

@@ -18,7 +18,7 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
 
     Args:
         picture: the picture to which boxes are added; the ``path`` of a vertex says where it belongs.
-        classes: the class names of modules by dotted path, if known.
+        classes: the class names of modules by dotted path, if known, besides those of the picture.
     """
     box = -1
     path: tuple[str, ...] = ()
@@ -36,7 +36,8 @@ def group(picture: Picture, classes: Mapping[str, str]) -> None:
         while len(path) < len(vertex.path):
             path = vertex.path[: len(path) + 1]
             depth = picture.boxes[box].depth + 1 if box >= 0 else 0
-            note = classes.get(".".join(path), "")
+            name = ".".join(path)
+            note = classes.get(name) or picture.classes.get(name, "")
             picture.boxes.append(Box(len(picture.boxes), path[-1], box, note, path, depth=depth))
             box = len(picture.boxes) - 1
         vertex.box = box

@@ -5,7 +5,7 @@ A picture refers to no Tensor, node or array, so it keeps no memory of the progr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ class Vertex:
         shapes: the shapes of its outputs, or of an output itself; plain numbers have none.
         names: the full names of a parameter, and of those that it stands for.
         flows: by step, the norm of the gradient with respect to its (first) output; None where it is not known.
+        ends: for a vertex in a repetition, the flows of the last one that it stands for; else empty.
         kept: the bytes that it keeps for the backward pass.
         path: the modules around it, outermost first.
         box: the key of the box around it; -1 for none.
@@ -40,10 +41,16 @@ class Vertex:
     shapes: tuple[tuple[int, ...], ...] = ()
     names: tuple[str, ...] = ()
     flows: tuple[float | None, ...] = ()
+    ends: tuple[float | None, ...] = ()
     kept: int = 0
     path: tuple[str, ...] = ()
     box: int = -1
     details: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def full_names(self) -> tuple[str, ...]:
+        """The names of a parameter, and of those that it stands for, with the paths of their modules."""
+        return self.names or (dict(self.details).get("name", self.label),)
 
 
 class Edge(NamedTuple):
@@ -88,7 +95,7 @@ class Picture:
     """Vertices in topological order, their edges, and boxes, outer before inner.
 
     ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
-    Gradients near the norm ``usual`` are grey.
+    Gradients near the norm ``usual`` are grey. ``classes`` are the class names of modules by path.
     """
 
     vertices: list[Vertex] = field(default_factory=list)
@@ -97,10 +104,20 @@ class Picture:
     steps: list[str] = field(default_factory=list)
     step: int = 0
     usual: float = 0.0
+    classes: Mapping[str, str] = field(default_factory=dict)
 
     def flow(self, item: Vertex | Box) -> float | None:
         """Return the norm of a vertex's or box's gradient at the step shown, None if it is not known."""
         return item.flows[self.step] if self.step < len(item.flows) else None
+
+    def flow_in(self, vertex: Vertex, box: int) -> float | None:
+        """Return the norm of a vertex's gradient on its edges in a box; outside of its repetition, that of the end."""
+        flows = vertex.ends if vertex.ends and self.repetition(vertex) not in self.around(box) else vertex.flows
+        return flows[self.step] if self.step < len(flows) else None
+
+    def repetition(self, vertex: Vertex) -> int:
+        """Return the outermost repetition around a vertex, -1 for none."""
+        return next((box for box in reversed([*self.around(vertex.box)]) if self.boxes[box].times > 1), -1)
 
     def add(self, kind: str, label: str, **rest: object) -> Vertex:
         """Append a vertex, and return it."""

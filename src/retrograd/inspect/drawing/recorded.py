@@ -186,6 +186,7 @@ def _operator(picture: Picture, node: Node) -> Vertex:
     ]
     if node.site is not None:
         add_record_details(vertex, node.site)
+        picture.classes = getattr(node.site, "classes", None) or picture.classes
     vertex.details.append(("recorded", f"number {node.sequence}"))
     return vertex
 

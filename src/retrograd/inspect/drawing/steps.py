@@ -45,7 +45,7 @@ def steps_of(trace: Records, records: Sequence[Record]) -> list[Step]:
     oldest: dict[int, int] = {}  # by record: the first record that it or a later one reads
     reads = 1 << 60
     for record in reversed(records):
-        sources = [x.source for x in record.inputs if isinstance(x.source, Record) and x.requires_grad]
+        sources = [x.source for x in record.inputs if isinstance(x.source, Record) and x.requires_grad and not x.leaf]
         reads = min([reads, *[source.index for source in sources]])
         oldest[record.index] = reads
     steps: list[Step] = []

@@ -156,7 +156,7 @@ def _output(giver: Vertex, x: Input, taken: dict[int, int]) -> int:
 
 
 def _leaf(picture: Picture, x: Input, earlier: Record | None) -> Vertex:
-    kind = "parameter" if x.requires_grad and earlier is None else "input"
+    kind = "parameter" if x.requires_grad and (x.leaf or earlier is None) else "input"
     name = x.name or (f"{earlier.operator} of an earlier step" if earlier is not None else kind)
     vertex = picture.add(kind, name, note=short_shape(x.shape), shapes=(tuple(x.shape),))
     vertex.details = [("shape", shape_text(x.shape)), ("dtype", x.dtype.name)]
@@ -186,6 +186,7 @@ def _operator(picture: Picture, record: Record, custom: bool) -> Vertex:
     dtypes = record.dtype if isinstance(record.dtype, tuple) else (record.dtype,)
     vertex.details = [("shape", ", ".join(map(shape_text, shapes))), ("dtype", ", ".join(sorted({*map(str, dtypes)})))]
     add_record_details(vertex, record)
+    picture.classes = record.classes or picture.classes
     if record.kept:
         vertex.details.append(("kept", byte_text(record.kept)))
     if not record.requires_grad:

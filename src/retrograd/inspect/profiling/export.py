@@ -18,7 +18,12 @@ def chrome(p: Profiled) -> str:
     """Return the Trace Event Format: complete events in microseconds, a thread for each phase, counters of memory, and
     a flow from each operator to its derivative rule."""
     loads = [Span("data loading", "data loading", began, ended, None) for began, ended in p.recorder.outside.loads]
-    spans = sorted([*p.spans, *loads], key=lambda span: (span.began, -span.ended))
+    loaded = p.recorder.loaded
+    inside = [
+        span._replace(kind="data loading") if span.record is not None and span.record.index in loaded else span
+        for span in p.spans
+    ]
+    spans = sorted([*inside, *loads], key=lambda span: (span.began, -span.ended))
     start = spans[0].began if spans else 0.0
     pid = os.getpid()
 
@@ -39,7 +44,7 @@ def chrome(p: Profiled) -> str:
             continue
         event["args"] = _details(span.record)
         if id(span.record) in differentiated:
-            ends = {"ph": "s"} if span.kind == "forward" else {"ph": "f", "bp": "e"}
+            ends = {"ph": "f", "bp": "e"} if span.kind == "backward" else {"ph": "s"}
             events.append({**ends, "id": span.record.index, "name": "gradient", "cat": "gradient", **place})
     for clock, total in p.recorder.live.samples:
         when = max(0.0, clock - start) * 1e6

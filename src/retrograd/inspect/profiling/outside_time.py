@@ -131,16 +131,16 @@ class OutsideTime:
                 if stack:
                     weight = now - max(last, self._idle)
                     self._samples.append((stack, weight))
-                    if _is_loading(frame):
+                    if is_loading(frame):
                         self.loading.add(stack)
                         self._loaded += weight
             del frame
             last = now
 
 
-def _is_loading(frame: FrameType | None) -> bool:
+def is_loading(frame: FrameType | None) -> bool:
     """Return whether a frame or one of its callers is that of a loader."""
-    for _ in range(_FRAMES):
+    for _ in range(_FRAMES if _LOADING in sys.modules else 0):
         if frame is None:
             return False
         if frame.f_globals.get("__name__", "").startswith(_LOADING):

@@ -49,7 +49,7 @@ def data_of(p: Profiled) -> dict[str, Any]:
 
     for record in p.records:
         levels = _levels(p, record)
-        loading = p.phase(p.recorder.stacks.get(record.index, ())) == "data loading"
+        loading = record.index in p.recorder.loaded
         kept = 0 if record.briefly else record.kept
         add("data loading" if loading else "forward", levels, (record.forward, 0.0, 0.0, kept), 1)
         if record.backward:

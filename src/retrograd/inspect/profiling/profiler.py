@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from ..record import Record
 from ..recorder import Recorder, is_layered, own
 from ..tracing import Records
 from .live_arrays import LiveArrays, Part
-from .outside_time import OutsideTime, Stack
+from .outside_time import OutsideTime, Stack, is_loading
 
 
 class Span(NamedTuple):
@@ -40,6 +41,7 @@ class Profiler(Recorder):
         self.stacks: dict[int, tuple[Site, ...]] = {}
         self.live = LiveArrays()
         self.outside = OutsideTime()
+        self.loaded: set[int] = set()  # records of operators that a loader of data called
         self.optimizing: set[Stack] = set()  # the lines that called an optimizer's step
         self._began_step = 0.0
         self._entered: list[tuple[str, float]] = []
@@ -72,6 +74,9 @@ class Profiler(Recorder):
     def _new_record(self, operator: str, inputs: tuple[object, ...], call: str = "") -> Record:
         record = super()._new_record(operator, inputs, call)
         self.stacks[record.index] = user_stack(self.base)
+        if is_loading(sys._getframe(1)):
+            self.loaded.add(record.index)
+            self.outside.loading.add(self.outside.caller)
         for x in inputs:
             if is_dense(x) and self.source(x) is None and not is_layered((x,)):
                 self._leaves.add(id(owner_of(x.array)))
@@ -204,8 +209,7 @@ class Profiled(Records):
         """Return what a program does outside of operators at a stack of lines."""
         if stack in self.recorder.optimizing:
             return "optimizer"
-        loading = self.recorder.outside.loading
-        return "data loading" if any(stack[:end] in loading for end in range(1, len(stack) + 1)) else "other"
+        return "data loading" if stack in self.recorder.outside.loading else "other"
 
     @property
     def spans(self) -> list[Span]:

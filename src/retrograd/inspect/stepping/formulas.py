@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import re
+from collections.abc import Callable, Mapping
 from functools import cache
+from operator import add, mul, neg, pow, sub, truediv
 from typing import Protocol
 
 import numpy as np
 
 from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
+from ...ops.nn.losses.classes import Classes
 from ...ops.table.registry import OPERATORS, Operator
 from ..drawing.figures import number, numbers_of
 
@@ -18,6 +23,7 @@ class Step(Protocol):
     """What is known of one operator of a backward pass: see ``Event``."""
 
     operator: str
+    call: str
     inputs: tuple[str, ...]
     incoming: Tensor | tuple[Tensor | None, ...]
     outgoing: list[Tensor | None]
@@ -73,14 +79,116 @@ def worked_element(event: Step) -> str:
         read = event.read
         arrays = {key: numbers_of(read[key]) for key in event.read_for(place) if is_array(read[key])}
         product = None if upstream is None else _product(event.operator, place, index, upstream, arrays)
+        if product is None and upstream is not None and values.dtype.kind in "fiu" and not event.summed_over[place]:
+            stated = formula(event.operator, event.call)
+            product = substituted(stated, place, _terms(event, place, index, values, upstream), float(values[index]))
         if product is not None:
             return f"{result} = {product}"
         shape = values.shape
         parts = [] if upstream is None else _element("g", upstream, index, shape, event.summed_over[place])
         for key, array in arrays.items():
             parts += _element(key, array, index, shape, event.summed_over[place])
-        return f"{result}, from {', '.join(parts)}" if parts else result
+        return f"{result}, from {', '.join(parts)}" if parts else ""
     return ""
+
+
+def substituted(stated: str, place: int, terms: Mapping[str, float], result: float) -> str | None:
+    """Return the formula of an input with numbers in place of its terms, if it is arithmetic and gives the result.
+
+    >>> substituted("input: g * other; other: g * input.", 0, {"g": 0.5, "other": 3.0, "n": 1}, 1.5)
+    'g * other = 0.5 * 3'
+    >>> substituted("g where the input is positive, else 0.", 0, {"g": 0.5, "n": 1}, 0.5)
+    """
+    clauses = [clause.strip() for clause in stated.rstrip(".").split(";")]
+    labelled = [clause.partition(": ") for clause in clauses if re.match(r"\w+: ", clause)]
+    clause = labelled[place][2] if place < len(labelled) else clauses[0] if not labelled and place == 0 else ""
+    clause = re.split(r",|\bfor\b", re.sub(r"^with \w the result ", "", clause))[0].strip()
+    numbers = {name: f"({_number(value)})" if value < 0 else _number(value) for name, value in terms.items()}
+    for text in (clause, f"{clause} / n"):
+        if np.isclose(_value(text, terms), result, rtol=1e-3, atol=0):
+            return text if text in terms else f"{text} = {_filled(text, numbers)}"
+    return None
+
+
+def _filled(text: str, terms: Mapping[str, str]) -> str:
+    """Return a formula with other words for its terms; a space between factors becomes ``*``."""
+    for name in sorted(terms, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w(])", terms[name], text)
+    return re.sub(r"(?<=[\w)]) (?=[\w(])", " * ", text)
+
+
+def _value(text: str, terms: Mapping[str, float]) -> float:
+    """Return the value of a formula; NaN of text that is not arithmetic."""
+    values = {f"_{i}": value for i, value in enumerate(terms.values())}
+    try:
+        filled = _filled(text, dict(zip(terms, values, strict=True))).replace("^", "**")
+        return _evaluated(ast.parse(filled, mode="eval").body, values)
+    except (SyntaxError, KeyError, ArithmeticError, ValueError):
+        return math.nan
+
+
+_ARITHMETIC: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: add, ast.Sub: sub, ast.Mult: mul, ast.Div: truediv, ast.Pow: pow, ast.USub: neg,
+}  # fmt: skip
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "sin": math.sin, "cos": math.cos, "tanh": math.tanh,
+    "sgn": lambda x: float(np.sign(x)),
+}  # fmt: skip
+
+
+def _evaluated(node: ast.expr, values: Mapping[str, float]) -> float:
+    """Return the value of an expression of numbers, names, arithmetic and a few functions.
+
+    Raises:
+        KeyError: the expression has anything else.
+    """
+    if isinstance(node, ast.BinOp):
+        return _ARITHMETIC[type(node.op)](_evaluated(node.left, values), _evaluated(node.right, values))
+    if isinstance(node, ast.UnaryOp):
+        return _ARITHMETIC[type(node.op)](_evaluated(node.operand, values))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        return _FUNCTIONS[node.func.id](_evaluated(node.args[0], values))
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return float(node.value)
+    return values[node.id if isinstance(node, ast.Name) else ""]
+
+
+def _terms(
+    event: Step, place: int, index: tuple[int, ...], values: np.ndarray, upstream: np.ndarray
+) -> dict[str, float]:
+    """Return the numbers at an element of a gradient, by the names that formulas use."""
+    read, shape = event.read, values.shape
+    labels = re.findall(r"(?:^|; )(\w+): ", formula(event.operator, event.call)) or ["input"]
+    dims = read.get("dim")
+    reduced = [axis % len(shape) for axis in dims] if isinstance(dims, tuple) and upstream.ndim < len(shape) else []
+    at = {shape: index, (): (), tuple(np.delete(shape, reduced)): tuple(np.delete(index, reduced))}.get(upstream.shape)
+    terms = {"n": values.size / max(1, upstream.size)}
+    if at is not None:
+        terms["g"] = float(upstream[at])
+    for name, value in read.items():
+        array = numbers_of(value) if is_array(value) else np.asarray(value if isinstance(value, (int, float)) else None)
+        if array.dtype.kind not in "fiu" or array.shape not in (shape, ()):
+            continue
+        number_at = float(array[index if array.shape else ()])
+        if name in event.inputs and event.inputs.index(name) < len(labels):
+            terms[labels[event.inputs.index(name)]] = number_at
+        elif name == "ans":
+            result = re.match(r"with (\w) the result", formula(event.operator, event.call))
+            terms |= {name: number_at, f"{event.operator}(input)": number_at}
+            terms |= {result[1]: number_at} if result else {}
+        if array.shape and event.operator in ("cross_entropy", "log_softmax", "softmax") and name in ("x", "ans"):
+            along = dims if isinstance(dims, int) else min(1, len(shape) - 1)
+            row = np.moveaxis(array, along, -1)[tuple(np.delete(index, along))].astype(np.float64)
+            shares = row if event.operator == "softmax" else np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+            terms["softmax(input)"] = float(shares[index[along]])
+            if upstream.shape == shape:
+                gs = np.moveaxis(upstream, along, -1)[tuple(np.delete(index, along))]
+                terms |= {"sum(g)": float(gs.sum()), "sum(g ans)": float((gs * row).sum())}
+    classes = read.get("classes")
+    if isinstance(classes, Classes) and values.ndim == 2:
+        terms |= {"y": float(numbers_of(classes.index)[index[0]] == index[1])}
+        terms |= {"n": float(classes.divisor)} if classes.divisor is not None else {}
+    return terms
 
 
 def _product(

@@ -84,7 +84,7 @@ function goTo(step) {
 
 function colour(step) {
   for (const element of world.querySelectorAll(".now, .done, .target")) element.classList.remove("now", "done", "target");
-  WALK.steps.slice(0, Math.max(0, step - 1)).forEach(({ vertex }) => $(`v${vertex}`).classList.add("done"));
+  WALK.steps.slice(0, Math.max(0, step - 1)).forEach(({ vertex }) => $(`v${vertex}`)?.classList.add("done"));
   const event = WALK.steps[step - 1];
   if (!event) return;
   const here = nameOf(seen(event.vertex));

@@ -426,7 +426,7 @@ def _ends(first: tuple[Call, float, float], last: tuple[Call, float, float], rat
         "last": figure(last[1]),
         "first_name": _layer_name(first[0]),
         "last_name": _layer_name(last[0]),
-        "ratio": figure(ratio),
+        "ratio": f"{float(figure(ratio)):,.0f}" if 100 <= ratio < 1e6 else figure(ratio),
     }
 
 

@@ -16,6 +16,7 @@ function seen(key) {
 
 function redraw() {
   scene = arranged(DATA, opened);
+  bring();
   const { placed, origin, corner } = scene;
   DATA.vertices.forEach((_, key) => {
     const spot = corner.get(key), element = $(`v${key}`);
@@ -61,6 +62,23 @@ function redraw() {
   sketch(true);
 }
 
+// Put into the picture what is open for the first time.
+const waiting = new Map([...$("later").content.querySelectorAll("g[id]")].map((element) => [element.id, element]));
+function bring() {
+  const fresh = [...scene.placed.keys()].filter((key) => waiting.has(`l${key}`)).sort((a, b) => a - b);
+  const put = (id, layer) => { $(layer).append(waiting.get(id)); waiting.delete(id); };
+  for (const key of fresh) {
+    put(`l${key}`, "w1");
+    for (const item of scene.placed.get(key).level.items) {
+      if (item >= 0) put(`v${item}`, "w3");
+      else { put(`b${~item}`, "w0"); put(`t${~item}`, "w2"); }
+    }
+  }
+  if (!fresh.length) return;
+  recolour();
+  for (const item of found) $(nameOf(item))?.classList.add("hit");
+}
+
 // The same as arc_path of svg.py.
 function arcPath(width, height) {
   const n = (value) => value.toFixed(1);
@@ -78,19 +96,25 @@ function setStep(step) {
   $("which").textContent = DATA.steps[step] || "";
   $("when").setAttribute("aria-valuetext", DATA.steps[step] || "");
   if (!DATA.scale.known) return;
-  DATA.levels.forEach((level) => level.nets.forEach((net, i) => {
-    const { flows, kept, wide } = DATA.vertices[net.vertex], name = levelOf(flows[when], DATA.scale), element = $(`e${level.box}.${i}`);
+  recolour();
+  if (selected !== null) select(selected, false);
+  sketch(true);
+}
+
+function recolour() {
+  if (DATA.scale.known) DATA.levels.forEach((level) => $(`l${level.box}`) && level.nets.forEach((net, i) => {
+    const { flows, ends, repeated, kept, wide } = DATA.vertices[net.vertex], element = $(`e${level.box}.${i}`);
+    const name = levelOf((ends && !boxesAround(level.box).includes(repeated) ? ends : flows)[when], DATA.scale);
     element.classList.remove(...LEVELS.map((other) => `g-${other}`));
     element.classList.add(`g-${name}`);
     if (kept) element.firstChild.style.strokeWidth = Math.max(wide, DATA.widths[name]);
   }));
   DATA.boxes.forEach((box, key) => {
     const norm = box.flows[when], title = $(`t${key}`);
+    if (!title || !DATA.scale.known) return;
     title.querySelector(".bar").setAttribute("class", `bar g-${levelOf(norm, DATA.scale)}`);
     title.querySelector(".inside").textContent = `${box.count} inside${norm === undefined || norm === null ? "" : `, gradient ${short(norm)}`}`;
   });
-  if (selected !== null) select(selected, false);
-  sketch(true);
 }
 
 // ---- The minimap -------------------------------------------------------------------------------------------------
@@ -107,8 +131,8 @@ function sketch(changed) {
 function drawMap() {
   const map = $("map"), area = stage.getBoundingClientRect(), root = scene.placed.get(-1);
   const needed = root.width * view.k > area.width || root.height * view.k > area.height;
-  show(map, needed && $("panel").hidden);
-  if (!needed) return;
+  show(map, needed && $("panel").hidden && area.height > 260);
+  if (map.style.display) return;
   const size = map.getBoundingClientRect(), ratio = window.devicePixelRatio || 1, pen = map.getContext("2d");
   const wide = Math.round(size.width * ratio), high = Math.round(size.height * ratio);
   if (!wide) return;
@@ -171,9 +195,9 @@ function titles() {
   shownAt = view.k;
   const far = view.k < READABLE;
   world.classList.toggle("far", far);
-  const named = new Set(); // boxes with a shown title inside
-  for (let key = DATA.boxes.length - 1; key >= 0; key--) {
-    const box = DATA.boxes[key], spot = scene.corner.get(~key), title = $(`t${key}`);
+  const taken = []; // the places of the titles, outer boxes first
+  for (let key = 0; key < DATA.boxes.length; key++) {
+    const spot = scene.corner.get(~key), title = $(`t${key}`);
     if (!spot || !title) continue;
     const name = title.querySelector(".name"), sign = title.querySelector(".sign"), note = title.querySelector("text.note");
     if (!far) { name.removeAttribute("transform"); show(name, true); show(sign, true); show(note, true); continue; }
@@ -182,11 +206,13 @@ function titles() {
     const open = scene.placed.has(key);
     show(sign, false);
     show(note, false);
-    // A title that would be too small, or that would hide those of the boxes inside, is left out.
-    const readable = size * view.k * 13 >= 7.5 && tall >= 14 && !(named.has(key) && size > 2);
+    const y = open ? 5 + 12 * size : spot.height / 2 + 4.5 * size;
+    const place = [spot.x + 6, spot.y + y - 11 * size, spot.x + 8 + 7.9 * letters * size, spot.y + y + 3 * size];
+    // A title that would be too small, or that would cover another one, is left out.
+    const free = !taken.some((other) => place[0] < other[2] && other[0] < place[2] && place[1] < other[3] && other[1] < place[3]);
+    const readable = size * view.k * 13 >= 9 && tall >= 14 && free;
     show(name, readable);
-    if (readable || named.has(key)) named.add(box.parent);
-    const y = open ? 18 : spot.height / 2 + 4.5 * size;
+    if (readable) taken.push(place);
     name.setAttribute("transform", `translate(${(8 - 24 * size).toFixed(1)} ${(y - 18 * size).toFixed(1)}) scale(${size.toFixed(2)})`);
   }
 }
@@ -213,6 +239,12 @@ function fit(least) {
   view = { k, x: area.width / 2 - centre * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
   fitted = { ...view, least };
   apply();
+}
+
+// Show all; what would be a line of a few pixels is folded first.
+function overview() {
+  fit(0);
+  while (view.k < 0.12 && depth > 0) { setDepth(depth - 1); fit(0); }
 }
 
 // Notebooks set the size of a frame after the page has loaded.
@@ -445,8 +477,8 @@ function search(text) {
   world.classList.toggle("searching", words.length > 0);
   for (const element of world.querySelectorAll(".hit")) element.classList.remove("hit");
   for (const item of found) {
-    $(nameOf(item)).classList.add("hit");
-    for (const box of boxesAround(boxOf(item))) if (!opened.has(box)) $(`b${box}`).classList.add("hit");
+    $(nameOf(item))?.classList.add("hit");
+    for (const box of boxesAround(boxOf(item))) if (!opened.has(box)) $(`b${box}`)?.classList.add("hit");
   }
   count();
 }
@@ -496,7 +528,7 @@ stage.addEventListener("keydown", (event) => {
     Enter: () => { if (selected !== null && selected < 0) toggle(~selected); },
     p: () => { if (selected !== null && boxOf(selected) >= 0) go(~boxOf(selected)); },
     Escape: () => select(null),
-    "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: () => fit(0), 1: () => zoom(1 / view.k),
+    "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), 0: overview, 1: () => zoom(1 / view.k),
     "[": () => setDepth(depth - 1), "]": () => setDepth(depth + 1),
   };
   keys[" "] = keys.Enter;
@@ -516,7 +548,7 @@ $("shallower").addEventListener("click", () => setDepth(depth - 1));
 $("deeper").addEventListener("click", () => setDepth(depth + 1));
 $("out").addEventListener("click", () => zoom(0.8));
 $("in").addEventListener("click", () => zoom(1.25));
-$("all").addEventListener("click", () => fit(0));
+$("all").addEventListener("click", overview);
 $("helper").addEventListener("click", () => $("help").showModal());
 $("help").addEventListener("click", (event) => { if (event.target === $("help")) $("help").close(); });
 $("fold").addEventListener("click", () => toggle(~selected));

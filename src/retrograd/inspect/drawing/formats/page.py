@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...pages.template import asset, clean, filled, json_inside
-from ..gradients import LOOKS, STEPS, has_gradients, variables
+from ..gradients import LOOKS, STEPS, variables
 from ..gradients import legend as gradient_legend
 from ..layout import placing
 from ..layout.scene import Scene, folded_size, title_width
 from ..picture import LEAVES
-from .svg import STYLE, drawn, edge_width, summary
+from .svg import STYLE, drawn_for_script, edge_width, summary
 
 KINDS = {
     "input": "leaf",
@@ -37,15 +37,15 @@ def page_of(scene: Scene, above: str = "", below: str = "", more: str = "", titl
     title = title or summary(scene.picture)
     present = {vertex.kind for vertex in scene.picture.vertices}
     legend = "".join(_sample(kind, name) for kind, name in KINDS.items() if kind in present)
+    shown, later = drawn_for_script(scene)
     parts = {
         "title": clean(title),
         "style": STYLE + variables(),
-        "drawing": drawn(scene, movable=True),
+        "drawing": shown,
+        "later": later,
         "legend": legend,
         "data": json_inside(data_of(scene)),
-        "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices))
-        if has_gradients(scene.picture)
-        else "",
+        "gradients": gradient_legend(scene.usual, any(v.kept for v in scene.picture.vertices)) if scene.known else "",
         "above": above,
         "below": below,
         "more": more,
@@ -59,7 +59,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
     picture = scene.picture
     most = max((vertex.kept for vertex in picture.vertices), default=0)
     return {
-        "scale": {"usual": scene.usual, "steps": STEPS, "known": has_gradients(picture)},
+        "scale": {"usual": scene.usual, "steps": STEPS, "known": scene.known},
         "widths": {name: look.width for name, look in LOOKS.items()},
         "steps": picture.steps,
         "step": picture.step,
@@ -74,7 +74,8 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "height": height,
                 "leaf": vertex.kind in LEAVES,
                 "flows": _plain(vertex.flows),
-                "names": vertex.names or (dict(vertex.details).get("name", vertex.label),),
+                **({"ends": _plain(vertex.ends), "repeated": picture.repetition(vertex)} if vertex.ends else {}),
+                "names": vertex.full_names,
                 "kept": vertex.kept,
                 "wide": round(edge_width(vertex.kept, most), 1),
                 "details": [[name, text] for name, text in vertex.details if text],
@@ -89,6 +90,7 @@ def data_of(scene: Scene) -> dict[str, Any]:
                 "times": box.times,
                 "kind": box.kind,
                 "flows": _plain(box.flows),
+                **({"runs": _plain(box.runs)} if box.recurrent else {}),
                 "parent": box.parent,
                 "depth": box.depth,
                 "count": scene.inside[box.key],

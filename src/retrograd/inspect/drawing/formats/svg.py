@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from ...pages.template import clean, style
 from ..figures import short_shape
-from ..gradients import LOOKS, has_gradients, level, rules
-from ..layout.nesting import Value
+from ..gradients import LOOKS, level, rules
+from ..layout.nesting import Net, Value
 from ..layout.placing import HEADER
 from ..layout.scene import LETTER, MANY, SMALL, SPARK, Scene, box_content, box_title, columns, vertex_lines
 from ..picture import LEAVES, Box, Picture
@@ -15,6 +16,7 @@ from ..picture import LEAVES, Box, Picture
 STYLE = style(__package__, "picture.css") + rules()
 
 MARGIN = 24
+MANY_READERS = 4  # the edges of a leaf with more readers are faint until it is selected
 WIDEST = 7.0  # of an edge, in pixels, for the largest number of bytes kept
 
 
@@ -40,18 +42,32 @@ def summary(picture: Picture) -> str:
     return "graph of " + ", ".join(f"{n:,} {word if n == 1 else plural[word]}" for n, word in counts if n)
 
 
-def drawn(scene: Scene, movable: bool = False) -> str:
-    """Return all elements of the picture: boxes below edges below titles and vertices.
+def drawn(scene: Scene) -> str:
+    """Return the elements of the picture in their positions: boxes below edges below titles and vertices."""
+    return "".join(itertools.chain(*_layers(scene, movable=False)[0]))
 
-    ``movable`` elements are for the page: all of them, folded or not, with ids by which the script finds and moves
-    them. Otherwise, elements are in their positions and have no ids.
+
+def drawn_for_script(scene: Scene) -> tuple[str, str]:
+    """Return the elements of the open boxes, in a group for each layer, and those of all others.
+
+    They have ids by which the script of the page finds and moves them. What is folded costs a browser only its text
+    until the script puts it into the picture.
     """
-    boxes, edges, vertices, titles = [], [], [], []
-    looks = _looks(scene)
+    shown, folded = _layers(scene, movable=True)
+    groups = [f'<g id="w{i}">{"".join(layer)}</g>' for i, layer in enumerate(shown)]
+    return "".join(groups), "".join(itertools.chain(*folded))
+
+
+def _layers(scene: Scene, movable: bool) -> tuple[list[list[str]], list[list[str]]]:
+    """Return boxes, edges, titles and vertices of the levels that are shown, and those of the others."""
+    shown: list[list[str]] = [[], [], [], []]
+    folded: list[list[str]] = [[], [], [], []]
+    most = max((vertex.kept for vertex in scene.picture.vertices), default=0)
     for nesting in [scene.levels[-1], *scene.levels[:-1]]:
         placed = scene.placed.get(nesting.box)
         if placed is None and not movable:
             continue
+        boxes, edges, titles, vertices = folded if placed is None else shown
         for i, item in enumerate(nesting.items):
             at = "" if movable else ' transform="translate({:.1f} {:.1f})"'.format(*scene.corner(nesting, i))
             if item >= 0:
@@ -68,12 +84,12 @@ def drawn(scene: Scene, movable: bool = False) -> str:
             labelled = net.source >= 0 and (movable or source >= 0 or ~source not in scene.placed)
             name = f' id="e{nesting.box}.{place}"' if movable else ""
             shape = _shape(scene, net.value, label) if labelled else ""
-            css, wide = looks[net.value[0]]
+            css, wide = _look(scene, net, nesting.box, most)
             lines.append(f'<g class="{css}"{name}><path d="{path}"{wide}/><path class="head" d="{head}"/>{shape}</g>')
         x, y = scene.origin.get(nesting.box, (0.0, 0.0))
         at = f' id="l{nesting.box}"' if movable else f' transform="translate({x:.1f} {y:.1f})"'
         edges.append(f"<g{at}>{''.join(lines)}</g>")
-    return "".join([*boxes, *edges, *titles, *vertices])
+    return shown, folded
 
 
 def edge_width(kept: int, most: int) -> float:
@@ -81,17 +97,13 @@ def edge_width(kept: int, most: int) -> float:
     return 1.4 + (WIDEST - 1.4) * math.sqrt(kept / most) if kept else 0.0
 
 
-def _looks(scene: Scene) -> list[tuple[str, str]]:
-    """Return the class and the style of the edges that leave each vertex."""
-    picture = scene.picture
-    most = max((vertex.kept for vertex in picture.vertices), default=0)
-    known = has_gradients(picture)
-    looks = []
-    for vertex in picture.vertices:
-        name = level(picture.flow(vertex), scene.usual) if known else "even"
-        wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
-        looks.append((f"e g-{name}", f' style="stroke-width:{wide:.1f}"' if vertex.kept else ""))
-    return looks
+def _look(scene: Scene, net: Net, box: int, most: int) -> tuple[str, str]:
+    """Return the class and the style of the edges of a net in a box, where vertices keep at most ``most`` bytes."""
+    vertex = scene.picture.vertices[net.value[0]]
+    name = level(scene.picture.flow_in(vertex, box), scene.usual) if scene.known else "even"
+    wide = max(edge_width(vertex.kept, most), LOOKS[name].width)
+    many = " many" if vertex.kind in LEAVES and len(net.targets) > MANY_READERS else ""
+    return f"e{many} g-{name}", f' style="stroke-width:{wide:.1f}"' if vertex.kept else ""
 
 
 def _shape(scene: Scene, value: Value, at: tuple[float, float]) -> str:
@@ -148,7 +160,7 @@ def _title(scene: Scene, key: int, at: str) -> str:
     sign = "−" if key in scene.placed else "+"
     norm = scene.picture.flow(box)
     spark = f'<g class="spark" transform="translate({start + SMALL * columns(note) + 10:.1f} 5)">{_spark(box)}</g>'
-    name = f"g-{level(norm, scene.usual)}" if has_gradients(scene.picture) else ""
+    name = f"g-{level(norm, scene.usual)}" if scene.known else ""
     return (
         f'<g class="b {_state(scene, key)}"{at}>'
         f'<rect class="tab" x="1" y="1" width="{scene.size_of(~key)[0] - 2:.1f}" height="{HEADER - 4:.0f}" rx="5"/>'
@@ -161,15 +173,18 @@ def _title(scene: Scene, key: int, at: str) -> str:
 
 def _spark(box: Box) -> str:
     """Return the curve of a box's gradient on a logarithmic scale."""
-    known = [math.log10(norm) for norm in box.curve if norm is not None and 0 < norm < math.inf]
-    if len(known) < 2:
+    finite = [norm for norm in box.curve if norm is not None and norm < math.inf]
+    known = [math.log10(norm) for norm in finite if norm]
+    if len(finite) < 2:
         return ""
-    low, high = min(known), max(known)
+    low, high = min(known, default=0.0), max(known, default=0.0)
     low, high = (low, high) if high - low > 0.5 else ((low + high) / 2 - 0.25, (low + high) / 2 + 0.25)
+    low = min(low, high - 1.0) if len(known) < len(finite) else low
+    heights = (high - (math.log10(norm) if norm else low) for norm in finite)
     points = [
-        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * (high - math.log10(norm)) / (high - low):.1f}"
+        f"{SPARK * i / (len(box.curve) - 1):.1f} {1 + 14 * next(heights) / (high - low):.1f}"
         for i, norm in enumerate(box.curve)
-        if norm is not None and 0 < norm < math.inf
+        if norm is not None and norm < math.inf
     ]
     what = "repetitions, the last one nearest to the loss" if box.runs else "steps"
     return f'<title>gradient norm over the {what}</title><path d="M{"L".join(points)}"/>'

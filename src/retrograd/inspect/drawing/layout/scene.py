@@ -5,7 +5,7 @@ from __future__ import annotations
 from unicodedata import east_asian_width
 
 from ..figures import number, short_shape
-from ..gradients import usual_norm
+from ..gradients import has_gradients, usual_norm
 from ..picture import LEAVES, Picture, Vertex
 from .layering import arrange
 from .nesting import Level, levels_of
@@ -39,6 +39,7 @@ class Scene:
             for box in picture.around(vertex.box):
                 self.inside[box] += 1
         self.usual = picture.usual or usual_norm(picture)  # gradients near it are grey
+        self.known = has_gradients(picture)
         self.placed: dict[int, Placed] = {}
         self.origin: dict[int, tuple[float, float]] = {-1: (0.0, 0.0)}
         self._place()
