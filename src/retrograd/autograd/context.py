@@ -58,7 +58,7 @@ class Context:
         """Set whether ``backward`` receives missing gradients as zeros (the default) or as None."""
         self.materialize_grads = value
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
         node = None if self._node is None or name not in _OF_THE_NODE else self._node()
         if node is None:

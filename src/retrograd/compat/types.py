@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from operator import methodcaller
+from typing import Any, Literal
 
 import numpy as np
 
 from ..autograd.context import Context
 from ..autograd.function import Function
+from ..core.arrays import Array
 from ..core.arrays.devices import Device, backend_of, is_cuda_available, set_default_device
 from ..core.arrays.dtypes import get_default_dtype, set_default_dtype
 from ..core.arrays.public_dtypes import DTYPES
@@ -20,6 +22,7 @@ from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..func.recipes import owner_of
+from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence
 
 # Layouts and memory formats
@@ -275,7 +278,13 @@ class TypedStorage:
     _default: PublicDType | None = None
 
     def __init__(
-        self, source: Any = (), *, wrap_storage: Any = None, dtype: Any = None, device: Any = None, **options: object
+        self,
+        source: Tensor | Sequence[float] | int = (),
+        *,
+        wrap_storage: TypedStorage | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+        **options: object,
     ) -> None:
         if wrap_storage is not None:
             source = new_tensor(wrap_storage._array.view(np.dtype(PublicDType(dtype))))
@@ -285,7 +294,7 @@ class TypedStorage:
             numbers = np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
             source = new_tensor(numbers).to(device or "cpu")
         self._tensor: Tensor = source
-        self._array = memory_of(source)
+        self._array: Array = memory_of(source)
 
     @property
     def dtype(self) -> PublicDType:
@@ -302,11 +311,11 @@ class TypedStorage:
 
     size = __len__
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         value = self._array[index]
         return value.item() if value.ndim == 0 else value
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: object) -> None:
         self._array[index] = value
 
     def __iter__(self) -> Iterator[Any]:
@@ -335,13 +344,13 @@ class TypedStorage:
 
     def is_shared(self) -> bool:
         """Return whether forked processes share the memory."""
-        return bool(self._tensor.is_shared())  # type: ignore[attr-defined]
+        return bool(methodcaller("is_shared")(self._tensor))
 
     def clone(self) -> TypedStorage:
         """Return a copy of the memory."""
         return type(self)(new_tensor(self._array.copy()))
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: DTypeLike | None = None) -> Any:
         """Return a copy with numbers of another dtype; without an argument the name of the type."""
         if dtype is None:
             return f"torch.storage.{type(self).__name__}"
@@ -361,11 +370,11 @@ class TypedStorage:
         """Return the storage, or a copy on the CPU."""
         return self if self.device.type == "cpu" else type(self)(new_tensor(self._array).cpu())
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+    def cuda(self, device: DeviceLike | None = None, non_blocking: bool = False) -> TypedStorage:
         """Return a copy on a GPU."""
         return type(self)(new_tensor(self._array).cuda(device))
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike | None = None) -> bool:
         """Return False: memory is not pinned."""
         return False
 
@@ -381,13 +390,14 @@ class TypedStorage:
 
     def get_device(self) -> int:
         """Return the number of the GPU, -1 for the CPU."""
-        return int(self._tensor.get_device())
+        device = self.device
+        return -1 if device.type == "cpu" else device.index or 0
 
-    def to(self, *, device: Any, non_blocking: bool = False) -> TypedStorage:
+    def to(self, *, device: DeviceLike, non_blocking: bool = False) -> TypedStorage:
         """Return the storage, or a copy on another device."""
         return self if Device(device) == self.device else type(self)(new_tensor(self._array).to(device))
 
-    def hpu(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+    def hpu(self, device: DeviceLike | None = None, non_blocking: bool = False) -> TypedStorage:
         """Raise the error of a device that Retrograd does not have."""
         return self.to(device="hpu")
 
@@ -399,13 +409,13 @@ class TypedStorage:
         """Return an empty storage of the same kind."""
         return type(self)(new_tensor(self._array[:0].copy()))
 
-    def pin_memory(self, device: Any = None) -> TypedStorage:
+    def pin_memory(self, device: DeviceLike | None = None) -> TypedStorage:
         """Return the storage: copies to a GPU do not need pinned memory here."""
         return self
 
     def share_memory_(self) -> TypedStorage:
         """Move the Tensor of the storage to memory that forked processes share."""
-        self._tensor.share_memory_()  # type: ignore[attr-defined]
+        methodcaller("share_memory_")(self._tensor)
         self._array = memory_of(self._tensor).view(self._array.dtype)
         return self
 
@@ -444,7 +454,7 @@ class UntypedStorage(TypedStorage):
 
     _default = PublicDType("uint8")
 
-    def __init__(self, source: Any = (), *, device: Any = None) -> None:
+    def __init__(self, source: Tensor | Sequence[int] | int = (), *, device: DeviceLike | None = None) -> None:
         super().__init__(source, device=device)
         self._array = self._array.view(np.uint8)
 
@@ -468,17 +478,23 @@ class UntypedStorage(TypedStorage):
 
     @classmethod
     def from_buffer(
-        cls, buffer: Any, byte_order: str = "native", count: int = -1, offset: int = 0, dtype: Any = np.uint8
+        cls,
+        buffer: bytes | bytearray | memoryview,
+        byte_order: str = "native",
+        count: int = -1,
+        offset: int = 0,
+        dtype: DTypeLike = "uint8",
     ) -> UntypedStorage:
         """Return a copy of ``count`` numbers of a buffer, from byte ``offset`` on.
 
         Args:
             byte_order: the order of the buffer's bytes: ``native``, ``little`` or ``big``.
         """
-        kind = np.dtype(dtype).newbyteorder(byte_order[:1].replace("n", "="))
+        orders: dict[str, Literal["=", "<", ">"]] = {"native": "=", "little": "<", "big": ">"}
+        kind = np.dtype(dtype).newbyteorder(orders[byte_order])
         return cls(new_tensor(np.frombuffer(buffer, kind, count, offset).astype(np.dtype(dtype))))
 
-    def byteswap(self, dtype: Any) -> None:
+    def byteswap(self, dtype: DTypeLike) -> None:
         """Reverse the bytes of each number, in place."""
         self._array.view(np.dtype(dtype)).byteswap(inplace=True)
 

@@ -530,8 +530,8 @@ class Optimizer:
 
     # Hooks
 
-    OptimizerPreHook: TypeAlias = Callable[..., Any]
-    OptimizerPostHook: TypeAlias = Callable[..., Any]
+    OptimizerPreHook: TypeAlias = Callable[..., object]
+    OptimizerPostHook: TypeAlias = Callable[..., object]
 
     @staticmethod
     def profile_hook_step(func: Step) -> Step:

@@ -7,7 +7,6 @@ Optimizers of packages call them; Retrograd's own optimizers do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Number
 from typing import TypeAlias, cast
 
 from ...._generated.linalg import vector_norm
@@ -42,34 +41,35 @@ def _each(name: str, in_place: bool) -> Callable[..., Results]:
     full = f"_foreach_{name}{'_' * in_place}"
     method = _METHODS.get(name, name) + "_" * in_place
 
-    def apply(self: Sequence[Tensor], *others: object, **options: object) -> Results:
-        if name == "pow" and isinstance(self, Number):
+    def apply(self: Sequence[Tensor] | complex, *others: object, **options: object) -> Results:
+        if name == "pow" and isinstance(self, (int, float, complex)):
             (exponents,) = others
             _check(full, exponents)
             return tuple(power(self, exponent) for exponent in cast(Sequence[Tensor], exponents))
         _check(full, self)
         if name.startswith("addc"):
-            *others, options["value"] = _with_value(others, options)
+            others, options["value"] = others[:2], _value(others, options)
+        tensors = cast(Sequence[Tensor], self)
         values = options.get("value")
-        columns = [_column(full, len(self), place, other) for place, other in enumerate((*others, values), 1)]
+        columns = [_column(full, len(tensors), place, other) for place, other in enumerate((*others, values), 1)]
         *columns, values_column = columns
         results = []
-        for i, x in enumerate(self):
+        for i, x in enumerate(tensors):
             if values_column is not None:
                 options["value"] = values_column[i]
             rest = [column[i] if column is not None else other for column, other in zip(columns, others)]
             results.append(getattr(x, method)(*rest, **options))
-        return self if in_place else tuple(results)
+        return tensors if in_place else tuple(results)
 
     apply.__name__ = apply.__qualname__ = full
     apply.__doc__ = f"Apply ``{method}`` to each Tensor of a list, and return the {'list' if in_place else 'results'}."
     return apply
 
 
-def _with_value(others: Sequence[object], options: dict[str, object]) -> tuple[object, ...]:
-    """Return the two lists of ``addcmul`` and ``addcdiv``, and the factor, which has three places."""
-    given = [*others[2:], *(options.pop(key) for key in ("value", "scalars") if key in options)]
-    return (*others[:2], *(given or [1]))
+def _value(others: Sequence[object], options: dict[str, object]) -> object:
+    """Return the factor of ``addcmul`` and ``addcdiv``: the third argument, ``value`` or ``scalars``."""
+    given = [*others[2:], *(options.pop(key) for key in ("value", "scalars") if key in options), 1]
+    return given[0]
 
 
 def _column(name: str, length: int, place: int, other: object) -> Sequence[object] | None:
@@ -111,7 +111,8 @@ def _foreach_clone(self: Sequence[Tensor], *, memory_format: object = None) -> R
 def _foreach_copy_(self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False) -> Results:
     """Write each source into its Tensor, and return the list."""
     _check("_foreach_copy_", self)
-    for x, source in zip(self, _column("_foreach_copy_", len(self), 1, src) or (), strict=True):
+    _column("_foreach_copy_", len(self), 1, src)
+    for x, source in zip(self, src, strict=True):
         x.copy_(source)
     return self
 
