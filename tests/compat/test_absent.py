@@ -9,6 +9,7 @@ import textwrap
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import retrograd as rg
@@ -122,8 +123,63 @@ def test_methods_and_storages_of_pytorch_say_what_they_are_for():
     storage = rg.arange(3.0).storage()
     assert storage.clone().fill_(1).tolist() == [1, 1, 1] and storage.double().dtype == rg.float64
     assert storage.tolist() == [0, 1, 2]
-    with pytest.raises(AttributeError, match="torch.TypedStorage.hpu is not available in Retrograd"):
-        storage.hpu
+    with pytest.raises(AttributeError, match="torch.TypedStorage.untyped_bytes is not available in Retrograd"):
+        storage.untyped_bytes
+
+
+def test_storages_are_made_of_numbers_bytes_and_buffers_and_converted():
+    from retrograd.storage import TypedStorage, UntypedStorage
+
+    raw = UntypedStorage.from_buffer(np.array([1, 2], ">f4").tobytes(), byte_order="big", dtype=rg.float32)
+    typed = TypedStorage(wrap_storage=raw, dtype=rg.float32)
+    assert typed.tolist() == [1, 2] and typed.pickle_storage_type() == "FloatStorage"
+    typed[0] = 3
+    raw.byteswap(rg.int32)
+    raw.byteswap(rg.int32)
+    assert TypedStorage(wrap_storage=raw, dtype=rg.float32).tolist() == [3, 2]
+    assert UntypedStorage([1, 2]).tolist() == [1, 2] and UntypedStorage(5).nbytes() == 5
+    assert TypedStorage([1.5], dtype=rg.float64).bfloat16().dtype == rg.bfloat16 and len(typed.new()) == 0
+    assert typed.to(device="cpu").pin_memory() is typed and typed.get_device() == -1 and not typed.resizable()
+    with pytest.raises(RuntimeError, match="storage that is not resizable"):
+        typed.resize_(0)
+    with pytest.raises(RuntimeError, match="no Tensor can be on the device hpu"):
+        typed.hpu()
+    x = rg.ones(2)
+    assert x.untyped_storage().share_memory_().is_shared() and x.is_shared()
+
+
+def test_members_of_other_classes():
+    generator = rg.Generator()
+    with pytest.raises(RuntimeError, match="get_offset"):
+        generator.get_offset()
+    with pytest.raises(NotImplementedError, match="graphsafe_get_state is not supported in this Generator"):
+        generator.graphsafe_get_state()
+    with pytest.raises(RuntimeError, match="does not have the devices xpu, ipu and mtia"):
+        rg.nn.Linear(1, 1).ipu()
+    names = "float32 bool uint16 int64 complex64 bfloat16 float8_e4m3fn"
+    assert [getattr(rg, name).abbr for name in names.split()] == ["f32", "b8", "u16", "i64", "c64", "bf16", "f8e4m3fn"]
+
+
+def test_ctx_has_the_attributes_of_its_node_and_says_how_to_set_others():
+    contexts = []
+
+    class Double(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            contexts.append(ctx)
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * g
+
+    x = rg.ones(1, requires_grad=True)
+    y = Double.apply(x)
+    assert contexts[0].name() == y.grad_fn.name()
+    assert contexts[0].next_functions[0][0].variable is x
+    assert not hasattr(contexts[0], "factor")
+    with pytest.raises(AttributeError, match=r"ctx has no attribute 'factor'; assign it in forward or setup_context"):
+        contexts[0].factor
 
 
 def test_a_module_with_the_name_of_a_function_does_not_hide_the_function():

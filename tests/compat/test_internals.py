@@ -86,9 +86,11 @@ def lists(library):
 CALLS = {
     "add": [(1.5,), "b", ("b", {"alpha": 2})], "sub": [(1.5,), "b"], "mul": [(2.0,), "b", ([1.0, 2.0, 3.0],)],
     "div": [(2.0,), "b"], "pow": [(2.0,), "b"], "lerp": [("b", 0.3), ("b", "c")], "addcmul": [("b", "c", 0.5)],
-    "addcdiv": [("b", "c", [1.0, 2.0, 3.0]), ("b", "c", {"value": 2.0})], "maximum": [(1.2,), "b"],
+    "addcdiv": [("b", "c", [1.0, 2.0, 3.0]), ("b", "c", {"value": 2.0}), ("b", "c", {"scalars": [1.0, 2.0, 3.0]})],
+    "maximum": [(1.2,), "b"],
     "minimum": [(1.2,), "b"], "clamp_max": [(1.2,)], "clamp_min": [(1.2,), "b"], "sqrt": [()], "rsqrt": [()],
     "neg": [()], "exp": [()], "sigmoid": [()], "reciprocal": [()], "sign": [()], "norm": [(), (1,)], "max": [()],
+    "clone": [()], "powsum": [(), (3,)],
 }  # fmt: skip
 
 
@@ -101,8 +103,9 @@ def test_functions_over_lists_are_pytorchs(name):
             args = [{"b": b, "c": c}.get(x, x) if isinstance(x, str) else x for x in call if not isinstance(x, dict)]
             options = next((x for x in call if isinstance(x, dict)), {})
             out = getattr(library, f"_foreach_{name}")(a, *args, **options)
+            assert type(out) is tuple
             if hasattr(library, f"_foreach_{name}_"):
-                assert getattr(library, f"_foreach_{name}_")(a, *args, **options) in (None, a)
+                assert getattr(library, f"_foreach_{name}_")(a, *args, **options) is a
             results.append([x.numpy() for x in (*out, *a)])
         for mine, its in zip(*results, strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-12)
@@ -112,8 +115,12 @@ def test_lists_of_other_lengths_are_refused():
     a, b, _ = lists(rg)
     with pytest.raises(RuntimeError, match="_foreach_add: lists must have the same number of elements, got 3 and 2"):
         rg._foreach_add(a, b[:2])
-    rg._foreach_copy_(a, b)
-    rg._foreach_zero_(b)
+    with pytest.raises(RuntimeError, match="must have at least one tensor"):
+        rg._foreach_exp([])
+    with pytest.raises(TypeError, match="_foreach_mul_: expected a list or tuple of Tensors, got Tensor"):
+        rg._foreach_mul_(a[0], 2)
+    assert rg._foreach_copy_(a, b) is a
+    assert rg._foreach_zero_(b) is b
     assert a[0].sum() > 0 and b[0].sum() == 0
 
 

@@ -275,3 +275,33 @@ def test_tensorboards_own_package_writes_summaries(tmp_path):
     events.Reload()
     assert [(e.step, e.value) for e in events.Scalars("loss")] == [(3, 1.5)]
     assert events.Histograms("weights")[0].histogram_value.num == 10
+
+
+def test_sizes_are_never_symbols_and_a_pass_checks_the_module_before_and_after():
+    from retrograd.fx.experimental import symbolic_shapes
+    from retrograd.fx.passes.infra.pass_base import PassBase, PassResult
+
+    from retrograd import fx
+
+    assert symbolic_shapes.free_symbols(3) == set() and not symbolic_shapes.is_symbolic(3)
+    assert symbolic_shapes.statically_known_true(2 == 2) and not symbolic_shapes.guard_or_true(False)
+    done = []
+
+    class Count(PassBase):
+        def requires(self, graph_module):
+            done.append("before")
+
+        def call(self, graph_module):
+            done.append(len(graph_module.graph.nodes))
+            return PassResult(graph_module, modified=False)
+
+        def ensures(self, graph_module):
+            done.append("after")
+
+    module = fx.symbolic_trace(lambda x: x + 1)
+    result = Count()(module)
+    assert result is not None and result.graph_module is module and not result.modified
+    assert done == ["before", 3, "after"]
+    assert rg._C._get_accelerator().type == ("cuda" if rg.cuda.is_available() else "cpu")
+    with pytest.raises(NotImplementedError, match="sym_constrain_range_for_size has no public form"):
+        rg.ops.aten.sym_constrain_range_for_size.default(1)

@@ -288,3 +288,49 @@ def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_p
 def test_a_program_formats_tensors_of_one_number_as_the_number(tmp_path):
     out = run(tmp_path, "import torch\nx = torch.tensor(0.5)\nprint(f'{x} {x:.3f} {torch.ones(1)}')")
     assert out == "0.5 0.500 tensor([1.])\n"
+
+
+def _fail(rank, kind):
+    import os
+    import signal
+    import time
+
+    if rank == 0:
+        time.sleep(60)  # ended when the other one fails
+    if kind == "error":
+        raise ValueError("too small")
+    if kind == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "code", "signal"),
+    [("error", "Raised", None, None), ("exit", "Exited", 3, None), ("kill", "Exited", -9, "SIGKILL")],
+)
+def test_a_process_that_fails_ends_the_others_and_the_error_says_how_it_failed(kind, error, code, signal):
+    from retrograd.multiprocessing.spawn import ProcessException, start_processes
+
+    context = start_processes(_fail, (kind,), nprocs=2, join=False, start_method="fork")
+    with pytest.raises(ProcessException, match="(?i)process 1 terminated") as raised:
+        context.join()
+    failed = pickle.loads(pickle.dumps(raised.value))
+    assert type(failed).__name__ == f"Process{error}Exception"
+    assert (failed.error_index, getattr(failed, "exit_code", None), getattr(failed, "signal_name", None)) == (
+        1, code, signal,
+    )  # fmt: skip
+    assert failed.pid == context.pids()[1]
+    assert ("ValueError: too small" in str(failed)) is (kind == "error")
+    assert not any(process.is_alive() for process in context.processes)
+
+
+def test_processes_run_a_function_with_their_rank():
+    import multiprocessing
+
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+    rg.multiprocessing.start_processes(_put, (queue,), nprocs=2, start_method="fork")
+    assert sorted([queue.get(), queue.get()]) == [0, 2]
+
+
+def _put(rank, queue):
+    queue.put(2 * rank)

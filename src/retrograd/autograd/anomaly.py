@@ -13,15 +13,17 @@ from ..core.graph.modes import Mode, Switch, modes
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer
 from ..core.source_location import user_site
+from ..core.tensor import tensor
 
 
 class detect_anomaly(Mode):
     """Find where a gradient becomes NaN or infinite, and detect writes to saved memory that bypass the engine.
 
     Every operator recorded inside stores the line of the program that called it. A backward pass inside stops at the
-    first operator whose rule returns a non-finite gradient for finite ones, and names operator, input and line. Saved
-    arrays get a checksum (CRC-32) when recorded and are checked when used: a difference means that the memory was
-    written through ``.array`` or a shared NumPy array. Both checks make programs several times slower.
+    first operator whose rule returns a non-finite gradient for finite ones, and names operator, input and line. In
+    programs of PyTorch (``retrograd run``) it stops at NaN only, as PyTorch does. Saved arrays get a checksum (CRC-32)
+    when recorded and are checked when used: a difference means that the memory was written through ``.array`` or a
+    shared NumPy array. Both checks make programs several times slower.
 
     A context manager and a decorator; it applies to the thread that enters it.
 
@@ -116,6 +118,8 @@ class _Anomaly(Observer):
         if bool(finite.all()):
             return
         nans = int(xp.isnan(array).sum())
+        if not nans and not tensor.arrays_keep_dtype:  # a program of PyTorch, whose anomaly mode accepts infinity
+            return
         infinite = int(array.size - int(finite.sum()) - nans)
         where = "\nits line is unknown: the operator was recorded outside anomaly mode"
         if node.site is not None:

@@ -10,6 +10,8 @@ from ..core.graph.primitive import select_plan
 from ..core.tensor.storage import borrowed, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
 
+_OF_THE_NODE = frozenset(["metadata", "name", "next_functions", "register_hook", "register_prehook"])
+
 
 class Context:
     """Passes values from ``forward`` to ``backward`` and ``jvp``.
@@ -55,6 +57,15 @@ class Context:
     def set_materialize_grads(self, value: bool) -> None:
         """Set whether ``backward`` receives missing gradients as zeros (the default) or as None."""
         self.materialize_grads = value
+
+    def __getattr__(self, name: str) -> object:
+        """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
+        node = None if self._node is None or name not in _OF_THE_NODE else self._node()
+        if node is None:
+            raise AttributeError(
+                f"ctx has no attribute {name!r}; assign it in forward or setup_context: ctx.{name} = ..."
+            )
+        return getattr(node, name)
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:

@@ -119,7 +119,6 @@ ABSENT = (
             "distributed.run": "get_args_parser main run",
             "_C._distributed_c10d": "ProcessGroup Reducer Store",
             "distributed.utils": "_sync_module_states _verify_param_shape_across_processes",
-            "multiprocessing": "start_processes",
             "numa": "",
             "numa.binding": "AffinityMode NumaOptions",
         },
@@ -185,7 +184,8 @@ ABSENT = (
             "export.decomp_utils": "CustomDecompTable",
             "export.dynamic_shapes": "Dim",
             "onnx": "ONNXProgram TensorProtoDataType",
-            "fx.experimental.symbolic_shapes": "GuardOnDataDependentSymNode ShapeEnv guard_int is_symbolic",
+            "fx.experimental.symbolic_shapes": "DimDynamic GuardOnDataDependentSymNode ShapeEnv "
+            "StatelessSymbolicContext",
             "utils._python_dispatch": "TorchDispatchMode",
             "utils._sympy": "",
             "utils._sympy.numbers": "IntInfinity",

@@ -118,6 +118,7 @@ _SECTIONS = {
     "modules.devices:xpu": "mtia mtia.memory xpu xpu.memory xpu.random",
     "modules.devices:backends.quantized": "backends.quantized",
     "modules.distributed:multiprocessing": "multiprocessing",
+    "modules.distributed:multiprocessing.spawn": "multiprocessing.spawn",
     "modules.distributed:tensor": "distributed._tensor.experimental distributed.tensor.experimental",
     "modules.hub": "hub utils.model_zoo",
     "modules.nn:nn.grad": "nn.grad",
@@ -142,7 +143,8 @@ _FX = {
     "fx._symbolic_trace": "tracer patching", "fx.graph": "graph code names node",
     "fx.graph_module": "graph_module tracer",
     "fx.immutable_collections": "immutable_collections", "fx.interpreter": "interpreter", "fx.node": "node",
-    "fx.operator_schemas": "operator_schemas", "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
+    "fx.operator_schemas": "operator_schemas", "fx.passes.infra.pass_base": "passes",
+    "fx.passes.shape_prop": "passes", "fx.passes.split_module": "passes",
     "fx.proxy": "proxy", "fx.subgraph_rewriter": "subgraph_rewriter",
 }  # fmt: skip
 
@@ -154,7 +156,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "distributed._composable": (), "distributed.distributed_c10d": ("distributed",),
     "functional": ("_generated.toplevel",),
     "nn.utils.spectral_norm": ("nn.utils.weight_hooks",), "nn.utils.weight_norm": ("nn.utils.weight_hooks",),
-    "fx.experimental": (), "fx.passes": (), "nn.modules": ("nn", _LEGACY_NN),
+    "fx.experimental": (), "fx.passes": (), "fx.passes.infra": (), "nn.modules": ("nn", _LEGACY_NN),
     "optim.adadelta": ("optim.adaptive",), "optim.adagrad": ("optim.adaptive",), "optim.adamax": ("optim.adam",),
     "optim.adamw": ("optim.adam",), "optim.rmsprop": ("optim.adaptive",), "sparse": ("sparse",),
     "utils.data._utils": (), "utils.dlpack": ("ops.make.dlpack",), "utils.hooks": ("core.graph.handles",),

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from operator import methodcaller
+from typing import Any, Literal
 
 import numpy as np
 
 from ..autograd.context import Context
 from ..autograd.function import Function
+from ..core.arrays import Array
 from ..core.arrays.devices import Device, backend_of, is_cuda_available, set_default_device
-from ..core.arrays.dtypes import set_default_dtype
+from ..core.arrays.dtypes import get_default_dtype, set_default_dtype
 from ..core.arrays.public_dtypes import DTYPES
 from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..func.recipes import owner_of
+from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence
 
 # Layouts and memory formats
@@ -243,8 +246,19 @@ def resize(x: Tensor, size: tuple[int, ...]) -> None:
 _CONVERSIONS = {
     "bool": "bool", "byte": "uint8", "char": "int8", "short": "int16", "int": "int32", "long": "int64",
     "half": "float16", "float": "float32", "double": "float64", "bfloat16": "bfloat16",
-    "complex_float": "complex64", "complex_double": "complex128",
+    "complex_float": "complex64", "complex_double": "complex128", "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e4m3fnuz": "float8_e4m3fnuz", "float8_e5m2": "float8_e5m2", "float8_e5m2fnuz": "float8_e5m2fnuz",
 }  # fmt: skip
+
+
+def _conversion(name: str) -> Callable[[TypedStorage], TypedStorage]:
+    def convert(self: TypedStorage) -> TypedStorage:
+        converted: TypedStorage = self.type(_CONVERSIONS[name])
+        return converted
+
+    convert.__name__ = convert.__qualname__ = name
+    convert.__doc__ = f"Return a copy with numbers of dtype {_CONVERSIONS[name]}."
+    return convert
 
 
 def _full_name(storage: TypedStorage, name: str) -> str:
@@ -252,11 +266,35 @@ def _full_name(storage: TypedStorage, name: str) -> str:
 
 
 class TypedStorage:
-    """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned."""
+    """The memory of a Tensor as a flat sequence of numbers of one dtype. Items can be read and assigned.
 
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-        self._array = memory_of(tensor)
+    Args:
+        source: the Tensor; a sequence of numbers, or how many numbers of any value to allocate.
+        wrap_storage: bytes to read as numbers of ``dtype``, without a copy.
+        dtype: the dtype of new numbers, by default the default dtype.
+        device: where to allocate new numbers.
+    """
+
+    _default: PublicDType | None = None
+
+    def __init__(
+        self,
+        source: Tensor | Sequence[float] | int = (),
+        *,
+        wrap_storage: TypedStorage | None = None,
+        dtype: DTypeLike | None = None,
+        device: DeviceLike | None = None,
+        **options: object,
+    ) -> None:
+        if wrap_storage is not None:
+            source = new_tensor(wrap_storage._array.view(np.dtype(PublicDType(dtype))))
+            share(source, wrap_storage._tensor, related=False)
+        elif not isinstance(source, Tensor):
+            kind = np.dtype(PublicDType(dtype or self._default or get_default_dtype()))
+            numbers = np.empty(source, kind) if isinstance(source, int) else np.array(source, kind)
+            source = new_tensor(numbers).to(device or "cpu")
+        self._tensor: Tensor = source
+        self._array: Array = memory_of(source)
 
     @property
     def dtype(self) -> PublicDType:
@@ -273,11 +311,11 @@ class TypedStorage:
 
     size = __len__
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         value = self._array[index]
         return value.item() if value.ndim == 0 else value
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: int | slice, value: object) -> None:
         self._array[index] = value
 
     def __iter__(self) -> Iterator[Any]:
@@ -306,13 +344,13 @@ class TypedStorage:
 
     def is_shared(self) -> bool:
         """Return whether forked processes share the memory."""
-        return bool(self._tensor.is_shared())  # type: ignore[attr-defined]
+        return bool(methodcaller("is_shared")(self._tensor))
 
     def clone(self) -> TypedStorage:
         """Return a copy of the memory."""
         return type(self)(new_tensor(self._array.copy()))
 
-    def type(self, dtype: Any = None) -> Any:
+    def type(self, dtype: DTypeLike | None = None) -> Any:
         """Return a copy with numbers of another dtype; without an argument the name of the type."""
         if dtype is None:
             return f"torch.storage.{type(self).__name__}"
@@ -332,11 +370,11 @@ class TypedStorage:
         """Return the storage, or a copy on the CPU."""
         return self if self.device.type == "cpu" else type(self)(new_tensor(self._array).cpu())
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
+    def cuda(self, device: DeviceLike | None = None, non_blocking: bool = False) -> TypedStorage:
         """Return a copy on a GPU."""
         return type(self)(new_tensor(self._array).cuda(device))
 
-    def is_pinned(self, device: Any = None) -> bool:
+    def is_pinned(self, device: DeviceLike | None = None) -> bool:
         """Return False: memory is not pinned."""
         return False
 
@@ -347,9 +385,59 @@ class TypedStorage:
 
     is_sparse = False
 
+    is_hpu = is_sparse_csr = False
+    filename: str | None = None
+
+    def get_device(self) -> int:
+        """Return the number of the GPU, -1 for the CPU."""
+        device = self.device
+        return -1 if device.type == "cpu" else device.index or 0
+
+    def to(self, *, device: DeviceLike, non_blocking: bool = False) -> TypedStorage:
+        """Return the storage, or a copy on another device."""
+        return self if Device(device) == self.device else type(self)(new_tensor(self._array).to(device))
+
+    def hpu(self, device: DeviceLike | None = None, non_blocking: bool = False) -> TypedStorage:
+        """Raise the error of a device that Retrograd does not have."""
+        return self.to(device="hpu")
+
+    def mps(self) -> TypedStorage:
+        """Raise the error of a device that Retrograd does not have."""
+        return self.to(device="mps")
+
+    def new(self) -> TypedStorage:
+        """Return an empty storage of the same kind."""
+        return type(self)(new_tensor(self._array[:0].copy()))
+
+    def pin_memory(self, device: DeviceLike | None = None) -> TypedStorage:
+        """Return the storage: copies to a GPU do not need pinned memory here."""
+        return self
+
+    def share_memory_(self) -> TypedStorage:
+        """Move the Tensor of the storage to memory that forked processes share."""
+        methodcaller("share_memory_")(self._tensor)
+        self._array = memory_of(self._tensor).view(self._array.dtype)
+        return self
+
+    def resizable(self) -> bool:
+        """Return False: a Tensor is resized by its own method."""
+        return False
+
+    def resize_(self, size: int) -> TypedStorage:
+        """Raise an error.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("resize_: trying to resize storage that is not resizable; use Tensor.resize_")
+
+    def pickle_storage_type(self) -> str:
+        """Return the name that files give the storage, such as ``FloatStorage``."""
+        from .files.arrays import STORAGE_DTYPES
+
+        return next(name for name, dtype in STORAGE_DTYPES.items() if np.dtype(dtype) == self._array.dtype)
+
     def __getattr__(self, name: str) -> Any:
-        if name in _CONVERSIONS:
-            return lambda: self.type(_CONVERSIONS[name])
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}. {sentence(_full_name(self, name))}")
 
     def __repr__(self) -> str:
@@ -357,11 +445,17 @@ class TypedStorage:
         return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
 
-class UntypedStorage(TypedStorage):
-    """The memory of a Tensor as bytes."""
+for _name in _CONVERSIONS:
+    setattr(TypedStorage, _name, _conversion(_name))
 
-    def __init__(self, tensor: Tensor) -> None:
-        super().__init__(tensor)
+
+class UntypedStorage(TypedStorage):
+    """The memory of a Tensor as bytes. New memory is given by a number of bytes, or by their values."""
+
+    _default = PublicDType("uint8")
+
+    def __init__(self, source: Tensor | Sequence[int] | int = (), *, device: DeviceLike | None = None) -> None:
+        super().__init__(source, device=device)
         self._array = self._array.view(np.uint8)
 
     @classmethod
@@ -381,6 +475,28 @@ class UntypedStorage(TypedStorage):
             np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(count,)) if count else np.empty(0, np.uint8)
         )
         return cls(new_tensor(np.asarray(mapped)))
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: bytes | bytearray | memoryview,
+        byte_order: str = "native",
+        count: int = -1,
+        offset: int = 0,
+        dtype: DTypeLike = "uint8",
+    ) -> UntypedStorage:
+        """Return a copy of ``count`` numbers of a buffer, from byte ``offset`` on.
+
+        Args:
+            byte_order: the order of the buffer's bytes: ``native``, ``little`` or ``big``.
+        """
+        orders: dict[str, Literal["=", "<", ">"]] = {"native": "=", "little": "<", "big": ">"}
+        kind = np.dtype(dtype).newbyteorder(orders[byte_order])
+        return cls(new_tensor(np.frombuffer(buffer, kind, count, offset).astype(np.dtype(dtype))))
+
+    def byteswap(self, dtype: DTypeLike) -> None:
+        """Reverse the bytes of each number, in place."""
+        self._array.view(np.dtype(dtype)).byteswap(inplace=True)
 
     def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         if not isinstance(index, slice):

@@ -185,6 +185,9 @@ class DataLoader(Generic[T_co]):
         if epoch == self._epoch:
             self._batches_given, self._epoch_start = 0, None
 
+    def check_worker_number_rationality(self) -> None:
+        """Do nothing. PyTorch warns of more workers than processors."""
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position in the epoch and the generators' states, as plain Python values.
 

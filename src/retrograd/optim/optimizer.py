@@ -530,6 +530,14 @@ class Optimizer:
 
     # Hooks
 
+    OptimizerPreHook: TypeAlias = Callable[..., object]
+    OptimizerPostHook: TypeAlias = Callable[..., object]
+
+    @staticmethod
+    def profile_hook_step(func: Step) -> Step:
+        """Return the function unchanged: a step calls its hooks without this decorator."""
+        return func
+
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(optimizer, args, kwargs)`` before each step; what it returns replaces ``(args, kwargs)``."""
         return RemovableHandle(self._step_pre_hooks, hook)

@@ -274,3 +274,23 @@ def test_hooks_on_all_modules_are_seen_to_come_and_go():
     for handle in handles:
         handle.remove()
     assert f(x).item() == 2.0
+
+
+class NoLength(tuple):
+    def __len__(self):
+        raise NotImplementedError
+
+
+def test_a_tuple_whose_class_refuses_len_is_compared_by_its_items():
+    holder = Box()
+    holder.pair = NoLength((2.0, 3.0))
+
+    def affine(x):
+        a, b = holder.pair
+        return a * x + b
+
+    compiled = rg.compile(affine)
+    x = rg.ones(1)
+    assert compiled(x).item() == compiled(x).item() == 5
+    holder.pair = NoLength((4.0, 3.0))
+    assert compiled(x).item() == 7

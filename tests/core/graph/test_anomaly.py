@@ -8,6 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd.autograd import detect_anomaly
 from retrograd.autograd.anomaly import is_anomaly_enabled
+from retrograd.core.tensor import tensor
 
 
 def test_names_operator_and_line():
@@ -26,6 +27,15 @@ def test_stops_at_the_first_operator():
     x = rg.tensor([0.0], requires_grad=True)
     with detect_anomaly(), pytest.raises(RuntimeError, match="^div"):
         ((x * 1) / (x * 2)).sum().backward()
+
+
+def test_a_program_of_pytorch_stops_at_nan_only(monkeypatch):
+    monkeypatch.setattr(tensor, "arrays_keep_dtype", False)
+    x = rg.zeros(1, requires_grad=True)
+    with detect_anomaly():
+        assert rg.autograd.grad(x.sqrt().sum(), x)[0].tolist() == [float("inf")]
+        with pytest.raises(RuntimeError, match="0 infinite, 1 NaN"):
+            rg.autograd.grad((x.sqrt() * 0).sum(), x)
 
 
 def test_silent_on_finite_gradients():

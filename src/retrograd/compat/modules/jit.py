@@ -195,9 +195,7 @@ _ATEN: dict[str, Callable[..., object]] = {
 }  # fmt: skip
 
 # Names of the dispatcher that have no public form. Programs enter functions for them in tables.
-_INTERNAL = frozenset(
-    ["alias", "copy", "index", "lift_fresh", "slice", "slice_copy", "sym_numel", "sym_size", "sym_stride"]
-)
+_INTERNAL = frozenset(["alias", "copy", "index", "lift_fresh", "slice", "slice_copy"])
 
 
 class Aten:
@@ -214,7 +212,8 @@ class Aten:
             if callable(function):
                 return Packet(name, function)
         method = getattr(Tensor, name, None)
-        if not callable(method) and (name in _INTERNAL or name.startswith("_") and not name.startswith("__")):
+        internal = name in _INTERNAL or name.startswith(("_", "sym_"))
+        if internal and not callable(method) and not name.startswith("__"):
             return Packet(name, functools.partial(_absent, name))
         if not callable(method) or name.startswith("__"):
             raise AttributeError(f"ops.aten has no operator {name!r}; use the public function")

@@ -12,7 +12,7 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import ContextVar
 from functools import partial
 from operator import attrgetter
@@ -211,9 +211,9 @@ class Surroundings:
         elif isinstance(x, _RANDOM):
             self.random.append(x)
         elif isinstance(x, _CONTAINERS):
-            if len(x) <= _MAX_OBJECTS:
+            if _length(x) <= _MAX_OBJECTS:
                 self.lists.append((x, _contents(x)))
-                for item in list(x.values() if isinstance(x, dict) else x):
+                for item in [*iter(x.values() if isinstance(x, dict) else x)]:
                     self.unseen = self.unseen or is_iterator(item)
                     self._visit(item, depth + 1)
         elif isinstance(x, attrgetter):
@@ -534,15 +534,24 @@ def _same_state(x: Any, y: Any) -> bool:
 
 
 def _is_unchanged(now: Any, before: object) -> bool:
-    if now is before:
-        return True
-    return isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
+    return now is before or isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
+
+
+def _length(x: Collection[object]) -> int:
+    """Return the number of items of a container, also of one whose class refuses ``len``, such as e3nn's Irrep."""
+    try:
+        return len(x)
+    except Exception:
+        return sum(1 for _ in x)
 
 
 def _contents(x: Any) -> Any:
     """Return the state of a container to compare: plain values, and the ids of other objects."""
-    if not x:
-        return ()
+    try:
+        if not x:
+            return ()
+    except Exception:  # a class that refuses ``len``
+        pass
     if isinstance(x, (set, frozenset)):
         return frozenset(map(_comparison_key, x))
     if isinstance(x, dict):
@@ -563,7 +572,7 @@ def _comparison_key(value: object) -> Any:
 def _contents_check(name: str, x: Any, contents: Any, named: Callable[[Any], str]) -> str:
     """Return the condition that the contents of the container ``name`` are unchanged, if possible without a call."""
     items = contents[1] if isinstance(x, dict) else contents
-    values = list(x.values() if isinstance(x, dict) else x)
+    values = [*iter(x.values() if isinstance(x, dict) else x)]
     if type(x) not in (dict, list, tuple) or any(isinstance(value, _PLAIN) for value in values):
         return f"contents({name}) == {named(contents)}"
     if type(x) is dict:

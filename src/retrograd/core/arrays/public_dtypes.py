@@ -90,6 +90,14 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
                 raise error if name == "dtype" else AttributeError(str(error)) from None
             return getattr(self, name)
 
+    @property
+    def abbr(self) -> str:
+        """PyTorch's short name, such as ``f32``."""
+        short = self.name.replace("bool", "b8").replace("_", "")
+        for word in ("complex", "float", "uint", "int"):
+            short = short.replace(word, word[0])
+        return short
+
     def to_complex(self) -> PublicDType:
         """Return the complex dtype whose parts have this dtype, and of complex dtypes the dtype itself."""
         if self.is_complex:

@@ -527,6 +527,12 @@ class Module(State):
         """Move to a GPU."""
         return self._apply(lambda x: x.cuda(device))
 
+    def xpu(self: Self, device: object = None) -> Self:
+        """Raise RuntimeError: Retrograd does not have the device. ``ipu`` and ``mtia`` do the same."""
+        raise RuntimeError("Retrograd computes on 'cpu' and 'cuda', and does not have the devices xpu, ipu and mtia")
+
+    ipu = mtia = xpu
+
     # Printing and pickling
 
     def extra_repr(self) -> str:

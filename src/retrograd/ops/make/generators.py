@@ -78,6 +78,31 @@ class Generator:
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
+    def clone_state(self) -> Generator:
+        """Return a new generator with the same state.
+
+        >>> a = rg.Generator()
+        >>> rg.equal(rg.rand(3, generator=a.clone_state()), rg.rand(3, generator=a))
+        True
+        """
+        return Generator(self.device).set_state(self.get_state())
+
+    def get_offset(self) -> int:
+        """Raise RuntimeError, as PyTorch's generators of the CPU do: the generator has no offset, only a state."""
+        raise RuntimeError("get_offset: the generator does not use an offset; use get_state")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Raise RuntimeError; see ``get_offset``."""
+        raise RuntimeError("set_offset: the generator does not use an offset; use set_state")
+
+    def graphsafe_get_state(self) -> Generator:
+        """Raise NotImplementedError, as PyTorch's generators of the CPU do: the state is for recorded CUDA graphs."""
+        raise NotImplementedError("graphsafe_get_state is not supported in this Generator; use get_state")
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Raise NotImplementedError; see ``graphsafe_get_state``."""
+        raise NotImplementedError("graphsafe_set_state is not supported in this Generator; use set_state")
+
     def get_state(self) -> Tensor:
         """The state as 64 bytes: a Tensor of uint8 on the CPU.
 

@@ -1,7 +1,8 @@
-"""Passes over graphs: shapes of values (``ShapeProp``), and the division into submodules (``split_module``)."""
+"""Passes over graphs: shapes of values (``ShapeProp``), the division into submodules (``split_module``), own passes."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -67,6 +68,34 @@ class ShapeProp(Interpreter):
     def propagate(self, *args: Value) -> Value:
         """Run the module with these arguments, and return its result."""
         return super().run(*args)
+
+
+class PassResult(NamedTuple):
+    """What a pass returns: the module, and whether the pass changed it."""
+
+    graph_module: GraphModule
+    modified: bool
+
+
+class PassBase(ABC):
+    """The base class of passes over a module, with checks before (``requires``) and after it (``ensures``)."""
+
+    def __call__(self, graph_module: GraphModule) -> PassResult | None:
+        """Return what ``call`` returns, between the two checks."""
+        self.requires(graph_module)
+        result = self.call(graph_module)
+        self.ensures(graph_module)
+        return result
+
+    @abstractmethod
+    def call(self, graph_module: GraphModule) -> PassResult | None:
+        """Run the pass."""
+
+    def requires(self, graph_module: GraphModule) -> None:  # noqa: B027
+        """Check the module before the pass. Subclasses override it."""
+
+    def ensures(self, graph_module: GraphModule) -> None:  # noqa: B027
+        """Check the module after the pass. Subclasses override it."""
 
 
 class _Part:

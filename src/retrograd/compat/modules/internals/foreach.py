@@ -1,15 +1,18 @@
 """``torch._foreach_add`` and its like: an operator applied to each Tensor of a list.
 
-The functions loop in Python. Optimizers of packages call them; Retrograd's own optimizers do not.
+As in PyTorch, results are a tuple, and functions that write in place return their list. They loop in Python.
+Optimizers of packages call them; Retrograd's own optimizers do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 from ...._generated.linalg import vector_norm
 from ...._generated.toplevel import pow as power
 from ....core.tensor.tensor import Tensor
+from ....ops.table.types import DTypeLike
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
@@ -19,64 +22,110 @@ _WITH_OTHERS = "add addcdiv addcmul clamp_max clamp_min div lerp maximum minimum
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # they accept numbers, too, and have in-place forms
 
 
-def _each(name: str, in_place: bool) -> Callable[..., list[Tensor] | None]:
+Results: TypeAlias = "Sequence[Tensor]"
+
+
+def _check(name: str, self: object) -> None:
+    """Raise an error unless ``self`` is a list of Tensors."""
+    if not isinstance(self, (list, tuple)):
+        raise TypeError(f"{name}: expected a list or tuple of Tensors, got {type(self).__name__}")
+    if not self:
+        raise RuntimeError(f"{name}: Tensor list must have at least one tensor.")
+    for place, x in enumerate(self):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected Tensor as element {place} in argument 0, but got {type(x).__name__}")
+
+
+def _each(name: str, in_place: bool) -> Callable[..., Results]:
     """Return the function over lists: arguments that are lists have one element per Tensor, others are repeated."""
+    full = f"_foreach_{name}{'_' * in_place}"
+    method = _METHODS.get(name, name) + "_" * in_place
 
-    def apply(self: Sequence[Tensor], *others: object, **options: object) -> list[Tensor] | None:
-        if isinstance(self, Tensor) or not isinstance(self, Sequence):  # a number, whose powers are asked for
+    def apply(self: Sequence[Tensor] | complex, *others: object, **options: object) -> Results:
+        if name == "pow" and isinstance(self, (int, float, complex)):
             (exponents,) = others
-            assert isinstance(exponents, Sequence)
-            return [power(self, exponent) for exponent in exponents]
-        columns = [
-            list(other) if isinstance(other, (list, tuple)) or isinstance(other, Tensor) and other.ndim else None
-            for other in others
-        ]
-        for place, column in enumerate(columns, 2):
-            if column is not None and len(column) != len(self):
-                raise RuntimeError(
-                    f"_foreach_{name}: lists must have the same number of elements, got {len(self)} and {len(column)} "
-                    f"as argument {place}"
-                )
-        results = [
-            one(x, *[column[i] if column is not None else other for column, other in zip(columns, others)], **options)
-            for i, x in enumerate(self)
-        ]
-        return None if in_place else results
+            _check(full, exponents)
+            return tuple(power(self, exponent) for exponent in cast(Sequence[Tensor], exponents))
+        _check(full, self)
+        if name.startswith("addc"):
+            others, options["value"] = others[:2], _value(others, options)
+        tensors = cast(Sequence[Tensor], self)
+        values = options.get("value")
+        columns = [_column(full, len(tensors), place, other) for place, other in enumerate((*others, values), 1)]
+        *columns, values_column = columns
+        results = []
+        for i, x in enumerate(tensors):
+            if values_column is not None:
+                options["value"] = values_column[i]
+            rest = [column[i] if column is not None else other for column, other in zip(columns, others)]
+            results.append(getattr(x, method)(*rest, **options))
+        return tensors if in_place else tuple(results)
 
-    def one(x: Tensor, *rest: object, **options: object) -> Tensor:
-        if name.startswith("addc") and len(rest) == 3:
-            *others, options["value"] = rest
-            rest = tuple(others)
-        result: Tensor = getattr(x, _METHODS.get(name, name) + "_" * in_place)(*rest, **options)
-        return result
-
-    apply.__name__ = apply.__qualname__ = f"_foreach_{name}{'_' * in_place}"
-    apply.__doc__ = f"Apply ``{name}{'_' * in_place}`` to each Tensor of a list."
+    apply.__name__ = apply.__qualname__ = full
+    apply.__doc__ = f"Apply ``{method}`` to each Tensor of a list, and return the {'list' if in_place else 'results'}."
     return apply
 
 
-def _foreach_norm(self: Sequence[Tensor], ord: float = 2, dtype: type | str | None = None) -> list[Tensor]:
+def _value(others: Sequence[object], options: dict[str, object]) -> object:
+    """Return the factor of ``addcmul`` and ``addcdiv``: the third argument, ``value`` or ``scalars``."""
+    given = [*others[2:], *(options.pop(key) for key in ("value", "scalars") if key in options), 1]
+    return given[0]
+
+
+def _column(name: str, length: int, place: int, other: object) -> Sequence[object] | None:
+    """Return the elements of an argument that has one per Tensor, None for an argument for all Tensors."""
+    if not (isinstance(other, (list, tuple)) or isinstance(other, Tensor) and other.ndim):
+        return None
+    column: Sequence[object] = list(other)
+    if len(column) != length:
+        raise RuntimeError(
+            f"{name}: lists must have the same number of elements, got {length} and {len(column)} as argument {place}"
+        )
+    return column
+
+
+def _foreach_norm(self: Sequence[Tensor], ord: float = 2, dtype: DTypeLike | None = None) -> Results:
     """Return the norm of each Tensor."""
-    return [vector_norm(x, ord, dtype=dtype) for x in self]
+    _check("_foreach_norm", self)
+    return tuple(vector_norm(x, ord, dtype=dtype) for x in self)
 
 
-def _foreach_max(self: Sequence[Tensor]) -> list[Tensor]:
+def _foreach_powsum(self: Sequence[Tensor], ord: float = 2, dtype: DTypeLike | None = None) -> Results:
+    """Return the sum of powers of the magnitudes of each Tensor."""
+    _check("_foreach_powsum", self)
+    return tuple((x if dtype is None else x.to(dtype)).abs().pow(ord).sum() for x in self)
+
+
+def _foreach_max(self: Sequence[Tensor]) -> Results:
     """Return the largest element of each Tensor."""
-    return [x.max() for x in self]
+    _check("_foreach_max", self)
+    return tuple(x.max() for x in self)
 
 
-def _foreach_copy_(self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False) -> None:
-    """Write each source into its Tensor."""
+def _foreach_clone(self: Sequence[Tensor], *, memory_format: object = None) -> Results:
+    """Return copies of the Tensors."""
+    _check("_foreach_clone", self)
+    return tuple(x.clone() for x in self)
+
+
+def _foreach_copy_(self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False) -> Results:
+    """Write each source into its Tensor, and return the list."""
+    _check("_foreach_copy_", self)
+    _column("_foreach_copy_", len(self), 1, src)
     for x, source in zip(self, src, strict=True):
         x.copy_(source)
+    return self
 
 
-def _foreach_zero_(self: Sequence[Tensor]) -> None:
-    """Fill each Tensor with zeros."""
+def _foreach_zero_(self: Sequence[Tensor]) -> Results:
+    """Fill each Tensor with zeros, and return the list."""
+    _check("_foreach_zero_", self)
     for x in self:
         x.zero_()
+    return self
 
 
+_OWN = (_foreach_clone, _foreach_copy_, _foreach_max, _foreach_norm, _foreach_powsum, _foreach_zero_)
 NAMES: dict[str, str | dict[str, object]] = {
     "retrograd": {
         **{
@@ -84,6 +133,7 @@ NAMES: dict[str, str | dict[str, object]] = {
             for name in f"{_UNARY} {_WITH_OTHERS}".split()
             for in_place in (False, True)
         },
-        **{own.__name__: own for own in (_foreach_copy_, _foreach_max, _foreach_norm, _foreach_zero_)},
+        "_foreach_mm": _each("mm", in_place=False),
+        **{own.__name__: own for own in _OWN},
     }
 }

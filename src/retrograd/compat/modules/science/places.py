@@ -38,8 +38,8 @@ PATHS: dict[str, tuple[str, ...]] = {
         path: (f"{_HERE}.questions:{path}",)
         for path in (
             "_C", "_C._distributed_rpc", "_C._functorch", "_dynamo.exc", "_subclasses.fake_tensor", "_tensor_str",
-            "cuda", "fx.experimental.proxy_tensor", "jit", "utils._python_dispatch", "utils.data.dataloader",
-            "utils.weak", "xpu",
+            "cuda", "fx.experimental.proxy_tensor", "fx.experimental.symbolic_shapes", "jit",
+            "utils._python_dispatch", "utils.data.dataloader", "utils.weak", "xpu",
         )
     },
     "cuda.sparse": ("sparse",),

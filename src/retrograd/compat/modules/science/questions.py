@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from ...._generated.toplevel import (
     sparse_csr_tensor,
     zeros,
 )
+from ....core.arrays.devices import Device
 from ....core.arrays.dtypes import DType, as_dtype, get_default_dtype
 from ....core.graph.modes import modes
 from ....core.mapping.batched import Batched
@@ -26,6 +28,7 @@ from ....core.tensor.printing import print_options
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....nn.init import uniform_
 from ...types import TypedStorage, layout
+from ..devices import current_accelerator
 
 Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
@@ -56,11 +59,34 @@ def _nothing(*args: object, **kwargs: object) -> None:
     """Return None."""
 
 
+def _always(*args: object, **kwargs: object) -> bool:
+    """Return True."""
+    return True
+
+
+def _same(value: Value) -> Value:
+    """Return the argument."""
+    return value
+
+
+def _no_symbols(value: object) -> set[Value]:
+    """Return the empty set: sizes are numbers, not symbols."""
+    return set()
+
+
 def _get_default_device() -> str:
     """Return the name of the default device."""
     from ....core.arrays.devices import get_default_device
 
     return str(get_default_device())
+
+
+def _get_accelerator(check: bool = False) -> Device:
+    """Return the device type of the GPU; without one ``cpu``, or an error if ``check`` is set."""
+    found = current_accelerator()
+    if check and found is None:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return found or Device("cpu")
 
 
 class _DatasetKind:
@@ -272,7 +298,7 @@ class Error(RuntimeError):
 
 
 NAMES: dict[str, str | dict[str, Value]] = {
-    "_C": "_are_functorch_transforms_active _get_default_device _is_alias_of",
+    "_C": "_are_functorch_transforms_active _get_accelerator _get_default_device _is_alias_of",
     "_C._distributed_rpc": "_is_current_rpc_agent_set=_never",
     "_C._functorch": "is_batchedtensor is_functorch_wrapped_tensor=is_batchedtensor is_legacy_batchedtensor=_never",
     "_dynamo.exc": "TensorifyScalarRestartAnalysis",
@@ -284,6 +310,13 @@ NAMES: dict[str, str | dict[str, Value]] = {
     "cuda": {"get_arch_list": list, "is_current_stream_capturing": _never},
     "distributed": {"Backend": Backend, "_rank_not_in_group": _never},
     "fx.experimental.proxy_tensor": "get_proxy_mode=_nothing",
+    "fx.experimental.symbolic_shapes": {
+        "free_symbols": _no_symbols, "free_unbacked_symbols": _no_symbols, "guard_bool": bool, "guard_float": float,
+        "guard_int": int, "guard_or_false": bool, "guard_or_true": bool, "guard_scalar": _same,
+        "guard_size_oblivious": bool, "has_free_symbols": _never, "has_free_unbacked_symbols": _never, "hint_int": int,
+        "is_concrete_bool": _always, "is_concrete_float": _always, "is_concrete_int": _always, "is_symbolic": _never,
+        "statically_known_false": operator.not_, "statically_known_true": bool, "sym_eq": operator.eq,
+    },
     "jit": "Error",
     "nn.init": {"_no_grad_uniform_": uniform_},
     "retrograd": {
