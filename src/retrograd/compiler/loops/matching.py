@@ -15,7 +15,8 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..program import Instruction, Value
-from .signatures import place_of_number
+from .accumulators import Block, Index, Rows, accumulators
+from .signatures import index_of, place_of_number
 
 MIN_BLOCKS = 4
 MAX_DISTANCE = 4  # in blocks, between a carry's maker and its reader
@@ -73,6 +74,9 @@ class Match:
         kept: the results of which other parts of the program read several blocks.
         last_only: the results of which they read the last block only, and which no block reads.
         leaving: the result and block of each value that they read.
+        rows: the arrays of which each block writes one row, after the loop.
+        gone: the instructions of a block that are left out for them.
+        ends: by result, the value of such an array after the loop.
         inputs: values like the carries, slices, numbers and indexed arrays, in this order.
     """
 
@@ -97,7 +101,10 @@ class Match:
         self.leaving: list[tuple[int, int]] = []
         self.inputs: list[Value] = []
         self._sources: list[tuple[str, Any]] = []
-        self._numbers_of: dict[int, list[int]] = {}
+        self._numbers_of: dict[int, int] = {}
+        self.rows: list[Rows] = []
+        self.gone: set[int] = set()
+        self.ends: dict[int, Value] = {}
 
     @staticmethod
     def of(table: Table, run: Run, loose: bool) -> Match | None:
@@ -131,9 +138,9 @@ class Match:
         base = int(first[at])
         return self._sources[int(first[at + number]) - base : int(first[at + number + 1]) - base]
 
-    def numbers_of(self, number: int) -> list[int]:
-        """Return the places of the inputs that replace the plain numbers of an instruction."""
-        return self._numbers_of.get(number, [])
+    def number_of(self, number: int) -> int | None:
+        """Return the place of the input that replaces the plain number of an instruction, if it has one."""
+        return self._numbers_of.get(number)
 
     def _compare(self) -> Array:
         """Return the blocks that do not read what the middle block reads."""
@@ -146,7 +153,7 @@ class Match:
         inside, distance, k = (x[self.middle] for x in (self._inside, self._distance, self._k))
         good = self._inside & (self._distance == distance) & (self._k == k) | ~self._inside & (here < distance)
         good = np.where(inside, good & (distance >= 0) & (distance <= MAX_DISTANCE), ~self._inside)
-        bad: Array = ~good.all(1)
+        bad = np.asarray(~good.all(1))
         self._makers = [(n, k) for n, step in enumerate(self.template) for k in range(len(step.outs))]
         if bad.any() or self._start_values():
             return bad
@@ -160,8 +167,8 @@ class Match:
         for column in np.flatnonzero(inside & (distance > 0)):
             d, which = int(distance[column]), int(k[column])
             for block in range(d):
-                value = int(self._columns[block, column])
-                if starts.setdefault((which, d - block), value) != value:
+                place = int(self._columns[block, column])
+                if starts.setdefault((which, d - block), place) != place:
                     return False
         steps, first = self.table.steps, self.run.start
         for step in steps[first : first + MAX_DISTANCE * self.run.period]:
@@ -177,63 +184,104 @@ class Match:
     def _collect(self, loose: bool) -> bool:
         """Fill the attributes; return whether the blocks are a loop."""
         run, steps = self.run, self.table.steps
+        numbers = self._find_numbers() if loose else {}
+        if numbers is None:
+            return False
+        self._find_leaving()
+        if not self._find_accumulators(numbers):
+            return False
         carry_place: dict[tuple[int, int], int] = {}
         for k, chain in self.carried.items():
             for distance in range(1, len(chain) + 1):
                 carry_place[k, distance] = len(self.inputs)
                 self.inputs.append(self.out(self.middle, k))
-        self._find_leaving()
         self.inputs += [self.out(self.middle, k) for k in self.last_only]
         found: dict[bytes, int] = {}
         same: dict[int, Value] = {}
         own = [value for step in self.template for value in step.read]
-        pending: list[tuple[int, Array]] = []
-        dropped = self._find_numbers() if loose else {}
-        if dropped is None:
-            return False
-        skipped = {
-            column
-            for number in dropped
-            for column in range(*(int(self.table.first_read[n]) - int(self.table.first_read[run.start])
-                                  for n in (run.start + number, run.start + number + 1)))
-        }  # fmt: skip
+        owner = [number for number, step in enumerate(self.template) for _ in step.read]
+        pending: list[Array] = []
         for column in range(self._columns.shape[1]):
             value, row = own[column], self._columns[:, column]
             if self._inside[self.middle, column]:
                 distance, k = int(self._distance[self.middle, column]), int(self._k[self.middle, column])
-                source = ("own", value) if distance == 0 else ("input", carry_place[k, distance])
-            elif column in skipped or (row == row[0]).all():
-                same.setdefault(value.index, value)
+                source: tuple[str, Any] = ("own", value) if distance == 0 else ("input", carry_place.get((k, distance)))
+            elif (row == row[0]).all():
                 source = "same", value
+                if owner[column] not in self.gone and numbers.get(owner[column], ("",))[0] != "index":
+                    same.setdefault(value.index, value)
             else:
                 key = row.tobytes()
                 if key not in found:
                     found[key] = len(self.inputs)
                     self.inputs.append(value)
-                    pending.append((column, row))
+                    pending.append(row)
                 source = "input", found[key]
             self._sources.append(source)
-        wanted = {int(x) for _, row in pending for x in row}
-        if wanted:
-            for step in steps[run.start : run.stop]:
-                for value in step.read:
-                    if value.index in wanted:
-                        self._values[value.index] = value
-        self.slices = [[self._values[int(x)] for x in row] for _, row in pending]
-        for number, (kind, what, value) in dropped.items():
+        wanted = {int(x) for row in pending for x in row}
+        for step in steps[run.start : run.stop] if wanted else ():
+            self._values.update((value.index, value) for value in step.read if value.index in wanted)
+        self.slices = [[self._values[int(x)] for x in row] for row in pending]
+        for number, (kind, what) in numbers.items():
             if kind == "operand":
-                self._numbers_of.setdefault(number, []).append(len(self.inputs))
+                value = next(x for x in self.template[number].args if type(x) is Value)
+                self._numbers_of[number] = len(self.inputs)
                 self.numbers.append((what, value.dtype))
-                scalar = Value(-1, np.zeros((), value.dtype))
-                self.inputs.append(scalar)
-        for number, (kind, what, value) in dropped.items():
+                self.inputs.append(Value(-1, np.zeros((), value.dtype)))
+        for number, (kind, what) in numbers.items():
             if kind == "index":
+                step = self.template[number]
+                index = index_of(step)
+                rest = index[1:] if type(index) is tuple else ()
+                rest = () if all(k is Ellipsis or k == slice(None) for k in rest) else rest
                 self.dropped[number] = len(self.inputs)
-                self.indexed.append(what)
-                self.inputs.append(value)
-                if sum(source == ("same", what[0]) for source in self._sources) == 1:
-                    same.pop(what[0].index, None)
+                self.indexed.append((self._indexed_array(number), what.first, what.step, rest))
+                self.inputs.append(step.outs[0])
         self.same = [*same.values()]
+        return True
+
+    def _indexed_array(self, number: int) -> Value:
+        """Return the array of ``x[i]`` before the loop."""
+        kind, what = self._block.sources[number][0]
+        return self._starts[what[0]] if kind == "carry" else self.template[number].read[0]
+
+    def _find_accumulators(self, numbers: dict[int, tuple[str, Any]]) -> bool:
+        """Find arrays of which each block writes one row; return whether all such writes belong to one of them."""
+        first = self.table.first_read
+        at = self.run.start + self.run.period * self.middle
+        sources = []
+        for number, step in enumerate(self.template):
+            row: list[tuple[str, Any]] = []
+            for column, value in enumerate(step.read, int(first[at + number]) - int(first[at])):
+                distance, k = int(self._distance[self.middle, column]), int(self._k[self.middle, column])
+                inside = self._inside[self.middle, column]
+                row.append(("outside", value) if not inside else ("carry", (k, distance)) if distance else ("own", k))
+            sources.append(row)
+        self._block = Block(self.template, sources)
+        last = self.run.blocks - 1
+
+        def leaves(k: int, of_last: bool) -> bool:
+            return any(number == k and (of_last or block < last) for number, block in self.leaving)
+
+        self._starts = {k: chain[0] for k, chain in self.carried.items()}
+        indexed = {number: place for number, place in numbers.items() if place[0] != "operand"}
+        self.rows, self.gone = accumulators(self._block, indexed, self.carried, leaves)
+        self.ends = {rows.result: self.out(last, rows.result) for rows in self.rows if rows.result is not None}
+        for k in self.ends:
+            del self.carried[k]
+        for rows in self.rows:
+            for k, _ in rows.parts:
+                if k is not None:
+                    if k not in self.kept:
+                        self.kept.append(k)
+                    if k in self.last_only:
+                        self.last_only.remove(k)
+        for number, (kind, _) in indexed.items():
+            if kind in ("place", "erase", "store") and number not in self.gone:
+                return False
+            where = self._block.sources[number][0] if kind == "index" else ("outside", None)
+            if where[0] == "own" or where[0] == "carry" and where[1][0] not in self.ends:
+                return False
         return True
 
     def _find_leaving(self) -> None:
@@ -244,8 +292,7 @@ class Match:
         used[table.reads[table.first_read[run.stop] :]] = True
         used[table.given] = True
         read = used[self._outs]
-        for k in np.flatnonzero(read.any(0)):
-            k = int(k)
+        for k in map(int, np.flatnonzero(read.any(0))):
             self.leaving += [(k, int(block)) for block in np.flatnonzero(read[:, k])]
             if not read[:-1, k].any():
                 if k not in self.carried:
@@ -253,40 +300,29 @@ class Match:
             else:
                 self.kept.append(k)
 
-    def _find_numbers(self) -> dict[int, tuple[str, Any, Value]] | None:
+    def _find_numbers(self) -> dict[int, tuple[str, Any]] | None:
         """Return the instructions of a block whose numbers differ between blocks; None if they are no slice."""
         run, steps = self.run, self.table.steps
-        found: dict[int, tuple[str, Any, Value]] = {}
+        found: dict[int, tuple[str, Any]] = {}
         for number, like in enumerate(self.template):
             place = place_of_number(like)
             if place is None:
                 continue
             others = [place_of_number(steps[run.start + block * run.period + number]) for block in range(run.blocks)]
-            numbers: list[Any] = [other[1] for other in others if other is not None]
+            numbers: list[Any] = [other[1] for other in others if other is not None and other[0] == place[0]]
             if len(numbers) < run.blocks:
                 return None
             if all(x == numbers[0] and str(x) == str(numbers[0]) for x in numbers):
                 continue
             if place[0] == "operand":
-                value = next(x for x in like.args if type(x) is Value)
-                found[number] = "operand", numbers, value
+                found[number] = "operand", numbers
                 continue
-            step = numbers[1] - numbers[0]
-            x = like.args[0]
-            base = int(self.table.first_read[run.start])
-            column = int(self.table.first_read[run.start + number]) - base
-            row = self._columns[:, column]
-            if self._inside[self.middle, column] or not (row == row[0]).all() or type(x) is not Value:
-                return None
-            length = x.shape[0]
-            numbers = [i + length if i < 0 else i for i in numbers]
+            x = like.outs[0] if place[0] == "place" else like.read[0]
+            numbers = [i + x.shape[0] if i < 0 else i for i in numbers]
             step = numbers[1] - numbers[0]
             if step == 0 or any(i != numbers[0] + step * n for n, i in enumerate(numbers)):
                 return None
-            index = like.args[1] if len(like.args) == 2 else like.kwargs["index"]
-            rest = index[1:] if type(index) is tuple else ()
-            rest = () if all(k is Ellipsis or k == slice(None) for k in rest) else rest
-            found[number] = "index", (x, numbers[0], step, rest), like.outs[0]
+            found[number] = place[0], Index(numbers[0], step)
         return found
 
 

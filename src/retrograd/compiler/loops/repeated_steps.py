@@ -19,6 +19,7 @@ from ..cpu.steps import row_major
 from ..passes.expressions import keeps_shapes
 from ..passes.order import versions
 from ..program import Instruction, Program, Value, replaced
+from .accumulators import written_rows
 from .body import Body
 from .execution import Execution
 from .matching import MIN_BLOCKS, Match, Run, Table
@@ -179,14 +180,16 @@ class _Rolling:
         inside = {out for step in self.steps[run.start : run.stop] for out in step.outs}
         template = self.steps[run.start : run.start + run.period]
         own = {out for step in template for out in step.outs}
-        if any(value.root not in own for step in template for value in step.writes):
+        if any(
+            value.root not in own for k, step in enumerate(template) if k not in match.gone for value in step.writes
+        ):
             return False
         written = {
             value.root
             for step in (*self.steps[: run.start], *self.steps[run.stop :])
             for value in (step.read if step.kind in _EFFECTS else step.writes)
         }
-        leaving = [match.out(block, k) for k, block in match.leaving]
+        leaving = [match.out(block, k) for k, block in match.leaving if k not in match.ends]
         roots = [value.root for value in leaving]
         if any(root in written and (root not in inside or roots.count(root) > 1) for root in set(roots)):
             return False
@@ -230,8 +233,8 @@ class _Rolling:
         stacked = [k for k in match.kept if k not in match.carried]
         forward = Forward(execution, run.blocks, saved, len(starts), len(slices))
         loop = Instruction("rolled", forward, (*starts, *slices, *match.same), None)
-        for step in self._table.steps[run.start : run.stop]:
-            for value in step.outs:
+        for instruction in self._table.steps[run.start : run.stop]:
+            for value in instruction.outs:
                 self._old_roots[value] = value.root
         for value in last:
             value.root = value
@@ -246,7 +249,19 @@ class _Rolling:
         loop.paths = tuple((k,) for k in range(len(outs))) if loop.several else ((),)
         end = self._table.steps[run.stop - 1]
         loop.operator, loop.site, loop.backward = "loop", end.site, end.backward
-        return [*before, loop]
+        after: list[Instruction] = []
+        for rows in match.rows:
+            stacks = []
+            for k, _ in rows.parts:
+                row = [] if k is None else [match.out(block, k) for block in range(run.blocks)]
+                stacks.append(self._stacked(row, self._places(row), False, after) if row else None)
+            result = None if rows.result is None else match.ends[rows.result]
+            if result is not None:
+                result.root = result
+            after += written_rows(rows, run.blocks, stacks, result, lambda like: self._new(like.shape, like.dtype))
+        for step in (*before, *after):
+            step.operator, step.site, step.backward = loop.operator, loop.site, loop.backward
+        return [*before, loop, *after]
 
     def _keep(self, match: Match, k: int, start: Sequence[Value | None], more: int, reverse: bool) -> Value:
         """Return the stacked values of a result; with ``more`` the initial value is one more row."""
@@ -273,12 +288,14 @@ class _Rolling:
         roots: dict[int, Value] = {}  # by the identity of an argument's root outside of the block
         steps = []
         for number, step in enumerate(match.template):
+            if number in match.gone:
+                continue
             if number in match.dropped:
                 fresh[step.outs[0]] = inputs[match.dropped[number]]
                 continue
             places = iter(match.sources(number))
             named: list[Value] = []
-            numbers = iter([inputs[place] for place in match.numbers_of(number)])
+            number_input = match.number_of(number)
 
             def renamed(x: Any, places: Any = places, named: list[Value] = named) -> Any:
                 if type(x) is not Value:
@@ -290,8 +307,8 @@ class _Rolling:
                 return made
 
             args, kwargs = replaced(step.args, renamed), replaced(step.kwargs, renamed)
-            if match.numbers_of(number):
-                args = tuple([x if type(x) is Value else next(numbers) for x in args])
+            if number_input is not None:
+                args = tuple([x if type(x) is Value else inputs[number_input] for x in args])
             writes = tuple([fresh[value] for value in step.writes])
             for out in step.outs:
                 own = out.root is out

@@ -22,6 +22,7 @@ from ..program import Instruction, Value
 MAX_PERIODS_TRIED = 12
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
+_INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
 _ARITHMETIC = frozenset(
     (
         np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
@@ -43,10 +44,12 @@ class Signatures:
         args: tuple[Any, ...] = step.args
         kwargs: dict[str, Any] = step.kwargs
         if loose and (place := place_of_number(step)) is not None:
-            if place[0] == "index":
-                args, kwargs = (_OPEN, args[:1], _rest_of_index(step)), {}
-            else:
+            if place[0] == "operand":
                 args = tuple([_OPEN if type(x) is not Value else x for x in args])
+            else:
+                index = index_of(step)
+                args = (*step.read, _OPEN, index[1:] if type(index) is tuple else ())
+                kwargs = {name: x for name, x in kwargs.items() if name != "index"}
         function = step.function
         key: list[object] = [
             step.kind,
@@ -108,13 +111,18 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
     """Return where an instruction has a number that may depend on the step, and the number.
 
     Returns:
-        ``("index", i)`` for ``x[i, ...]``; ``("operand", number)`` for an elementwise operator; else None.
+        ``("index", i)`` for ``x[i, ...]``, ``("store", i)`` for ``x[i] = y``, ``("place", i)`` and ``("erase", i)`` for
+        the gradients of these; ``("operand", number)`` for an elementwise operator; else None.
     """
-    if step.function is operator.getitem or step.kind == "primitive" and step.name == "getitem":
-        index = step.args[1] if len(step.args) == 2 else step.kwargs.get("index")
+    index = index_of(step)
+    if index is not None:
         first = index[0] if type(index) is tuple and index else index
         rest = index[1:] if type(index) is tuple else ()
-        if type(first) is int and step.view and all(type(k) in (int, type(Ellipsis)) or _is_full(k) for k in rest):
+        if type(first) is not int:
+            return None
+        if all(k is Ellipsis or _is_full(k) for k in rest):
+            return _INDEXED[step.name], first
+        if step.name == "getitem" and all(type(k) is int or k is Ellipsis or _is_full(k) for k in rest):
             return "index", first
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
@@ -132,9 +140,14 @@ def _is_full(k: object) -> bool:
     return type(k) is slice and k == slice(None)
 
 
-def _rest_of_index(step: Instruction) -> object:
-    index = step.args[1] if len(step.args) == 2 else step.kwargs["index"]
-    return index[1:] if type(index) is tuple else ()
+def index_of(step: Instruction) -> Any:
+    """Return the index of ``x[index]`` and the like; None for other instructions."""
+    if step.name not in _INDEXED or step.kind not in ("array", "primitive", "whole"):
+        return None
+    index = step.kwargs.get("index")
+    if index is None and step.kind == "array" and len(step.args) > 1:
+        index = step.args[1]
+    return getattr(index, "key", index)
 
 
 def likely_periods(codes: Array) -> list[int]:
@@ -159,8 +172,8 @@ def _windows(codes: Array) -> Array:
     factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
     count = max(len(codes) - _WINDOW + 1, 0)
     with np.errstate(over="ignore"):
-        found: Array = sum(codes[k : k + count] * factors[k] for k in range(_WINDOW))  # type: ignore[assignment]
+        found: Array = sum(codes[k : k + count] * factors[k] for k in range(_WINDOW))
     return found
 
 
-__all__ = ["Signatures", "count_distinct", "likely_periods", "place_of_number"]
+__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number"]
