@@ -70,11 +70,18 @@ class Value:
         self.index = index
         self.name = name
         self.root = self if root is None else root
-        self.shape: Any = getattr(array, "shape", None)
-        self.dtype: Any = getattr(array, "dtype", type(array))
-        self.strides: Any = getattr(array, "strides", None)
+        self.device: str | int | None
+        if type(array) is np.ndarray or isinstance(array, np.generic):
+            self.shape: Any = array.shape
+            self.dtype: Any = array.dtype
+            self.strides: Any = array.strides
+            self.device = "cpu"
+            return
+        self.shape = getattr(array, "shape", None)
+        self.dtype = getattr(array, "dtype", type(array))
+        self.strides = getattr(array, "strides", None)
         device = None if self.shape is None else getattr(array, "device", "cpu")
-        self.device: str | int | None = getattr(device, "id", device)
+        self.device = getattr(device, "id", device)
 
     def __repr__(self) -> str:
         return f"v{self.index}"
@@ -135,8 +142,8 @@ class Instruction:
     """One call of a program (see above)."""
 
     __slots__ = (
-        "args", "asked", "backward", "checks", "function", "kind", "kwargs", "number", "operator", "outs", "parts",
-        "paths", "primitive", "run", "several", "site", "view", "writes",
+        "_reads", "args", "asked", "backward", "checks", "function", "kind", "kwargs", "number", "operator", "outs",
+        "parts", "paths", "primitive", "run", "several", "site", "view", "writes",
     )  # fmt: skip
 
     def __init__(
@@ -171,11 +178,27 @@ class Instruction:
         self.operator = ""
         self.site: Any = None
         self.backward = False
+        self._reads: tuple[Value, ...] | None = None
 
     def reads(self) -> Iterator[Value]:
-        """Yield the values among the arguments, written ones included."""
-        yield from values_in(self.args)
-        yield from values_in(self.kwargs)
+        """Return an iterator of the values among the arguments, written ones included."""
+        return iter(self.read)
+
+    @property
+    def read(self) -> tuple[Value, ...]:
+        """The values among the arguments, written ones included."""
+        found = self._reads
+        if found is None:
+            found = self._reads = tuple(values_in(self.args)) + (tuple(values_in(self.kwargs)) if self.kwargs else ())
+        return found
+
+    def know_reads(self, values: tuple[Value, ...]) -> None:
+        """Take the values among the arguments from a caller that has found them."""
+        self._reads = values
+
+    def give(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Set the arguments."""
+        self.args, self.kwargs, self._reads = args, kwargs, None
 
     @property
     def on_gpu(self) -> bool:
@@ -187,6 +210,8 @@ class Instruction:
         new = Instruction(self.kind, self.function, self.args, self.kwargs)
         for name in Instruction.__slots__:
             setattr(new, name, changes.get(name, getattr(self, name)))
+        if "args" in changes or "kwargs" in changes:
+            new._reads = None
         return new
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Execution:
         reads: for each carry and slice, whether a step reads it.
     """
 
-    def __init__(self, body: Body, carries: int, slices: int, reverse: bool) -> None:
+    def __init__(self, body: Body, carries: int, slices: int, reverse: bool, whole: bool = False) -> None:
         program = body.program
         outputs = [*body.carries, *body.results]
         given = [value for value, source in program.inputs if source[0] == "given"]
@@ -58,6 +59,7 @@ class Execution:
             reverse,
             tuple(body.carries),
             tuple(body.results),
+            whole,
         )
         self.why = ""
         self._native: dict[tuple[bool, ...], NativeLoop] = {}
@@ -111,7 +113,7 @@ class Execution:
                 loop = self.loop
                 native = NativeLoop(
                     self.steps,
-                    Loop(loop.inputs, loop.carries, loop.slices, saved, loop.reverse, loop.next, loop.results),
+                    replace(loop, saved=saved),
                 )
             except (Unlowered, RuntimeError) as why:  # LLVM raises RuntimeError
                 self.why = str(why)
@@ -137,18 +139,24 @@ class Execution:
             self._replay = Replay(instructions, loop.inputs, gives, "step of a loop", True)
         replay, count = self._replay.function, loop.carries
         now = [ensure_array(x) for x in carry]
-        rows = [np.empty((steps, *x.shape), x.dtype) if keep else None for x, keep in zip(now, saved, strict=True)]
+        more, whole = loop.whole, loop.whole and loop.reverse
+        rows = [
+            np.empty((steps + more, *x.shape), x.dtype) if keep else None for x, keep in zip(now, saved, strict=True)
+        ]
         columns = [np.empty((steps, *(v.shape or ())), v.dtype) for v in loop.results]
         try:
             for step in range(steps):
                 at = steps - 1 - step if loop.reverse else step
                 for row, x in zip(rows, now, strict=True):
                     if row is not None:
-                        row[at] = x
+                        row[at + whole] = x
                 found = replay(*now, *[_EMPTY if x is None else x[at, ...] for x in xs], *same)
                 now = [ensure_array(x) for x in found[:count]]
                 for column, y in zip(columns, found[count:], strict=True):
                     column[at] = y
+            for row, x in zip(rows, now, strict=True):
+                if row is not None and more:
+                    row[0 if loop.reverse else steps] = x
         except Exception as error:
             self._replay.explain(error)
             raise

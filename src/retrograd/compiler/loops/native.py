@@ -37,6 +37,7 @@ class Loop:
         saved: for each carry, whether all its values are stored.
         reverse: whether the loop starts at the last slice.
         next, results: the values of the next carry, and of the results.
+        whole: whether the stored carries have one more row, for the last value.
     """
 
     inputs: tuple[Value, ...]
@@ -46,6 +47,7 @@ class Loop:
     reverse: bool
     next: tuple[Value, ...]
     results: tuple[Value, ...]
+    whole: bool = False
 
 
 class _LoopModule(Module):
@@ -220,5 +222,5 @@ class NativeLoop:
         for place, (saved, rows) in enumerate(zip(loop.saved, second, strict=True)):
             if saved:
                 last[place] = rows[0 if loop.reverse else steps].copy()
-                history.append(rows[1:] if loop.reverse else rows[:-1])
+                history.append(rows if loop.whole else rows[1:] if loop.reverse else rows[:-1])
         return [*last, *ys, *history]

@@ -1,48 +1,36 @@
 """Roll the repeated steps of a traced Python loop: the instructions of all steps become one loop of a program.
 
 The steps of a Python loop are traced one by one, so a program has the same instructions again and again, with other
-values. ``roll_repeats`` finds runs of blocks with equal instructions. In each block an argument is a value of the same
-block, of the block before (a carry), the same value from outside in all blocks, or another one for each block (a
-slice). The blocks become one instruction, which runs a single block for all steps (``execution``).
+values. ``roll_repeats`` finds runs of blocks with equal instructions (``signatures``) and matches what they read
+(``matching``). The blocks become one instruction, which runs a single block for all steps (``execution``).
 """
 
 from __future__ import annotations
 
 import operator
-from collections import Counter
-from collections.abc import Sequence
-from types import FunctionType
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..cpu.steps import row_major
-from ..passes.common_subexpressions import key_of
+from ..passes.expressions import keeps_shapes
 from ..passes.order import versions
-from ..program import Instruction, Program, Value
+from ..program import Instruction, Program, Value, replaced
+from .accumulators import written_rows
 from .body import Body
 from .execution import Execution
+from .matching import MIN_BLOCKS, Match, Run, Table
 from .rolled import Forward
+from .signatures import Signatures, likely_periods
 
 MIN_INSTRUCTIONS = 400  # of a program; shorter ones compile fast, and one region for all steps is faster
-MIN_BLOCKS = 4
-MAX_PERIODS_TRIED = 12
-_WINDOW = 8  # instructions that are compared to find periods
+MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
+MAX_PIECES = 8  # of one slice, beyond which its rows are stacked one by one
 _KINDS = ("array", "primitive", "whole")
-
-
-class _Run(NamedTuple):
-    """``blocks`` blocks of ``period`` instructions, from ``start`` on."""
-
-    start: int
-    period: int
-    blocks: int
-
-    @property
-    def stop(self) -> int:
-        return self.start + self.period * self.blocks
+_EFFECTS = ("effect", "draw", "guard")
 
 
 def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
@@ -55,8 +43,10 @@ def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) ->
     if len(instructions) < MIN_INSTRUCTIONS:
         return list(instructions)
     made = {out for step in instructions for out in step.outs}
-    takes = {value for step in instructions for value in step.reads() if value not in made}
+    takes = {value for step in instructions for value in step.read if value not in made}
     rolling = _Rolling(versions(instructions, takes), gives)
+    rolling.find(False)
+    rolling.find(True)
     return rolling.result() if rolling.found else list(instructions)
 
 
@@ -65,73 +55,104 @@ class _Rolling:
 
     def __init__(self, steps: Sequence[Instruction], gives: Sequence[Value]) -> None:
         self.steps: list[Instruction] = list(steps)
-        self.gives = set(gives)
-        self.found = 0
-        self.rows: dict[Value, tuple[Value, int]] = {}  # the stacked value, and the row, of a block's value
-        self._number = 1 + max((v.index for step in steps for v in (*step.reads(), *step.outs)), default=0)
-        known: dict[object, int] = {}
-        self._signatures = [known.setdefault(_signature(step), len(known)) for step in steps]
-        at = 0
-        while (run := self._longest(at)) is not None:
-            replacement = self._roll(run)
-            if replacement is None:
+        self.gives = list(gives)
+        self.found: list[Match] = []
+        self._table = Table(self.steps, self.gives)
+        self._number = self._table.size
+        self._rows: dict[Value, tuple[Value, int]] = {}  # the stacked array, and the row, of a block's value
+        self._old_roots: dict[Value, Value] = {}  # of the values of blocks
+        self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # the same, where a view is read
+
+    def find(self, loose: bool) -> None:
+        """Find runs of blocks that are loops, the longest first."""
+        signatures = Signatures()
+        codes = -1 - np.arange(len(self.steps))
+        done = 0
+        for start, stop in [*sorted((match.run.start, match.run.stop) for match in self.found), (len(codes), 0)]:
+            if start - done >= MIN_INSTRUCTIONS // 2:
+                codes[done:start] = [signatures.of(step, loose) for step in self.steps[done:start]]
+            done = stop
+        at = failures = 0
+        while failures < MAX_FAILURES and (run := self._longest(codes, at)) is not None:
+            match = self._match(run, loose)
+            if match is None:
+                failures += 1
                 at = run.start + run.period
                 continue
-            self.found += 1
-            self.steps[run.start : run.stop] = replacement
-            self._signatures[run.start : run.stop] = [-1 - k - at for k in range(len(replacement))]
-            at = 0 if at == 0 else at
+            self.found.append(match)
+            codes[match.run.start : match.run.stop] = -1 - np.arange(match.run.start, match.run.stop)
 
     def result(self) -> list[Instruction]:
         """Return the instructions, with views of those rows of stacked results that are still read."""
-        read = {value for step in self.steps for value in step.reads()} | self.gives
+        done = 0
+        steps: list[Instruction] = []
+        for match in sorted(self.found, key=lambda match: match.run.start):  # makers of slices before their readers
+            steps += self.steps[done : match.run.start]
+            steps += self._loop(match)
+            done = match.run.stop
+        self.steps = [*steps, *self.steps[done:]]
+        read = {value for step in self.steps for value in step.read} | set(self.gives)
         views: dict[Value, list[Instruction]] = {}
-        for value, (stack, row) in self.rows.items():
+        for value, (stack, row) in self._rows.items():
             if value in read:
                 view = Instruction("array", operator.getitem, (stack, (row, Ellipsis)), None, (value,), view=True)
                 view.paths = ((),)
-                value.root = stack
                 views.setdefault(stack, []).append(view)
         out: list[Instruction] = []
+        remade = {value for step in self.steps for value in step.outs}
         for step in self.steps:
-            for value in step.outs:
-                if value.root in self.rows and value not in self.rows:
-                    value.root = value.root.root
             out.append(step)
             for value in step.outs:
-                out += views.get(value, ())
+                if value.root in self._old_roots and value.root not in remade:
+                    value.root = self._root_of(value, step)
+                for view in views.get(value, ()):
+                    out.append(view)
+                    view.outs[0].root = value
         return out
+
+    def _root_of(self, value: Value, maker: Instruction) -> Value:
+        """Return the root of a view whose root was inside a block."""
+        for x in maker.read:
+            if x.root is value.root or self._old_roots.get(x) is value.root:
+                return x.root
+        return value
 
     # Periods
 
-    def _longest(self, first: int) -> _Run | None:
+    def _longest(self, codes: Array, first: int) -> Run | None:
         """Return the run that saves most instructions, not before instruction ``first``."""
-        codes = np.array(self._signatures[first:], np.int64)
+        codes = codes[first:]
         if len(codes) < MIN_INSTRUCTIONS // 2:
             return None
-        best: _Run | None = None
-        for period in _periods(codes):
+        best: Run | None = None
+        spare = 0
+        for period in likely_periods(codes):
             same = np.concatenate(([False], codes[:-period] == codes[period:], [False]))
             edges = np.flatnonzero(same[1:] != same[:-1])
             begins, ends = edges[::2], edges[1::2]
+            if not len(begins):
+                continue
             at = int(np.argmax(ends - begins))
             begin, length = int(begins[at]), int(ends[at] - begins[at]) + period
-            run = _Run(first + begin, period, length // period)
-            if run.blocks >= MIN_BLOCKS and (best is None or _saved(run) > _saved(best)):
-                best = self._best_phase(run, length - period * run.blocks)
-        if best is None or _saved(best) < MIN_INSTRUCTIONS // 2:
+            run = Run(first + begin, period, length // period)
+            if run.blocks >= MIN_BLOCKS and (best is None or run.saved > best.saved):
+                best, spare = run, length - period * run.blocks
+        if best is None or best.saved < MIN_INSTRUCTIONS // 2:
             return None
-        return best
+        return self._best_phase(best, spare)
 
-    def _best_phase(self, run: _Run, spare: int) -> _Run:
+    def _best_phase(self, run: Run, spare: int) -> Run:
         """Return the run that begins where fewest values pass from block to block."""
-        makers = {out: at for at, step in enumerate(self.steps[run.start : run.stop]) for out in step.outs}
+        steps = self.steps[run.start : min(run.stop, run.start + 4 * run.period)]
+        makers: dict[Value, int] = {}
         last: dict[Value, int] = {}
-        for at, step in enumerate(self.steps[run.start : run.stop]):
-            for value in step.reads():
+        for at, step in enumerate(steps):
+            for value in step.read:
                 if value in makers:
                     last[value] = at
-        change = np.zeros(run.period * run.blocks + 2, np.int64)
+            for out in step.outs:
+                makers[out] = at
+        change = np.zeros(len(steps) + 2, np.int64)
         for value, at in last.items():
             change[makers[value] + 1] += 1
             change[at + 1] -= 1
@@ -143,111 +164,264 @@ class _Rolling:
 
     # Rolling
 
-    def _roll(self, run: _Run) -> list[Instruction] | None:
-        """Return the instructions that replace a run, or None if the blocks are no loop."""
-        steps, period, count = self.steps, run.period, run.blocks
-        template = steps[run.start + period : run.start + 2 * period]
-        if count < MIN_BLOCKS or any(step.kind not in _KINDS or step.checks or step.on_gpu for step in template):
+    def _match(self, run: Run, loose: bool) -> Match | None:
+        """Return the blocks of a run that are a loop; None if there is none."""
+        template = self.steps[run.start : run.start + run.period]
+        if run.blocks < MIN_BLOCKS or any(
+            step.kind not in _KINDS or step.checks and not keeps_shapes(step) or step.on_gpu for step in template
+        ):
             return None
-        makers: dict[Value, tuple[int, int, int]] = {}  # block, instruction, result
-        for at in range(run.start, run.stop):
-            block, number = divmod(at - run.start, period)
-            for k, out in enumerate(steps[at].outs):
-                makers[out] = block, number, k
-        inputs = _Inputs()
-        for block in range(count):
-            for number, step in enumerate(steps[run.start + block * period : run.start + (block + 1) * period]):
-                pattern = template[number]
-                for value, like in zip((*step.reads(), *step.writes), (*pattern.reads(), *pattern.writes), strict=True):
-                    if not inputs.take(block, makers.get(value), makers.get(like), value, like):
-                        return None
-                if any(makers.get(value.root, (-1,))[0] != block for value in step.writes):
-                    return None
-        outer = {value for step in (*steps[: run.start], *steps[run.stop :]) for value in step.reads()} | self.gives
-        used: dict[tuple[int, int], set[int]] = {}
-        for value in outer:
-            if value in makers:
-                block, number, k = makers[value]
-                used.setdefault((number, k), set()).add(block)
-        kept = [key for key, blocks in used.items() if blocks != {count - 1} or key not in inputs.carried]
-        of_last = [[*steps[run.stop - period + number].outs][k] for number, k in inputs.carried]
-        values = [*inputs.starts.values(), *[v for row in inputs.slices.values() for v in row], *of_last]
-        values += [template[number].outs[k] for number, k in kept]
-        if any(v.shape is None or not v.size or not _is_row_major(v) for v in values):
-            return None
+        match = Match.of(self._table, run, loose)
+        return match if match is not None and self._may_roll(match) else None
+
+    def _may_roll(self, match: Match) -> bool:
+        """Return whether separate memory for the results of each block changes nothing."""
+        run = match.run
+        inside = {out for step in self.steps[run.start : run.stop] for out in step.outs}
+        template = self.steps[run.start : run.start + run.period]
+        own = {out for step in template for out in step.outs}
+        if any(
+            value.root not in own for k, step in enumerate(template) if k not in match.gone for value in step.writes
+        ):
+            return False
+        written = {
+            value.root
+            for step in (*self.steps[: run.start], *self.steps[run.stop :])
+            for value in (step.read if step.kind in _EFFECTS else step.writes)
+        }
+        leaving = [match.out(block, k) for k, block in match.leaving if k not in match.ends]
+        roots = [value.root for value in leaving]
+        if any(root in written and (root not in inside or roots.count(root) > 1) for root in set(roots)):
+            return False
+        return all(v.shape is not None and v.size for v in (*leaving, *match.given()))
+
+    def _loop(self, match: Match) -> list[Instruction]:
+        """Return the instructions that replace a run."""
+        run, before = match.run, list[Instruction]()
+        ascending = descending = 0
+        rows = [self._places(row) for row in match.slices]
+        for places, row in zip(rows, match.slices, strict=True):
+            if places is not None and len(places) == 1:
+                ascending += row[0].nbytes * (places[0][2] > 0)
+                descending += row[0].nbytes * (places[0][2] < 0)
+        reverse = descending > ascending
+        slices: list[Any] = [
+            self._stacked(row, places, reverse, before) for row, places in zip(match.slices, rows, strict=True)
+        ]
+        for numbers, dtype in match.numbers:
+            column = np.array(numbers[::-1] if reverse else numbers, dtype)
+            slices.append(column)
+        for source, first, step, rest in match.indexed:
+            slices.append(self._slice(source, first, step, run.blocks, rest, reverse, before))
+        body, program = self._body(match)
+        carried = [(k, distance) for k, chain in match.carried.items() for distance in range(1, len(chain) + 1)]
+        starts: list[Any] = [match.carried[k][distance - 1] for k, distance in carried]
+        for k in match.last_only:
+            like = match.out(0, k)
+            starts.append(np.zeros(like.shape, like.dtype))
+        saved = tuple([distance == 1 and k in match.kept for k, distance in carried])
+        saved += (False,) * len(match.last_only)
+        execution = Execution(body, len(starts), len(slices), reverse, True)
+        execution.compile(saved)
+        self._number = program.count
+        outs: list[Value] = []
+        last = [
+            match.out(run.blocks - 1, k) if distance == 1 else self._new(match.out(0, k).shape, match.out(0, k).dtype)
+            for k, distance in carried
+        ]
+        last += [match.out(run.blocks - 1, k) for k in match.last_only]
+        stacked = [k for k in match.kept if k not in match.carried]
+        forward = Forward(execution, run.blocks, saved, len(starts), len(slices))
+        loop = Instruction("rolled", forward, (*starts, *slices, *match.same), None)
+        for instruction in self._table.steps[run.start : run.stop]:
+            for value in instruction.outs:
+                self._old_roots[value] = value.root
+        for value in last:
+            value.root = value
+            outs.append(value)
+        for k in stacked:
+            outs.append(self._keep(match, k, [None] * run.blocks, 0, reverse))
+        for (k, _), keep in zip(carried, saved, strict=False):
+            if keep:
+                outs.append(self._keep(match, k, [match.carried[k][0]], 1, reverse))
+        loop.outs = tuple(outs)
+        loop.several = len(outs) != 1
+        loop.paths = tuple((k,) for k in range(len(outs))) if loop.several else ((),)
+        end = self._table.steps[run.stop - 1]
+        loop.operator, loop.site, loop.backward = "loop", end.site, end.backward
+        after: list[Instruction] = []
+        for rows in match.rows:
+            stacks = []
+            for k, _ in rows.parts:
+                row = [] if k is None else [match.out(block, k) for block in range(run.blocks)]
+                stacks.append(self._stacked(row, self._places(row), False, after) if row else None)
+            result = None if rows.result is None else match.ends[rows.result]
+            if result is not None:
+                result.root = result
+            after += written_rows(rows, run.blocks, stacks, result, lambda like: self._new(like.shape, like.dtype))
+        for step in (*before, *after):
+            step.operator, step.site, step.backward = loop.operator, loop.site, loop.backward
+        return [*before, loop, *after]
+
+    def _keep(self, match: Match, k: int, start: Sequence[Value | None], more: int, reverse: bool) -> Value:
+        """Return the stacked values of a result; with ``more`` the initial value is one more row."""
+        blocks = match.run.blocks
+        like = match.out(0, k)
+        stack = self._new((blocks + more, *like.shape), like.dtype)
+        for block in range(blocks):
+            value = match.out(block, k)
+            row = blocks - 1 - block if reverse else block + more
+            self._stacks[value] = stack, row
+            if block < blocks - 1 or k not in match.carried:
+                self._rows[value] = stack, row
+        if more and start[0] is not None:
+            self._stacks.setdefault(start[0], (stack, blocks if reverse else 0))
+        return stack
+
+    def _body(self, match: Match) -> tuple[Body, Program]:
+        """Return the program of a block, whose values belong to it alone."""
         program = Program()
         program.count = self._number
-        program.instructions = [step.changed() for step in template]
-        order = [*inputs.carried.values(), *inputs.slices, *inputs.same]
-        program.inputs = [(value, ("given", None)) for value in order]
-        carries = [template[number].outs[k] for number, k in inputs.carried]
-        results = [template[number].outs[k] for number, k in kept]
-        execution = Execution(Body(program, [], carries, results), len(carries), len(inputs.slices), False)
-        execution.compile((False,) * len(carries))
-        self._number = program.count
-        return self._instructions(run, inputs, kept, of_last, execution)
+        fresh: dict[Value, Value] = {}
+        inputs = [self._like(value, program) for value in match.inputs]
+        same = {x: x if x.shape is None or _is_row_major(x) else self._like(x, program) for x in match.same}
+        roots: dict[int, Value] = {}  # by the identity of an argument's root outside of the block
+        steps = []
+        for number, step in enumerate(match.template):
+            if number in match.gone:
+                continue
+            if number in match.dropped:
+                fresh[step.outs[0]] = inputs[match.dropped[number]]
+                continue
+            places = iter(match.sources(number))
+            named: list[Value] = []
+            number_input = match.number_of(number)
 
-    def _instructions(
-        self,
-        run: _Run,
-        inputs: _Inputs,
-        kept: Sequence[tuple[int, int]],
-        of_last: Sequence[Value],
-        execution: Execution,
-    ) -> list[Instruction]:
-        out: list[Instruction] = []
-        slices: list[Value] = []
-        for row in inputs.slices.values():
-            slices.append(self._stacked(row, out))
-        stacks: list[Value] = []
-        for number, k in kept:
-            like = self.steps[run.start + number].outs[k]
-            stacks.append(self._new((run.blocks, *like.shape), like.dtype))
-            for block in range(run.blocks):
-                value = self.steps[run.start + block * run.period + number].outs[k]
-                if value not in of_last:
-                    self.rows[value] = stacks[-1], block
-        starts = list(inputs.starts.values())
-        forward = Forward(execution, run.blocks, (False,) * len(starts), len(starts), len(slices))
-        loop = Instruction("rolled", forward, (*starts, *slices, *inputs.same), None, (*of_last, *stacks))
-        loop.several = len(loop.outs) != 1
-        loop.paths = tuple((k,) for k in range(len(loop.outs))) if loop.several else ((),)
-        for value in of_last:
-            value.root = value
-        last = self.steps[run.stop - 1]
-        loop.operator, loop.site, loop.backward = "loop", last.site, last.backward
-        return [*out, loop]
-
-    def _stacked(self, row: Sequence[Value], out: list[Instruction]) -> Value:
-        """Return one array of the values of a slice; append the instruction that computes it."""
-        places = [self.rows.get(value) for value in row]
-        first, second = places[0], places[1]
-        if first is not None and second is not None:
-            step = second[1] - first[1]
-            if step in (1, -1) and all(place == (first[0], first[1] + k * step) for k, place in enumerate(places)):
-                stack, at = first
-                stop = at + step * len(row)
-                key = slice(at, stop if stop >= 0 else None, step)
-                made = self._new((len(row), *row[0].shape), row[0].dtype)
-                copy = Instruction("array", np.ascontiguousarray, (made_view := self._view(stack, key, made, out),))
-                copy.outs, copy.paths = (made,), ((),)
-                assert made_view is not made
-                out.append(copy)
+            def renamed(x: Any, places: Any = places, named: list[Value] = named) -> Any:
+                if type(x) is not Value:
+                    return x
+                kind, what = next(places)
+                made = fresh[what] if kind == "own" else inputs[what] if kind == "input" else same[what]
+                roots.setdefault(id(x.root), made.root)
+                named.append(made)
                 return made
-        made = self._new((len(row), *row[0].shape), row[0].dtype)
-        stacking = Instruction("array", np.stack, (tuple(row), 0), None, (made,))
-        stacking.paths = ((),)
-        out.append(stacking)
+
+            args, kwargs = replaced(step.args, renamed), replaced(step.kwargs, renamed)
+            if number_input is not None:
+                args = tuple([x if type(x) is Value else inputs[number_input] for x in args])
+            writes = tuple([fresh[value] for value in step.writes])
+            for out in step.outs:
+                own = out.root is out
+                root = None if own else fresh.get(out.root) or roots.get(id(out.root))
+                if not own and root is None:
+                    root = named[0].root
+                value = Value(program.count, None, root)
+                program.count += 1
+                value.shape, value.dtype, value.strides, value.device = out.shape, out.dtype, out.strides, out.device
+                fresh[out] = value
+            changes = {"args": args, "kwargs": kwargs, "writes": writes, "outs": tuple(fresh[out] for out in step.outs)}
+            steps.append(step.changed(checks=False, **changes))
+        program.instructions = steps
+        program.inputs = [(value, ("given", None)) for value in (*inputs, *same.values())]
+        carries: list[Value] = []
+        at = 0
+        for k, chain in match.carried.items():
+            carries.append(fresh[match.out(match.middle, k)])
+            carries += inputs[at : at + len(chain) - 1]
+            at += len(chain)
+        carries += [fresh[match.out(match.middle, k)] for k in match.last_only]
+        results = [fresh[match.out(match.middle, k)] for k in match.kept if k not in match.carried]
+        return Body(program, [], carries, results), program
+
+    def _like(self, value: Value, program: Program) -> Value:
+        """Return a new value with the shape and dtype of another one, in row-major order."""
+        made = Value(program.count, None)
+        program.count += 1
+        made.shape, made.dtype, made.device = value.shape, value.dtype, "cpu"
+        made.strides = row_major(value.shape, value.dtype.itemsize)
         return made
 
-    def _view(self, stack: Value, key: slice, like: Value, out: list[Instruction]) -> Value:
-        made = self._new(like.shape, like.dtype)
-        made.root = stack
-        sign = -1 if key.step < 0 else 1
-        made.strides = (sign * like.strides[0], *like.strides[1:])
-        view = Instruction("array", operator.getitem, (stack, key), None, (made,), view=True)
-        view.paths = ((),)
-        out.append(view)
+    # Slices
+
+    def _places(self, row: Sequence[Value]) -> list[tuple[Value, int, int, int]] | None:
+        """Return the pieces of stacked arrays (array, first row, step, number of rows) that have the values.
+
+        A single value is a piece with step 0. The result is None if there are more than ``MAX_PIECES``.
+        """
+        pieces: list[tuple[Value, int, int, int]] = []
+        for value in row:
+            place = self._stacks.get(value)
+            if pieces and place is not None and pieces[-1][2]:
+                stack, first, step, count = pieces[-1]
+                if place[0] is stack and (place[1] == first + step * count or count == 1 and place[1] == first - 1):
+                    pieces[-1] = stack, first, place[1] - first if count == 1 else step, count + 1
+                    continue
+            if len(pieces) == MAX_PIECES:
+                return None
+            pieces.append((value, 0, 0, 1) if place is None else (*place, 1, 1))
+        return pieces
+
+    def _stacked(
+        self,
+        row: Sequence[Value],
+        pieces: list[tuple[Value, int, int, int]] | None,
+        reverse: bool,
+        before: list[Instruction],
+    ) -> Value:
+        """Return one array of the values of a slice; append the instructions that compute it."""
+        if pieces is None:
+            return self._computed(np.stack, (tuple(row[::-1] if reverse else row), 0), len(row), row[0], before)
+        parts = []
+        for stack, first, step, count in pieces[::-1] if reverse else pieces:
+            if step:
+                parts.append(self._slice(stack, first, step, count, (), reverse, before))
+            else:
+                parts.append(self._computed(np.expand_dims, (stack, 0), 1, row[0], before))
+        if len(parts) == 1:
+            return parts[0]
+        return self._computed(np.concatenate, (tuple(parts), 0), len(row), row[0], before)
+
+    def _slice(
+        self, stack: Value, first: int, step: int, count: int, rest: Any, reverse: bool, before: list[Instruction]
+    ) -> Value:
+        """Return a copy of rows of an array, and append the instructions that compute it."""
+        if count == 1:
+            step = 1
+        if reverse:
+            first, step = first + step * (count - 1), -step
+        stop = first + step * count
+        key = slice(first, stop if stop >= 0 else None, step)
+        view = self._new((count, *stack.shape[1:]), stack.dtype)
+        view.root = stack.root
+        view.strides = (step * stack.strides[0], *stack.strides[1:])
+        made = Instruction("array", operator.getitem, (stack, key), None, (view,), view=True)
+        made.paths = ((),)
+        before.append(made)
+        if rest:
+            shape = np.empty((1,) * 0)  # the shape after the other indices
+            like = np.broadcast_to(shape, view.shape)[(slice(None), *rest)]
+            inner = self._new(like.shape, stack.dtype)
+            inner.root = view.root
+            strides = [
+                s for s, k in zip(view.strides[1:], _expanded(rest, len(view.shape) - 1), strict=True) if k is None
+            ]
+            inner.strides = (view.strides[0], *strides)
+            made = Instruction("array", operator.getitem, (view, (slice(None), *rest)), None, (inner,), view=True)
+            made.paths = ((),)
+            before.append(made)
+            view = inner
+        return view
+
+    def _computed(
+        self, function: Any, args: tuple[Any, ...], count: int, like: Value, before: list[Instruction]
+    ) -> Value:
+        made = self._new((count, *like.shape), like.dtype)
+        step = Instruction("array", function, args, None, (made,))
+        step.paths = ((),)
+        if function is np.expand_dims:
+            step.view, made.root = True, args[0].root
+            made.strides = (like.nbytes, *args[0].strides)
+        before.append(step)
         return made
 
     def _new(self, shape: tuple[int, ...], dtype: DType) -> Value:
@@ -258,96 +432,29 @@ class _Rolling:
         return value
 
 
-class _Inputs:
-    """What the blocks of a run read from outside, by the value that the second block reads.
-
-    Attributes:
-        carried: the value for each result of a block that the next block reads.
-        starts: the value that the first block reads instead.
-        slices: the values that each block reads.
-        same: the values that all blocks read.
-    """
-
-    def __init__(self) -> None:
-        self.carried: dict[tuple[int, int], Value] = {}
-        self.starts: dict[tuple[int, int], Value] = {}
-        self._rows: dict[Value, dict[int, Value]] = {}  # by block
-
-    def take(
-        self,
-        block: int,
-        maker: tuple[int, int, int] | None,
-        pattern: tuple[int, int, int] | None,
-        value: Value,
-        like: Value,
-    ) -> bool:
-        """Add an argument of a block; return False if it does not fit that of the second block."""
-        if pattern is None:
-            if maker is not None:
-                return False
-            return self._rows.setdefault(like, {}).setdefault(block, value) is value
-        source, number, k = pattern
-        if source == 1:
-            return maker == (block, number, k)
-        if source != 0:
-            return False
-        self.carried[number, k] = like
-        if block:
-            return maker == (block - 1, number, k)
-        known = self.starts.setdefault((number, k), value)
-        return maker is None and known is value
-
-    @property
-    def slices(self) -> dict[Value, list[Value]]:
-        return {like: [*row.values()] for like, row in self._rows.items() if any(v is not like for v in row.values())}
-
-    @property
-    def same(self) -> list[Value]:
-        return [like for like, row in self._rows.items() if all(v is like for v in row.values())]
-
-
-def _saved(run: _Run) -> int:
-    return run.period * (run.blocks - 1)
-
-
-def _periods(codes: Array) -> list[int]:
-    """Return likely periods: frequent distances between equal windows."""
-    factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
-    count = len(codes) - _WINDOW + 1
-    if count < 2:
-        return []
-    with np.errstate(over="ignore"):
-        hashes = sum(codes[k : k + count] * factors[k] for k in range(_WINDOW))
-    order = np.argsort(hashes, kind="stable")
-    equal = hashes[order][1:] == hashes[order][:-1]
-    distances = Counter((order[1:] - order[:-1])[equal].tolist())
-    return [period for period, _ in distances.most_common(MAX_PERIODS_TRIED) if period < len(codes)]
-
-
 def _is_row_major(value: Value) -> bool:
     natural = row_major(value.shape, value.dtype.itemsize)
     return all(a == b or n == 1 for a, b, n in zip(value.strides, natural, value.shape, strict=True))
 
 
-def _signature(step: Instruction) -> tuple[object, ...]:
-    forms = [(v.shape, v.dtype, v.strides, v.root is v) for v in step.outs]
-    return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), tuple(forms), step.several, step.paths
+def _expanded(rest: Sequence[Any], dims: int) -> list[Any]:
+    """Return, for each dimension, its integer index, or None if it stays."""
+    given = [k for k in rest if k is not Ellipsis]
+    at = next((n for n, k in enumerate(rest) if k is Ellipsis), len(rest))
+    full: list[Any] = [None] * (dims - len(given))
+    return [k if type(k) is int else None for k in (*given[:at], *full, *given[at:])]
 
 
-def _key(nest: object) -> object:
-    """Return a key for arguments: values by their forms, functions by code, small arrays by elements."""
-    return key_of(nest, _key_of_object)
+def _row_of(step: Instruction) -> Iterable[tuple[Value, tuple[Value, int]]]:
+    """Yield the result of ``x[i]``, or the results of ``unbind(x)``, with ``x`` and the row."""
+    if not step.view or step.kind not in _KINDS:
+        return
+    if step.name == "getitem":
+        x, index = step.args[0], step.args[1] if len(step.args) == 2 else step.kwargs.get("index")
+        first = index[0] if type(index) is tuple and index else index
+        rest = index[1:] if type(index) is tuple else ()
+        if type(x) is Value and type(first) is int and all(k is Ellipsis or k == slice(None) for k in rest):
+            yield step.outs[0], (x, first % x.shape[0])
 
 
-def _key_of_object(nest: Any) -> object:
-    kind = type(nest)
-    if kind is Value:
-        return "value", nest.shape, nest.dtype, nest.strides
-    if isinstance(nest, (np.ndarray, np.generic)) and nest.nbytes <= 1 << 12:
-        return kind, nest.shape, nest.dtype.str, nest.tobytes()
-    if hasattr(kind, "with_key"):
-        return kind, _key(nest.key)
-    if kind is FunctionType and nest.__closure__:
-        cells = [cell.cell_contents for cell in nest.__closure__]
-        return kind, nest.__code__, nest.__defaults__, tuple(id(x) if callable(x) else _key(x) for x in cells)
-    return kind, id(nest)
+__all__ = ["MIN_INSTRUCTIONS", "roll_repeats"]

@@ -40,10 +40,10 @@ def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
         gives: the results of the program.
     """
     steps = program.instructions
-    if any(step.on_gpu for step in steps):
+    if any(type(out.device) is int for step in steps for out in step.outs):
         return FoldedConstants((), {})
     leaving = {value.root for value in gives}
-    leaving.update(value.root for step in steps for value in step.writes)
+    leaving.update(value.root for step in steps if step.writes for value in step.writes)
     leaving.update(value.root for step in steps if step.kind == "effect" for value in step.reads())
     known: dict[Value, Any] = {}
     cheap: set[Value] = set()  # roots with one repeated number, computed from such values
@@ -73,9 +73,12 @@ def _computed(
     step: Instruction, known: dict[Value, Any], leaving: set[Value], snapshots: dict[int, object]
 ) -> dict[Value, Any] | None:
     """Return the results of an instruction if they are the same in each call and may be folded, else None."""
+    for value in step.read:
+        if value not in known:
+            return None
     if step.kind not in ("array", "primitive", "whole", "guard") or step.writes or step.name in _UNSET:
         return None
-    if not all(value in known for value in step.reads()) or not step.outs and step.kind != "guard":
+    if not step.outs and step.kind != "guard":
         return None
     if any(out.root in leaving or out.nbytes > MAX_CONSTANT_BYTES for out in step.outs) or not _is_pure(
         step, snapshots

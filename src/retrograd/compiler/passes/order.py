@@ -62,30 +62,47 @@ def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> lis
     The last sum has the original value, to which other instructions refer.
     """
     steps = list(instructions)
+    if not any(step.writes and step.function is np.add for step in steps):
+        return steps
     spoiled = {value.root for value in takes}
     lives: dict[Value, list[int]] = {}  # the maker of memory without views, and the instructions that add to it
+    viewed: dict[Value, int] = {}  # the first instruction with another value in the memory
     given: set[Value] = set()  # read by effects: the user sees later writes
+    number = 0
     for index, step in enumerate(steps):
         for out in step.outs:
             if out.root is out and not step.view and out not in spoiled:
                 lives[out] = [index]
             else:
-                spoiled.add(out.root)
-        spoiled.update(value.root for value in step.reads() if value.root is not value)
+                viewed.setdefault(out.root, index)
+                if out.root is out:
+                    spoiled.add(out)
+            number = max(number, out.index)
+        for value in step.read:
+            if value.root is not value:
+                viewed.setdefault(value.root, index)
+            number = max(number, value.index)
         for value in step.writes:
-            if value in lives and value not in given and _adds_to(step, value):
+            if value in lives and value not in given and value not in viewed and _adds_to(step, value):
                 lives[value].append(index)
             else:
                 spoiled.add(value.root)
         if step.kind == "effect":
-            given.update(step.reads())
-    number = 1 + max((value.index for step in steps for value in (*step.reads(), *step.outs)), default=0)
-    for value, places in lives.items():
-        if value in spoiled or len(places) == 1:
-            continue
+            given.update(step.read)
+    number += 1
+    added = {value: places for value, places in lives.items() if len(places) > 1 and value not in spoiled}
+    readers: dict[Value, list[int]] = {value: [] for value in added}
+    for index, step in enumerate(steps):
+        for value in step.read:
+            if value in readers:
+                readers[value].append(index)
+    for value, places in added.items():
         current = value
-        for place, following in zip(places, [*places[1:], len(steps)], strict=True):
-            older, last = current, place == places[-1]
+        following = iter((*places[1:], len(steps)))
+        later = iter(dict.fromkeys(readers[value]))
+        at = next(later, len(steps))
+        for place in places:
+            older, last, until = current, place == places[-1], next(following)
             current = value if last else Value(number, value)
             number += 1
             step = steps[place]
@@ -94,11 +111,12 @@ def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> lis
             else:
                 args = _renamed(step.args, value, older)
                 steps[place] = step.changed(args=args, kwargs={}, outs=(current,), writes=())
-            if not last:
-                for later in range(place + 1, following):
-                    args, kwargs = (_renamed(part, value, current) for part in (steps[later].args, steps[later].kwargs))
-                    if args is not steps[later].args or kwargs is not steps[later].kwargs:
-                        steps[later] = steps[later].changed(args=args, kwargs=kwargs)
+            while at < until:
+                if at > place and not last:
+                    reader = steps[at]
+                    args, kwargs = (_renamed(part, value, current) for part in (reader.args, reader.kwargs))
+                    steps[at] = reader.changed(args=args, kwargs=kwargs)
+                at = next(later, len(steps))
     return steps
 
 

@@ -22,19 +22,20 @@ from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure, flatten
 from ...nn.parameter import Parameter
 from ..loops.rolled import roll
+from ..loops.signatures import count_distinct
 from ..program import Value
 from ..trace.argument_copies import Copies
 from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import ESCAPED, containers, is_referenced_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
 from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, dynamic_dims
-from ..trace.trace_modes import tracing_with
+from ..trace.trace_modes import collector_paused, tracing_with
 from ..trace.traced_arrays import Number, Traced, WatchedIterator
 from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
-from .program_entry import Entry
+from .program_entry import Entry, TooLong
 from .replay import Miss
 from .settings import turned_on
 
@@ -202,9 +203,26 @@ class Compiled(Wrapper):
         because: str = "it has become a common size",
     ) -> Any:
         """Trace a call. ``other_sizes`` are programs that fit except for sizes; with None this size gets its own."""
+        with collector_paused():
+            return self._trace_call(arguments, leaves, structure, other_sizes, because)
+
+    def _trace_call(
+        self, arguments: Any, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None, because: str
+    ) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
             result, trace, why = self._run_traced(arguments, leaves, structure)
+        if trace is not None:
+            try:
+                if other_sizes is None:
+                    name = getattr(self.function, "__name__", "program")
+                    entry = Entry(trace, self.function, name, self.max_operators)
+                    entry.casts, entry.because = casts, because
+                    self.own.append(entry)
+                else:
+                    self._add_program(trace, casts, other_sizes, because)
+            except TooLong as error:
+                trace, why = None, f"{error}{_SHORTEN}"
         if trace is None:
             self._failures += MAX_FAILED_TRACES if why.endswith(_SHORTEN) else 0.1 if why == OTHER_THREAD else 1
             self.why = why
@@ -212,12 +230,6 @@ class Compiled(Wrapper):
                 self._give_up(why)
         else:
             self._failures = 0
-            if other_sizes is None:
-                entry = Entry(trace, self.function, getattr(self.function, "__name__", "program"))
-                entry.casts, entry.because = casts, because
-                self.own.append(entry)
-            else:
-                self._add_program(trace, casts, other_sizes, because)
         self.traces += 1
         self.seconds += time.perf_counter() - started
         return result
@@ -227,7 +239,8 @@ class Compiled(Wrapper):
         label, apart = getattr(self.function, "__name__", "program"), ""
         full = len(self.entries) >= self.limit
         every = bool(self.dynamic) or self.dynamic is None and full
-        if every or other_sizes or any(map(dynamic_dims, trace.leaves)):
+        short = len(trace.program.instructions) <= self.max_operators  # else its loops must be rolled for one size
+        if short and (every or other_sizes or any(map(dynamic_dims, trace.leaves))):
             for entry in other_sizes:
                 assert entry.trace.sizes is not None
                 try:
@@ -237,7 +250,7 @@ class Compiled(Wrapper):
                     apart = apart or str(why)
                     continue
                 if changed:
-                    made = Entry(entry.trace.sizes.merged_trace(), self.function, label)
+                    made = Entry(entry.trace.sizes.merged_trace(), self.function, label, self.max_operators)
                     for kept in ("casts", "calls", "seconds", "apart", "because"):
                         setattr(made, kept, getattr(entry, kept))
                     self.entries = [made if other is entry else other for other in self.entries]
@@ -254,7 +267,7 @@ class Compiled(Wrapper):
                 differs = least.trace.surroundings.changed() or "arguments, modes or sizes"
                 self._give_up(f"hardly any call fits an earlier program: {differs}")
                 return
-        entry = Entry(trace, self.function, label)
+        entry = Entry(trace, self.function, label, self.max_operators)
         entry.casts, entry.apart, entry.because = casts, apart, because
         self.entries.insert(0, entry)
 
@@ -273,7 +286,7 @@ class Compiled(Wrapper):
         """
         surroundings = Surroundings(self.function, leaves)
         tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
-        tracer.roll = roll
+        tracer.roll, tracer.distinct = roll, count_distinct
         fixed = fixed or float in surroundings.exact
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,10 +54,24 @@ class SavedCall:
 _TENSORS = ("argument", "tensor", "grad")
 
 
-class Entry:
-    """A program with its guards."""
+class TooLong(Exception):
+    """A program has more instructions than a function may have, after its loops were rolled."""
 
-    def __init__(self, trace: Trace, function: Callable[..., Any], label: str) -> None:
+
+class Entry:
+    """A program with its guards.
+
+    Args:
+        trace: the trace.
+        function: the function that was traced.
+        label: the name in tracebacks.
+        longest: the number of instructions that the program may have.
+
+    Raises:
+        TooLong: the program has more.
+    """
+
+    def __init__(self, trace: Trace, function: Callable[..., Any], label: str, longest: int = sys.maxsize) -> None:
         self.trace = trace
         self.function = function
         self.label = label
@@ -90,9 +105,12 @@ class Entry:
                 and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
             }
             forward, backward = roll_repeats(forward, needed), roll_repeats(backward, outputs)
+        if len(forward) + len(backward) > longest:
+            raise TooLong(f"it has more than {longest:,} operators")
+        if not program.varies:
             forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
             backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
-            if any(step.on_gpu for step in program.instructions):
+            if any(step.on_gpu for step in (*forward, *backward)):
                 self.kernels = Kernels()
                 forward = fused(forward, needed, self.kernels)
                 backward = fused(backward, outputs, self.kernels)

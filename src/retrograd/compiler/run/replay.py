@@ -231,10 +231,17 @@ def live_instructions(
     kept: list[Instruction] = []
     for instruction in reversed(instructions):
         needed = instruction.kind in ("draw", "guard", "effect") or instruction.checks
-        if needed or not wanted.isdisjoint(instruction.outs) or any(v.root in roots for v in instruction.writes):
+        if (
+            needed
+            or not wanted.isdisjoint(instruction.outs)
+            or instruction.writes
+            and any(v.root in roots for v in instruction.writes)
+        ):
             kept.append(instruction)
-            for value in (*instruction.reads(), *instruction.outs):
+            for value in instruction.read:
                 wanted.add(value)
+                roots.add(value.root)
+            for value in instruction.outs:
                 roots.add(value.root)
     kept.reverse()
     return kept

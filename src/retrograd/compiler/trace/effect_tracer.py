@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.observers import Observer
 from ...core.tensor.storage import is_saved, is_writable, unshare
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ..program import Instruction, Program, Value
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .trace_modes import tracing_paused
 from .traced_arrays import Traced
+from .untrace import is_real
 
 
 class EffectTracer(Observer):
@@ -27,6 +29,7 @@ class EffectTracer(Observer):
         self.outside: dict[int, Outside] = {}
         self.arguments: dict[int, int] = {}
         self._holders: dict[int, Value] = {}
+        self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._busy = 0
 
     @property
@@ -38,16 +41,67 @@ class EffectTracer(Observer):
         """End the trace without a program."""
         raise NotImplementedError
 
-    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
-        """Make the Tensor's array Traced."""
-        raise NotImplementedError
-
-    def lift_grad(self, leaf: Tensor) -> None:
-        """Make the array of a leaf's gradient Traced."""
+    def _value(self, array: Any, root: Value | None = None) -> Value:
+        """Return a new value for an array."""
         raise NotImplementedError
 
     def _append(self, instruction: Instruction) -> None:
         raise NotImplementedError
+
+    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
+        """Make the Tensor's array Traced, so that the program reads it."""
+        array = x.array
+        if type(array) is Traced or not self.tracing:
+            return
+        if not is_real(array):
+            if is_array(array):
+                self.breaks(f"an array of type {type(array).__name__} cannot be traced")
+            return
+        if id(x) in self.outside:
+            self.breaks("the memory of a Tensor from outside of the function was replaced")
+            return
+        node = self._value(array)
+        self.outside[id(x)] = Outside(x, node)
+        if node.on_gpu:
+            self._allocations[id(backend_of(array).allocation(array))] = node.root
+        x.array = Traced(self, array, node)
+        self.program.inputs.append((node, source or ("tensor", x)))
+
+    def lift_grad(self, leaf: Tensor) -> None:
+        """Make the array of a leaf's gradient Traced."""
+        if leaf._grad is not None:
+            self.lift(leaf._grad, ("grad", leaf))
+
+    def lift_nest(self, nest: Any) -> None:
+        """Lift the Tensors in the arguments of a call."""
+        if is_dense(nest):
+            self.lift(nest)
+        elif type(nest) in (tuple, list):
+            for item in nest:
+                self.lift_nest(item)
+        elif type(nest) is dict:
+            for item in nest.values():
+                self.lift_nest(item)
+
+    def reads_grad(self, leaf: Tensor) -> None:
+        """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        if self.tracing:
+            self.lift(leaf)
+            self.lift_grad(leaf)
+            entry = self.outside.get(id(leaf))
+            if entry is not None and leaf._grad is entry.start_grad and not (entry.accumulated or entry.cleared):
+                entry.read = True
+
+    def clears(self, leaf: Tensor, to_none: bool = True) -> None:
+        """Note that the gradient of a leaf is about to be set."""
+        if self.tracing:
+            self.lift(leaf)
+            entry = self.outside.get(id(leaf))
+            if not to_none:
+                self.lift_grad(leaf)
+            elif entry is not None and not entry.accumulated:
+                entry.cleared = True
+                self.program.cleared = len(self.program.instructions)
 
     def sync(self) -> None:
         """Append effects for the changes to Tensors from outside: new memory and new gradients."""
@@ -120,7 +174,7 @@ class EffectTracer(Observer):
         if self.tracing:
             nodes = [array.node for array in before if type(array) is Traced]
             instruction = self._effect(run_step, (optimizer, step))
-            instruction.args = (optimizer, step, tuple(nodes))
+            instruction.give((optimizer, step, tuple(nodes)), {})
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
         return True
 

@@ -310,7 +310,7 @@ class _Comparison:
         if args is x.args and kwargs is x.kwargs:
             return x
         made = copy(x)
-        made.args, made.kwargs = args, kwargs
+        made.give(args, kwargs)
         return made
 
     def _merged(self, x: Any, y: Any, open_: bool = False) -> Any:

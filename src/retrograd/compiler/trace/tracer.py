@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from types import FrameType, FunctionType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any
 from weakref import ref
 
@@ -25,21 +25,35 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
-from ..program import SHAPED_BY_DATA, Asked, Instruction, Value, replaced
+from ..program import SHAPED_BY_DATA, Asked, Instruction, Method, Value, replaced
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
 from .effect_tracer import EffectTracer
-from .effects import Outside
 from .escapes import ESCAPED, replace_by_real
 from .numpy_scalars import as_array
 from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
-from .untrace import as_real, is_package_function, is_real, lies_in, owner_of, same_number, untrace_in_place, unwrap
+from .untrace import (
+    as_real,
+    is_package_function,
+    is_real,
+    lies_in,
+    owner_of,
+    same_number,
+    separated,
+    untrace_in_place,
+    unwrap,
+)
 
 OTHER_THREAD = "another thread works with an array or number of the function"
+MAX_REPEATS = 100  # a trace has at most this many times the instructions that a program may have
 _NUMBERS = (bool, int, float, complex)
 _STORAGE = Storage()
 _UNKNOWN = -1
+_ONE_RESULT = ((),)  # the paths of a result that is an array
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
+
+
+_REQUESTS_NOTHING = (np.ufunc, BuiltinFunctionType, Method)  # types of functions that request no memory
 
 
 class DataDependent(RuntimeError):
@@ -51,16 +65,18 @@ class Tracer(EffectTracer):
 
     Attributes:
         roll: makes a loop of the function one instruction (``compiler/loops``); None runs it step by step.
+        distinct: returns the number of instructions without repetitions of blocks; None if all count.
         suspended: the tracer of a loop's body, while that runs.
     """
 
     roll: Callable[..., Any] | None = None
+    distinct: Callable[[Sequence[Instruction]], int] | None = None
     suspended: Tracer | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         super().__init__()
         self.strict = strict
-        self.longest = longest
+        self.longest = self._limit = longest  # instructions; those of a repeated block count once
         self.exact = exact  # number types for which the function gets plain numbers and no Number
         self.too_long = False
         self.broken = ""
@@ -74,8 +90,9 @@ class Tracer(EffectTracer):
         self.checkpoint_reruns = 0
         self._thread = get_ident()
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
-        self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
-        self._sites: dict[int, Site] = {}
+        self._sites: dict[int, Site] = {}  # by the sequence number of a node
+        self._site: Any = None  # of the last instruction of the forward pass
+        self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
         self._node: Any = None
         self._active = True
@@ -146,6 +163,50 @@ class Tracer(EffectTracer):
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
         if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
             return function(*args, **kwargs)  # a rule that is recorded itself
+        read: list[Value] = []
+        parts = separated((*args, *kwargs.values()), self, read) if self.tracing else None
+        if parts is None or not read and kind not in ("draw", "new"):
+            return self._call_any(function, args, kwargs, writes, kind, primitive)
+        for x in writes:
+            if type(x) is not Traced:
+                return self._call_any(function, args, kwargs, writes, kind, primitive)
+        bare, nodes = parts
+        bare_kwargs: dict[str, Any] = {}
+        named: dict[str, Any] = {}
+        if kwargs:
+            count = len(args)
+            bare_kwargs, named = (
+                dict(zip(kwargs, bare[count:], strict=True)),
+                dict(zip(kwargs, nodes[count:], strict=True)),
+            )
+            del bare[count:], nodes[count:]
+        asked: Sequence[Any] = ()
+        self._busy += 1
+        try:
+            if type(function) in _REQUESTS_NOTHING:
+                result = function(*bare, **bare_kwargs)
+            else:
+                result, asked = noted(function, *bare, **bare_kwargs)
+        finally:
+            self._busy -= 1
+        if self.broken:
+            return result
+        instruction = Instruction(self._kind_of(function, kind), function, tuple(nodes), named, primitive=primitive)
+        instruction.know_reads(tuple(read))
+        if not (writes or asked) and (type(result) is np.ndarray or isinstance(result, np.generic)):
+            return self._with_array(instruction, result)
+        return self._called(instruction, writes, result, asked)
+
+    def _call_any(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        writes: tuple[Any, ...],
+        kind: str,
+        primitive: Any,
+    ) -> Any:
+        """Make a call with arguments of any type, some of which may not be traced."""
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         if self._on_other_thread():
             return function(*bare_args, **bare_kwargs)
@@ -161,23 +222,34 @@ class Tracer(EffectTracer):
             self._busy -= 1
         if not self.tracing:
             return result
-        if not kind:
-            whole = not isinstance(function, np.ufunc) and is_package_function(function)
-            kind = "whole" if whole else "array"
-        elif kind == "new":
-            kind = "array"
+        kind = self._kind_of(function, kind)
         if any(is_real(unwrap(x)) and type(x) is not Traced for x in writes):
             self.breaks(f"{function!r} writes into an array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
-        instruction = Instruction(kind, function, nodes, named, primitive=primitive)
-        instruction.writes = tuple([x.node for x in writes if type(x) is Traced])
+        return self._called(Instruction(kind, function, nodes, named, primitive=primitive), writes, result, asked)
+
+    @staticmethod
+    def _kind_of(function: Callable[..., Any], kind: str) -> str:
+        """Return the kind of an instruction; ``new`` is only a wish to trace a call without traced arguments."""
+        if not kind:
+            return "whole" if type(function) is FunctionType and is_package_function(function) else "array"
+        return "array" if kind == "new" else kind
+
+    def _called(self, instruction: Instruction, writes: tuple[Any, ...], result: Any, asked: Sequence[Any]) -> Any:
+        """Append an instruction that has given ``result``."""
         if writes:
+            instruction.writes = tuple([x.node for x in writes if type(x) is Traced])
             self._append(instruction)
             return result
-        made = self._with_results(instruction, result)
-        instruction.asked = tuple([Asked(x.shape, x.dtype, self._out_of(instruction, x, result)) for x in asked])
-        instruction.asked = () if any(x.out == _UNKNOWN for x in instruction.asked) else instruction.asked
+        kind = type(result)
+        if kind is np.ndarray or isinstance(result, np.generic):
+            made = self._with_array(instruction, result)
+        else:
+            made = self._with_results(instruction, result)
+        if asked:
+            found = [Asked(x.shape, x.dtype, self._out_of(instruction, x, result)) for x in asked]
+            instruction.asked = () if any(x.out == _UNKNOWN for x in found) else tuple(found)
         return made
 
     def _out_of(self, instruction: Instruction, array: Any, result: Any) -> int | None:
@@ -193,21 +265,71 @@ class Tracer(EffectTracer):
             instruction.operator, instruction.backward = node.operator, True
             instruction.site = self._sites.get(node.sequence) or user_site(3)
         else:
-            instruction.site = user_site(3)
+            instruction.site = self._site = user_site(3)
             instruction.operator = instruction.name
-        instruction.number = len(self.program.instructions)
-        instruction.run = 0 if self.checkpoint_runs is None else self.checkpoint_runs.number
-        self.program.instructions.append(instruction)
-        if len(self.program.instructions) > self.longest:
+        instructions = self.program.instructions
+        instruction.number = len(instructions)
+        if self.checkpoint_runs is not None:
+            instruction.run = self.checkpoint_runs.number
+        instructions.append(instruction)
+        if len(instructions) > self._limit and not self._repeats():
             self.too_long = True
             self.breaks(f"it has more than {self.longest:,} operators")
 
+    def _repeats(self) -> bool:
+        """Return whether the program is short if repeated blocks count once; let it double its length then."""
+        instructions = self.program.instructions
+        room = self.longest * MAX_REPEATS > len(instructions)
+        if self.distinct is None or not room or self.distinct(instructions) > self.longest:
+            return False
+        self._limit = 2 * len(instructions)
+        return True
+
+    def _with_array(self, instruction: Instruction, result: Any) -> Traced:
+        """Wrap the array that a call has returned as a Traced array, and append the instruction."""
+        program, root = self.program, None
+        if type(result) is not np.ndarray:
+            node = Value(program.count, result)
+        elif type(instruction.function) is MethodType:  # ``strided`` of a backend
+            node = self._value(result, instruction.args[0].root if instruction.name == "strided" else None)
+        else:
+            owner = result if result.base is None else owner_of(result)
+            entry = self._roots.get(id(owner))
+            if entry is not None and entry[0]() is owner:
+                root = entry[1]
+            node = Value(program.count, result, root)
+            if root is None:
+                self._roots[id(owner)] = ref(owner), node
+        program.count += 1
+        instruction.view = node.root is not node
+        instruction.outs, instruction.paths = (node,), _ONE_RESULT
+        if type(instruction.function) is not np.ufunc:
+            self._check_shapes(instruction)
+        if self.from_python and self._from_python(instruction):
+            self.from_python.add(node)
+        self._append(instruction)
+        return Traced(self, result, node)
+
+    def _from_python(self, instruction: Instruction) -> bool:
+        """Return whether all arguments depend only on outside numbers and large arrays."""
+        return bool(instruction.read) and self.from_python.issuperset(instruction.read)
+
+    @staticmethod
+    def _check_shapes(instruction: Instruction) -> None:
+        """Let replays compare the shapes of the results where they may depend on elements."""
+        if type(instruction.function) is np.ufunc:
+            return
+        for value in instruction.read:
+            if value.shape is not None and value.dtype.kind in "biu":
+                instruction.checks = True
+        if instruction.name in SHAPED_BY_DATA:
+            instruction.checks = True
+
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
         """Wrap the results of a call as Traced arrays and Numbers, and append the instruction."""
+        python = bool(self.from_python) and self._from_python(instruction)
         outs: list[Value] = []
         paths: list[tuple[int, ...]] = []
-        inputs = list(instruction.reads())
-        python = bool(inputs) and all(value in self.from_python for value in inputs)
 
         def wrapped(x: Any, path: tuple[int, ...]) -> Any:
             kind = type(x)
@@ -236,23 +358,19 @@ class Tracer(EffectTracer):
         instruction.outs = tuple(outs)
         instruction.several = type(made) not in (Traced, Number)
         instruction.paths = tuple(paths)
-        kinds = {value.dtype.kind for value in inputs if value.shape is not None}
-        if not isinstance(instruction.function, np.ufunc) and (
-            kinds & set("biu") or instruction.name in SHAPED_BY_DATA
-        ):
-            instruction.checks = True
+        self._check_shapes(instruction)
         self._append(instruction)
         return made.plain() if type(made) is Number and type(made.numbers) in self.exact else made
 
     def _value(self, array: Any, root: Value | None = None) -> Value:
         """Return a new value for an array, with the root whose memory the array shares."""
-        if not is_real(array):
+        if type(array) is not np.ndarray and not is_real(array):
             return self.program.value(array)
         if root is None and type(array) is not np.ndarray:
             root = self._allocations.get(id(backend_of(array).allocation(array)))
         if root is not None:
             return self.program.value(array, root)
-        owner = owner_of(array)
+        owner = array if type(array) is np.ndarray and array.base is None else owner_of(array)
         entry = self._roots.get(id(owner))
         if entry is not None and entry[0]() is owner:
             return self.program.value(array, entry[1])
@@ -388,68 +506,12 @@ class Tracer(EffectTracer):
             array = array.value.array
         return type(array) in (Traced, Number)
 
-    # Tensors from outside
-
-    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
-        """Make the Tensor's array Traced, so that the program reads it."""
-        array = x.array
-        if type(array) is Traced or not self.tracing:
-            return
-        if not is_real(array):
-            if is_array(array):
-                self.breaks(f"an array of type {type(array).__name__} cannot be traced")
-            return
-        if id(x) in self.outside:
-            self.breaks("the memory of a Tensor from outside of the function was replaced")
-            return
-        node = self._value(array)
-        self.outside[id(x)] = Outside(x, node)
-        if node.on_gpu:
-            self._allocations[id(backend_of(array).allocation(array))] = node.root
-        x.array = Traced(self, array, node)
-        self.program.inputs.append((node, source or ("tensor", x)))
-
-    def lift_grad(self, leaf: Tensor) -> None:
-        """Make the array of a leaf's gradient Traced."""
-        if leaf._grad is not None:
-            self.lift(leaf._grad, ("grad", leaf))
-
-    def lift_nest(self, nest: Any) -> None:
-        """Lift the Tensors in the arguments of a call."""
-        if is_dense(nest):
-            self.lift(nest)
-        elif type(nest) in (tuple, list):
-            for item in nest:
-                self.lift_nest(item)
-        elif type(nest) is dict:
-            for item in nest.values():
-                self.lift_nest(item)
-
-    def reads_grad(self, leaf: Tensor) -> None:
-        """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
-        if self.tracing:
-            self.lift(leaf)
-            self.lift_grad(leaf)
-            entry = self.outside.get(id(leaf))
-            if entry is not None and leaf._grad is entry.start_grad and not (entry.accumulated or entry.cleared):
-                entry.read = True
-
-    def clears(self, leaf: Tensor, to_none: bool = True) -> None:
-        """Note that the gradient of a leaf is about to be set."""
-        if self.tracing:
-            self.lift(leaf)
-            entry = self.outside.get(id(leaf))
-            if not to_none:
-                self.lift_grad(leaf)
-            elif entry is not None and not entry.accumulated:
-                entry.cleared = True
-                self.program.cleared = len(self.program.instructions)
-
     # Observer
 
     def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+        self._count = len(self.program.instructions)
         for value in inputs:
-            if is_dense(value):
+            if is_dense(value) and getattr(value.array, "tracer", None) is not self:
                 self.lift(value)
 
     def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
@@ -471,7 +533,8 @@ class Tracer(EffectTracer):
         self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any], outputs: tuple[Tensor, ...], node: Any
     ) -> None:
         if node is not None and self.tracing:
-            self._sites[node.sequence] = user_site(2)
+            traced = len(self.program.instructions) > self._count
+            self._sites[node.sequence] = self._site if traced else user_site(2)
             if node.plan.primitive is primitive:
                 node.plan = self.rules.traceable(node.plan)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, backend_of, is_array
 from ...core.tensor.tensor import is_dense
+from ..program import Value
 from .numpy_scalars import ensure_array
 from .traced_arrays import Number, Traced, TracedModule
 
@@ -33,6 +36,53 @@ def unwrap(x: Any) -> Any:
     if kind is Traced or kind is Number:
         return x.numbers
     return x._xp if kind is TracedModule else x
+
+
+def separated(args: Sequence[object], tracer: object, reads: list[Value]) -> tuple[list[Any], list[Any]] | None:
+    """Return the arguments of a call with real arrays, and with values in place of traced arrays.
+
+    Args:
+        args: the arguments.
+        tracer: the trace.
+        reads: receives the values.
+
+    Returns:
+        None if an argument is neither plain nor an array or number of the trace: ``replaced`` handles these.
+    """
+    bare: list[Any] = []
+    nodes: list[Any] = []
+    for x in args:
+        kind = type(x)
+        if kind is Traced or kind is Number:
+            if x.tracer is not tracer:  # type: ignore[attr-defined]
+                return None
+            bare.append(x.numbers)  # type: ignore[attr-defined]
+            nodes.append(x.node)  # type: ignore[attr-defined]
+            reads.append(x.node)  # type: ignore[attr-defined]
+        elif kind is tuple or kind is list:
+            parts = separated(x, tracer, reads)  # type: ignore[arg-type]
+            if parts is None:
+                return None
+            bare.append(kind(parts[0]))
+            nodes.append(kind(parts[1]))
+        elif kind in _PLAIN or _is_plain(x):
+            bare.append(x)
+            nodes.append(x)
+        else:
+            return None
+    return bare, nodes
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether an argument that is neither an array nor a container holds no array."""
+    if type(x) is slice:
+        return type(x.start) in _PLAIN and type(x.stop) in _PLAIN and type(x.step) in _PLAIN
+    if hasattr(type(x), "with_key"):
+        return separated((x.key,), None, []) is not None
+    return isinstance(x, np.dtype)
+
+
+_PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, type, type(Ellipsis), np.ufunc, FunctionType))
 
 
 def same_number(value: object, seen: Any) -> bool:

@@ -1,0 +1,179 @@
+"""Signatures of instructions, by which repeated blocks of a program are found.
+
+Instructions with equal signatures do the same to values of the same shapes, dtypes and layouts. A *loose* signature
+leaves open what may depend on the number of the step: the first index of ``x[i, ...]``, and a plain number that an
+elementwise operator takes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ..passes.common_subexpressions import key_of
+from ..program import Instruction, Value
+
+MAX_PERIODS_TRIED = 12
+_WINDOW = 8  # instructions that are compared to find periods
+_OPEN = "depends on the step"
+_INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
+_ARITHMETIC = frozenset(
+    (
+        np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
+        np.maximum, np.minimum,
+    )
+)  # fmt: skip
+
+
+class Signatures:
+    """Numbers for instructions, which are equal for equal signatures."""
+
+    def __init__(self) -> None:
+        self._codes: dict[object, int] = {}
+        self._forms: dict[object, int] = {}  # negative numbers, which no other part of a key is
+        self._functions: dict[int, tuple[object, object]] = {}  # the key of a function, by its id
+
+    def of(self, step: Instruction, loose: bool = False) -> int:
+        """Return the number of the instruction's signature."""
+        args: tuple[Any, ...] = step.args
+        kwargs: dict[str, Any] = step.kwargs
+        if loose and (place := place_of_number(step)) is not None:
+            if place[0] == "operand":
+                args = tuple([_OPEN if type(x) is not Value else x for x in args])
+            else:
+                index = index_of(step)
+                args = (*step.read, _OPEN, index[1:] if type(index) is tuple else ())
+                kwargs = {name: x for name, x in kwargs.items() if name != "index"}
+        function = step.function
+        key: list[object] = [
+            step.kind,
+            id(function) if type(function) is not FunctionType else self._function(function),
+        ]
+        for x in args:
+            key.append(self._form(x) if type(x) is Value else self._key(x))
+        if kwargs:
+            key += [(name, self._key(x)) for name, x in kwargs.items()]
+        for value in step.outs:
+            key.append(self._form(value))
+            key.append(value.root is value)
+        if step.several:
+            key.append(step.paths)
+        codes = self._codes
+        return codes.setdefault(tuple(key), len(codes))
+
+    def _form(self, value: Value) -> object:
+        form = value.shape, value.dtype, value.strides
+        found = self._forms.get(form)
+        if found is None:
+            found = self._forms[form] = -1 - len(self._forms)
+        return found
+
+    def _key(self, x: Any) -> object:
+        kind = type(x)
+        if kind is Value:
+            return kind, self._form(x)
+        if kind is int or kind is float or kind is bool:
+            return kind, x, str(x) if not x else ""  # 0.0 is not -0.0
+        if kind is tuple or kind is list:
+            return kind, tuple([self._key(item) for item in x])
+        if kind is FunctionType:
+            return self._function(x)
+        return key_of(x, self._key_of_object)
+
+    def _function(self, function: Any) -> object:
+        if type(function) is not FunctionType or not function.__closure__:
+            return id(function)
+        known = self._functions.get(id(function))
+        if known is None:
+            cells = [cell.cell_contents for cell in function.__closure__]
+            keys = tuple(id(x) if callable(x) else self._key(x) for x in cells)
+            known = self._functions[id(function)] = function, (function.__code__, function.__defaults__, keys)
+        return known[1]
+
+    def _key_of_object(self, nest: Any) -> object:
+        kind = type(nest)
+        if kind is Value:
+            return "value", self._form(nest)
+        if isinstance(nest, (np.ndarray, np.generic)) and nest.nbytes <= 1 << 12:
+            return kind, nest.shape, nest.dtype.str, nest.tobytes()
+        if hasattr(kind, "with_key"):
+            return kind, self._key(nest.key)
+        return kind, self._function(nest)
+
+
+def place_of_number(step: Instruction) -> tuple[str, Any] | None:
+    """Return where an instruction has a number that may depend on the step, and the number.
+
+    Returns:
+        ``("index", i)`` for ``x[i, ...]``, ``("store", i)`` for ``x[i] = y``, ``("place", i)`` and ``("erase", i)`` for
+        the gradients of these; ``("operand", number)`` for an elementwise operator; else None.
+    """
+    index = index_of(step)
+    if index is not None:
+        first = index[0] if type(index) is tuple and index else index
+        rest = index[1:] if type(index) is tuple else ()
+        if type(first) is not int:
+            return None
+        if all(k is Ellipsis or _is_full(k) for k in rest):
+            return _INDEXED[step.name], first
+        if step.name == "getitem" and all(type(k) is int or k is Ellipsis or _is_full(k) for k in rest):
+            return "index", first
+        return None
+    if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
+        function = step.function
+        if isinstance(function, np.ufunc) or type(function) is type(operator.add):
+            a, b = step.args
+            if function in _ARITHMETIC and (type(a) is Value) is not (type(b) is Value):
+                number, value = (b, a) if type(a) is Value else (a, b)
+                if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
+                    return "operand", number
+    return None
+
+
+def _is_full(k: object) -> bool:
+    return type(k) is slice and k == slice(None)
+
+
+def index_of(step: Instruction) -> Any:
+    """Return the index of ``x[index]`` and the like; None for other instructions."""
+    if step.name not in _INDEXED or step.kind not in ("array", "primitive", "whole"):
+        return None
+    index = step.kwargs.get("index")
+    if index is None and step.kind == "array" and len(step.args) > 1:
+        index = step.args[1]
+    return getattr(index, "key", index)
+
+
+def likely_periods(codes: Array) -> list[int]:
+    """Return likely periods: frequent distances between equal windows of codes."""
+    hashes = _windows(codes)
+    if len(hashes) < 2:
+        return []
+    order = np.argsort(hashes, kind="stable")
+    equal = hashes[order][1:] == hashes[order][:-1]
+    distances = Counter((order[1:] - order[:-1])[equal].tolist())
+    return [period for period, _ in distances.most_common(MAX_PERIODS_TRIED) if period < len(codes)]
+
+
+def count_distinct(instructions: Sequence[Instruction]) -> int:
+    """Return about how many instructions are left when each repeated block counts once."""
+    signatures = Signatures()
+    return len(np.unique(_windows(np.array([signatures.of(step, True) for step in instructions], np.int64))))
+
+
+def _windows(codes: Array) -> Array:
+    """Return a hash of each window of successive codes."""
+    factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
+    count = max(len(codes) - _WINDOW + 1, 0)
+    with np.errstate(over="ignore"):
+        found: Array = sum(codes[k : k + count] * factors[k] for k in range(_WINDOW))
+    return found
+
+
+__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number"]
