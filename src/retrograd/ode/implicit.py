@@ -18,7 +18,6 @@ from ..func.implicit.attach import LinearSolve, attached, matrix_of
 from ..func.implicit.linear_solvers import MAX_DENSE, NoSolution, gmres
 from ..func.nests import flatten
 from ..func.record import record
-from . import tableaus
 from .explicit import ExplicitMethod, Step
 from .system import Leaves, System, Tolerance, combine
 
@@ -32,7 +31,7 @@ class ImplicitMethod(ExplicitMethod):
         rtol, atol: tolerances of the integration; the Newton iterations end below a hundredth of them.
     """
 
-    interpolates = False
+    interpolates = compiles = False
 
     def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances, and forget the Jacobian of another integration."""
@@ -139,31 +138,3 @@ class ImplicitMethod(ExplicitMethod):
             return combine([1.0, -1.0, -gamma], [stage, base, system(t, stage)])
 
         return attached(solution, residual, LinearSolve(system.caller, flatten(tuple(base))[1]))
-
-
-_TABLEAUS = {
-    "bosh3": tableaus.BOSH3,
-    "dopri5": tableaus.DOPRI5,
-    "dopri8": tableaus.DOPRI8,
-    "euler": tableaus.EULER,
-    "heun": tableaus.HEUN,
-    "kvaerno3": tableaus.KVAERNO3,
-    "kvaerno5": tableaus.KVAERNO5,
-    "midpoint": tableaus.MIDPOINT,
-    "rk4": tableaus.RK4,
-    "tsit5": tableaus.TSIT5,
-}
-
-METHODS = tuple(_TABLEAUS)
-
-
-def method_named(caller: str, name: str) -> ExplicitMethod:
-    """Return a new object of the method.
-
-    Raises:
-        ValueError: there is no method of this name.
-    """
-    tableau = _TABLEAUS.get(name) if isinstance(name, str) else None
-    if tableau is None:
-        raise ValueError(f"{caller}: method must be one of {', '.join(METHODS)}, got {name!r}")
-    return (ImplicitMethod if tableau.implicit else ExplicitMethod)(name, tableau)
