@@ -268,3 +268,9 @@ def test_a_compiled_loop_of_equal_steps_gives_the_eager_result(method):
     for _ in range(2):
         np.testing.assert_allclose(compiled(p).numpy(), expected, rtol=1e-12)
     assert "a loop of 20 steps" in compiled.explain()
+
+
+def test_an_integration_whose_steps_depend_on_values_says_why_it_is_not_compiled():
+    compiled = rg.compile(lambda y: solve(lambda t, y: -y, y, [0.0, 1.0], method="kvaerno3", steps=1).y)
+    compiled(double([1.0]))
+    assert "pass steps=N to an explicit method or to 'rodas5p'" in compiled.explain()

@@ -122,6 +122,11 @@ def solve(
     if steps is not None and modes.tracer is not None and not extras and chosen.compiles:
         states = rolled(system, chosen, numbers, y, steps)
         return _finished(system, chosen, control, times, states, [[] for _ in functions], 0, None)
+    if modes.tracer is not None and (steps is None or functions or not chosen.compiles):
+        modes.tracer.breaks(
+            f"ode.solve with method={chosen.name!r}, steps={steps} and {len(functions)} events does what depends on "
+            "values; pass steps=N to an explicit method or to 'rodas5p', and no events, to compile the loop"
+        )
     if adjoint == "checkpoint" and modes.grad_enabled:
         with no_grad():
             plan = [(step.t, step.h) for step in stepped(system, chosen, numbers, y, control, not chosen.interpolates)]
