@@ -46,12 +46,8 @@ def pair(a: ArrayLike, b: ArrayLike, check_finite: bool = True) -> tuple[Tensor,
     return (finite(x), finite(y)) if check_finite else (x, y)
 
 
-def each(name: str, *arrays: Array, like: int = -1, **options: object) -> Array:
-    """Call a function of scipy.linalg with the matrices of stacks whose leading dimensions broadcast.
-
-    Args:
-        like: the index of an argument with the shape of the result.
-    """
+def each(name: str, *arrays: Array, **options: object) -> Array:
+    """Call a function of scipy.linalg with the matrices of stacks whose leading dimensions broadcast."""
     function: Callable[..., Array] = getattr(scipys("scipy.linalg"), name)
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
     if not lead:
@@ -59,7 +55,7 @@ def each(name: str, *arrays: Array, like: int = -1, **options: object) -> Array:
     stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
     results = [np.asarray(function(*[stack[index] for stack in stacks], **options)) for index in np.ndindex(*lead)]
     if not results:
-        return np.empty(stacks[like].shape, np.result_type(*arrays))
+        return np.empty(stacks[-1].shape, np.result_type(*arrays))
     joined = np.stack(results)
     return joined.reshape(*lead, *joined.shape[1:])
 

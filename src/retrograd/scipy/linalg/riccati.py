@@ -9,13 +9,15 @@ is stationary there. In continuous time ``P = R = X`` and L is Lyapunov's map of
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..._generated import linalg as ours
-from ..._generated import toplevel as ops
 from ...core.arrays import Array
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.matrices import transposed
+from ...ops.linear.solving.systems import SOLVE
 from ...ops.numpy.arguments import alike
 from ...ops.table.batching import in_front
 from ..arguments import ArrayLike
@@ -36,26 +38,27 @@ def _cotangents(s: Array, left: Array, right: Array, feedback: Array) -> list[Ar
 
 
 def _continuous_rule(g: Array, ans: Array, a: Array, b: Array, r: Array) -> list[Array]:
-    feedback = ours.solve(r, _adjoint(b) @ ans)
+    feedback = SOLVE(r, _adjoint(b) @ ans)
     closed = a - b @ feedback
     s = SYLVESTER(closed.conj(), transposed(closed), -g)
     return _cotangents(s, ans, ans, feedback)
 
 
 def _discrete_rule(g: Array, ans: Array, a: Array, b: Array, r: Array) -> list[Array]:
-    feedback = ours.solve(r + _adjoint(b) @ ans @ b, _adjoint(b) @ ans @ a)
+    feedback = SOLVE(r + _adjoint(b) @ ans @ b, _adjoint(b) @ ans @ a)
     closed = a - b @ feedback
     n = a.shape[-1]
     # s = conj(F) s F^T + g, as one linear system of the rows of s
     whole = (closed.conj()[..., :, None, :, None] * closed[..., None, :, None, :]).reshape(*g.shape[:-2], n * n, n * n)
     rows = g.reshape(*g.shape[:-2], n * n, 1)
-    s = ours.solve(ops.eye(n * n, dtype=whole.dtype) - whole, rows).reshape(g.shape)
+    s = SOLVE(np.eye(n * n, dtype=whole.dtype) - whole, rows).reshape(g.shape)
     return _cotangents(s, _adjoint(closed) @ ans, ans @ closed, feedback)
 
 
 def _riccati(name: str, rule: Rule) -> Primitive:
     def forward(a: Array, b: Array, q: Array, r: Array) -> Array:
-        return each(name, a, b, q, r, like=0)
+        lead = np.broadcast_shapes(*[x.shape[:-2] for x in (a, b, q, r)])
+        return np.empty((*lead, *a.shape[-2:]), a.dtype) if 0 in lead else each(name, a, b, q, r)
 
     return Primitive(f"scipy.linalg.{name}", forward, "a b q r", vjp=rule, batch=in_front)
 
