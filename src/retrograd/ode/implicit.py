@@ -18,7 +18,9 @@ from ..func.implicit.attach import LinearSolve, attached, matrix_of
 from ..func.implicit.linear_solvers import MAX_DENSE, NoSolution, gmres
 from ..func.nests import flatten
 from ..func.record import record
+from . import tableaus
 from .explicit import ExplicitMethod, Step
+from .rosenbrock import RODAS5P, RosenbrockMethod
 from .system import Leaves, System, Tolerance, combine
 
 MAX_ITERATIONS = 10
@@ -138,3 +140,35 @@ class ImplicitMethod(ExplicitMethod):
             return combine([1.0, -1.0, -gamma], [stage, base, system(t, stage)])
 
         return attached(solution, residual, LinearSolve(system.caller, flatten(tuple(base))[1]))
+
+
+_TABLEAUS = {
+    "bosh3": tableaus.BOSH3,
+    "dopri5": tableaus.DOPRI5,
+    "dopri8": tableaus.DOPRI8,
+    "euler": tableaus.EULER,
+    "heun": tableaus.HEUN,
+    "kvaerno3": tableaus.KVAERNO3,
+    "kvaerno5": tableaus.KVAERNO5,
+    "midpoint": tableaus.MIDPOINT,
+    "rk4": tableaus.RK4,
+    "tsit5": tableaus.TSIT5,
+}
+
+_ROSENBROCK = {"rodas5p": RODAS5P}
+
+METHODS = (*_TABLEAUS, *_ROSENBROCK)
+
+
+def method_named(caller: str, name: str) -> ExplicitMethod:
+    """Return a new object of the method.
+
+    Raises:
+        ValueError: there is no method of this name.
+    """
+    if not isinstance(name, str) or name not in METHODS:
+        raise ValueError(f"{caller}: method must be one of {', '.join(METHODS)}, got {name!r}")
+    if name in _ROSENBROCK:
+        return RosenbrockMethod(name, _ROSENBROCK[name])
+    tableau = _TABLEAUS[name]
+    return (ImplicitMethod if tableau.implicit else ExplicitMethod)(name, tableau)

@@ -15,7 +15,7 @@ from ..ops.shape.joining import unbind
 from .adjoints import backsolved, replayed
 from .events import Event, crossings, differentiable_time
 from .explicit import ExplicitMethod, Step, moved
-from .methods import method_named
+from .implicit import method_named
 from .solution import Dense, Solution, stacked, times_of
 from .stepping import Control, rolled, stepped
 from .system import Leaves, System, Times, Tolerance, number

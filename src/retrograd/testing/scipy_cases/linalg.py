@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core.arrays import Array
@@ -32,7 +30,7 @@ def symmetric_pair(function: Function) -> Function:
 def hermitian_costs(function: Function) -> Function:
     """Return the function of the Hermitian parts of its third and fourth arguments."""
 
-    def call(a: object, b: object, q: Any, r: Any, *rest: object) -> object:
+    def call(a: object, b: object, q: Array, r: Array, *rest: object) -> object:
         return function(a, b, *[(x + np.swapaxes(x, -1, -2).conj()) / 2 for x in (q, r)], *rest)
 
     return call

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import factorial
-from typing import Any
 
 import numpy as np
 
@@ -25,10 +24,9 @@ _WEIGHTS = [
 
 def difference(function: Callable[[Array], Array], at: Array, step: Array | float) -> Array:
     """Return the derivative of a function at a point, from its values at 8 steps on both sides of the point."""
-    total: Any = None
+    total = 0 * at
     for j, weight in enumerate(_WEIGHTS, 1):
-        term = weight * (function(at + j * step) - function(at - j * step))
-        total = term if total is None else total + term
+        total = total + weight * (function(at + j * step) - function(at - j * step))
     return total / step
 
 
@@ -48,10 +46,8 @@ def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> A
         of: the argument itself, if the function exists only above 0.
         growing: whether the function varies over the square root of the argument.
     """
-    rate: Any = 8.0
-    for scale in scales:
-        rate = rate + np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300)))
-    step = 0.5 / rate
+    rates = [np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300))) for scale in scales]
+    step: Array = 0.5 / sum(rates, start=np.float64(8.0))
     if of is None:
         return step
     at = _constant(of)
