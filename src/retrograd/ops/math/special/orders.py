@@ -38,7 +38,7 @@ def double(x: Array) -> Array:
     return x if x.dtype == dtype else x.astype(dtype)
 
 
-def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> Array:
+def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> Array | float:
     """Return the step of a difference, a constant.
 
     Args:
@@ -47,7 +47,7 @@ def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> A
         growing: whether the function varies over the square root of the argument.
     """
     rates = [np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300))) for scale in scales]
-    step: Array = 0.5 / sum(rates, start=np.float64(8.0))
+    step: Array | float = 0.5 / sum(rates, start=8.0)
     if of is None:
         return step
     at = _constant(of)
