@@ -44,9 +44,11 @@ def test_every_method_meets_the_reference_forwards_and_backwards_in_time(method)
     np.testing.assert_allclose(back.y[-1].numpy(), Y0, atol=3 * bound)
 
 
-@pytest.mark.parametrize("method", ["tsit5", "dopri8", "rk4", pytest.param("kvaerno3", marks=SLOW)])
+@pytest.mark.parametrize(
+    "method", ["tsit5", "dopri8", "rk4", *[pytest.param(m, marks=SLOW) for m in ("kvaerno3", "rodas5p")]]
+)
 def test_halving_the_step_divides_the_error_by_the_power_of_the_order(method):
-    order = {"tsit5": 5, "dopri8": 8, "kvaerno3": 3, "rk4": 4}[method]
+    order = {"tsit5": 5, "dopri8": 8, "kvaerno3": 3, "rk4": 4, "rodas5p": 5}[method]
 
     def error(steps):
         y = solve(predator, double(Y0), [0.0, 1.0], (double(P0),), method=method, steps=steps, atol=1e-13, rtol=1e-13).y
@@ -65,6 +67,7 @@ def differences(function, x, h=1e-5):
     [
         ("tsit5", "direct"),
         ("tsit5", "checkpoint"),
+        pytest.param("rodas5p", "direct", marks=SLOW),
         pytest.param("rk4", "direct", marks=SLOW),
         pytest.param("dopri8", "direct", marks=SLOW),
         pytest.param("bosh3", "direct", marks=SLOW),
@@ -74,7 +77,7 @@ def differences(function, x, h=1e-5):
     ],
 )
 def test_gradients_by_parameters_are_differences_of_the_solution(method, adjoint):
-    settings = {"steps": 4} if method == "rk4" else {"rtol": 1e-4, "atol": 1e-6}
+    settings = {"steps": 4 if method == "rk4" else 2} if method in ("rk4", "rodas5p") else {"rtol": 1e-4, "atol": 1e-6}
     settings = {"rtol": 1e-8, "atol": 1e-8} if adjoint == "backsolve" else settings
 
     def final(p):
@@ -89,7 +92,8 @@ def test_gradients_by_parameters_are_differences_of_the_solution(method, adjoint
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("tsit5", {"rtol": 1e-4}), pytest.param("kvaerno3", {"rtol": 1e-3, "atol": 1e-4}, marks=SLOW)],
+    [("tsit5", {"rtol": 1e-4}), pytest.param("kvaerno3", {"rtol": 1e-3, "atol": 1e-4}, marks=SLOW)]
+    + [pytest.param("rodas5p", {"steps": 1}, marks=SLOW)],
 )
 def test_second_derivatives_are_differences_of_gradients(method, settings):
     def total(p):
@@ -150,9 +154,11 @@ def test_events_have_directions_and_dense_output_meets_the_solution():
         found(7.0)
 
 
-@pytest.mark.parametrize("method", ["tsit5", pytest.param("kvaerno3", marks=SLOW)])
+@pytest.mark.parametrize("method", ["tsit5", *[pytest.param(m, marks=SLOW) for m in ("kvaerno3", "rodas5p")]])
 def test_examples_of_vmap_are_the_solutions_one_by_one(method):
     settings = {"method": method, "rtol": 1e-4, "atol": 1e-6}
+    if method == "rodas5p":
+        settings = {"method": method, "steps": 1}
     ps = double(np.stack([P0, 1.1 * P0]))
 
     def total(p):
@@ -169,22 +175,36 @@ def test_states_are_nests_of_any_floating_dtype():
         return {"z": 1j * s["z"], "x": [-s["x"][0]]}
 
     y0 = {"z": rg.tensor(1.0 + 0j, dtype=rg.complex64), "x": [rg.tensor([1.0, 2.0])]}
-    for method in ("dopri5", "kvaerno3"):
+    for method in ("dopri5", "kvaerno3", "rodas5p"):
         y = odeint(f, y0, [0.0, 1.0], method=method, rtol=1e-4, atol=1e-6)
         assert y["z"].dtype == rg.complex64 and y["x"][0].dtype == rg.float32 and y["x"][0].shape == (2, 2)
         np.testing.assert_allclose(y["z"][-1].numpy(), np.exp(1j), atol=2e-3)
         np.testing.assert_allclose(y["x"][0][-1].numpy(), np.exp(-1) * np.array([1, 2]), atol=2e-3)
 
 
-def test_a_stiff_system_takes_few_steps():
+@pytest.mark.parametrize(("method", "bound"), [("kvaerno5", 1e-3), ("rodas5p", 1e-5)])
+def test_a_stiff_system_takes_few_steps(method, bound):
     def robertson(t, y):
         a = -0.04 * y[0] + 1e4 * y[1] * y[2]
         c = 3e7 * y[1] ** 2
         return rg.stack([a, -a - c, c])
 
-    found = solve(robertson, double([1.0, 0.0, 0.0]), [0.0, 100.0], method="kvaerno5", rtol=1e-4, atol=1e-8)
-    np.testing.assert_allclose(found.y[-1].numpy(), [0.6172349, 6.153591e-06, 0.3827590], rtol=1e-3)
+    found = solve(robertson, double([1.0, 0.0, 0.0]), [0.0, 100.0], method=method, rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(found.y[-1].numpy(), [0.617234922, 6.15359216e-06, 0.382758925], rtol=bound)
     assert found.steps < 60
+
+
+@pytest.mark.parametrize("unknowns", [2, pytest.param(12, marks=SLOW)])
+def test_a_rosenbrock_method_interpolates_and_reads_the_time(unknowns):
+    times = np.linspace(0, 1, 9)
+    y0 = double(np.linspace(1, 2, unknowns))
+    found = solve(lambda t, y: -50 * (y - rg.cos(t)), y0, [0.0, 1.0], method="rodas5p", dense=True, rtol=1e-6)
+    # y' = -a (y - cos t) has the solution (a^2 cos t + a sin t) / (1 + a^2) + c e^(-a t)
+    forced = (2500 * np.cos(times) + 50 * np.sin(times)) / 2501
+    exact = forced[:, None] + (y0.numpy() - 2500 / 2501) * np.exp(-50 * times)[:, None]
+    np.testing.assert_allclose(found(times).numpy(), exact, atol=2e-5)
+    with pytest.raises(SolveError, match="Jacobian of f has entries that are not finite"):
+        solve(lambda t, y: rg.sqrt(y), double([0.0]), [0.0, 1.0], method="rodas5p", steps=2)
 
 
 def test_a_module_has_gradients_by_the_backward_integration():
@@ -238,11 +258,19 @@ def test_what_cannot_be_integrated_is_an_error(call, error, message):
 
 
 @SLOW
-def test_a_compiled_loop_of_equal_steps_gives_the_eager_result():
+@pytest.mark.parametrize("method", ["rk4", "rodas5p"])
+def test_a_compiled_loop_of_equal_steps_gives_the_eager_result(method):
     def final(p):
-        return solve(predator, double(Y0), [0.0, 1.0], (p,), method="rk4", steps=20).y[-1]
+        return solve(lambda t, y, p: -p * y * y, double([1.0]), [0.0, 1.0], (p,), method=method, steps=20).y[-1].sum()
 
-    p = double(P0)
-    compiled = rg.compile(final)
+    p = double([2.0])
+    compiled, expected = rg.compile(grad(final)), grad(final)(p).numpy()
     for _ in range(2):
-        np.testing.assert_allclose(compiled(p).numpy(), final(p).numpy(), rtol=1e-12)
+        np.testing.assert_allclose(compiled(p).numpy(), expected, rtol=1e-12)
+    assert "a loop of 20 steps" in compiled.explain()
+
+
+def test_an_integration_whose_steps_depend_on_values_says_why_it_is_not_compiled():
+    compiled = rg.compile(lambda y: solve(lambda t, y: -y, y, [0.0, 1.0], method="kvaerno3", steps=1).y)
+    compiled(double([1.0]))
+    assert "pass steps=N to an explicit method or to 'rodas5p'" in compiled.explain()

@@ -374,7 +374,7 @@ def expm1(input: Tensor) -> Tensor:
 def gammainc(input: Operand, other: Operand) -> Tensor:
     """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float32 and float64; integers become the default dtype.
@@ -396,7 +396,7 @@ def gammainc(input: Operand, other: Operand) -> Tensor:
 def gammaincc(input: Operand, other: Operand) -> Tensor:
     """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float32 and float64; integers become the default dtype.
@@ -1115,7 +1115,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 def zeta(input: Operand, other: Operand) -> Tensor:
     """``sum_{k >= 0} (k + other)^-input``, the Hurwitz zeta function, elementwise; Riemann's for ``other = 1``.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits; other:
     ``-g * input * zeta(input + 1, other)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float32 and float64; integers become the default dtype.

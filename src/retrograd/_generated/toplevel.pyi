@@ -3922,7 +3922,7 @@ def i0(input: Tensor) -> Tensor:
 def igamma(input: Operand, other: Operand) -> Tensor:
     """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float32 and float64; integers become the default dtype.
@@ -3944,7 +3944,7 @@ def igamma(input: Operand, other: Operand) -> Tensor:
 def igammac(input: Operand, other: Operand) -> Tensor:
     """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: float32 and float64; integers become the default dtype.

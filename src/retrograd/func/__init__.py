@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .budget import memory_budget as memory_budget
     from .custom import custom_jvp as custom_jvp
     from .custom import custom_vjp as custom_vjp
-    from .forward import jet as jet
     from .forward import jvp as jvp
     from .forward import linearize as linearize
     from .implicit.optima import argmin as argmin
@@ -37,12 +36,13 @@ if TYPE_CHECKING:
     from .reverse import value_and_grad as value_and_grad
     from .reverse import vhp as vhp
     from .reverse import vjp as vjp
+    from .taylor.jet import jet as jet
 
 _ROOMS = {
     "batching": ("vmap",),
     "budget": ("memory_budget",),
     "custom": ("custom_jvp", "custom_vjp"),
-    "forward": ("jet", "jvp", "linearize"),
+    "forward": ("jvp", "linearize"),
     "implicit.optima": ("argmin", "fixed_point"),
     "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
@@ -53,6 +53,7 @@ _ROOMS = {
     "modules": ("functional_call", "ravel_pytree", "stack_module_state"),
     "recomputation": ("checkpoint",),
     "reverse": ("grad", "grad_and_value", "hvp", "value_and_grad", "vhp", "vjp"),
+    "taylor.jet": ("jet",),
 }
 __all__ = sorted(name for names in _ROOMS.values() for name in names)
 

@@ -26,7 +26,7 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
-from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
+from .record import Edge, Recorded, as_point, directions_of, record, zeros_at
 
 Tangent = Tensor | Array
 
@@ -66,7 +66,7 @@ def jvp(
     for name, values in (("primals", primals), ("tangents", tangents)):
         if not isinstance(values, (tuple, list)):
             raise RuntimeError(f"jvp: {name} must be a tuple of the function's arguments, got {type(values).__name__}")
-    points, structure = _points("jvp", tuple(primals))
+    points, structure = points_of("jvp", tuple(primals))
     directions = directions_of("jvp", tuple(tangents), "tangents", points, structure, "primals")
     recorded = record("jvp", func, points, structure, has_aux)
     if strict:
@@ -101,74 +101,14 @@ def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Calla
     >>> derivative(rg.tensor([1.0, 0.0])), derivative(rg.tensor([0.0, 1.0]))
     (tensor([2., 0.]), tensor([0., 4.]))
     """
-    points, structure = _points("linearize", primals)
+    points, structure = points_of("linearize", primals)
     recorded = record("linearize", func, points, structure)
 
-    def jvp_fn(*tangents: object) -> Any:
+    def jvp_fn(*tangents: object) -> object:
         directions = directions_of("linearize", tangents, "tangents", points, structure, "primals")
         return recorded.structure.unflatten(apply_jvp(recorded, directions))
 
     return recorded.value(), jvp_fn
-
-
-def jet(
-    func: Callable[..., object], primals: Sequence[object], series: Sequence[Sequence[object]]
-) -> tuple[Any, list[Any]]:
-    """Return the value of ``func`` and its derivatives along a curve, as ``jax.experimental.jet.jet``.
-
-    Let x(t) be the curve through the primals whose k-th derivative at t = 0 is the k-th entry of ``series``. The result
-    is y(0) and the derivatives ``[y'(0), y''(0), ...]`` of ``y(t) = func(x(t))``. They come from nested forward mode,
-    so every operator has them; the time doubles with each order.
-
-    Args:
-        func: takes and returns nests of Tensors.
-        primals: its arguments, a tuple or list of Tensors.
-        series: per primal a sequence of derivatives of the curve, each with the shape of the primal; all of one length.
-
-    Raises:
-        RuntimeError: ``primals`` or ``series`` has a wrong form or shape.
-        ValueError: a primal is not floating or complex.
-
-    >>> from retrograd.func import jet
-    >>> jet(lambda x: x**3, (rg.tensor(2.0),), ([1.0, 0.0, 0.0],))
-    (tensor(8.), [tensor(12.), tensor(12.), tensor(6.)])
-    """
-    points, _ = _points("jet", tuple(primals))
-    if len(points) != len(primals):
-        raise RuntimeError("jet: primals must be a tuple of Tensors, got nests")
-    lengths = {len(terms) for terms in series}
-    if len(series) != len(points) or len(lengths) != 1 or 0 in lengths:
-        raise RuntimeError(
-            f"jet: series must have, for each of {len(points)} primals, the same number of derivatives, got lengths "
-            f"{[len(terms) for terms in series]}"
-        )
-    (order,) = lengths
-    leaves = flatten(points)[1]
-    terms = [
-        directions_of("jet", [row[k] for row in series], f"series[:][{k}]", points, leaves, "primals")
-        for k in range(order)
-    ]
-
-    def curve(t: Tensor) -> list[Tensor]:
-        moved = [0 * x for x in points]
-        for k in range(order, 0, -1):
-            moved = [(m + c) * (t.astype(c.dtype) / k) for m, c in zip(moved, terms[k - 1], strict=True)]
-        return [x + m for x, m in zip(points, moved, strict=True)]
-
-    def derivatives(k: int) -> Callable[[Tensor], tuple[object, ...]]:
-        if k == 0:
-            return lambda t: (func(*curve(t)),)
-        lower = derivatives(k - 1)
-
-        def with_next(t: Tensor) -> tuple[object, ...]:
-            value, tangent = jvp(lower, (t,), (ones_at(t),))
-            return (*value, tangent[-1])
-
-        return with_next
-
-    real = np.result_type(*[x.real.dtype for x in points])
-    value, *rest = derivatives(order)(new_tensor(np.zeros((), real)))
-    return value, rest
 
 
 def _dependent_nodes(recorded: Recorded) -> set[Edge]:
@@ -179,7 +119,8 @@ def _dependent_nodes(recorded: Recorded) -> set[Edge]:
     return starts | leading_to(starts, order)
 
 
-def _points(transform: str, primals: tuple[object, ...]) -> tuple[list[Tensor], Structure]:
+def points_of(transform: str, primals: tuple[object, ...]) -> tuple[list[Tensor], Structure]:
+    """Return the leaves of primals as Tensors that derivatives can be taken with respect to, and their structure."""
     leaves, structure = flatten(primals)
     if not leaves:
         raise RuntimeError(f"{transform}: primals must contain at least one Tensor, got none")
@@ -252,16 +193,22 @@ def has_forward_rule(node: Node) -> bool:
     return primitive.elementwise and primitive.outputs == 1 and all(dtype.kind != "c" for dtype in dtypes)
 
 
-def tangent_through(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Any:
-    """Return the tangent of a node's output, or a tuple for several outputs, given the tangents of its inputs."""
+def tangent_through(
+    node: Node, tangents: Mapping[int, Tangent], differentiable: bool, saved: tuple[object, ...] | None = None
+) -> Any:
+    """Return the tangent of a node's output, or a tuple for several outputs, given the tangents of its inputs.
+
+    Args:
+        saved: Tensors to read in place of what the node saved.
+    """
     primitive = node.plan.primitive
     saved_by(node)
     if primitive.jvp is not None:
         return primitive.jvp(node, tangents, differentiable or modes.level is not None)
-    return (_summed if has_forward_rule(node) else _transposed)(node, tangents, differentiable)
+    return (_summed if has_forward_rule(node) else _transposed)(node, tangents, differentiable, saved)
 
 
-def _rules(node: Node, g: Any, saved: tuple[object, ...], wanted: Container[int]) -> Iterator[tuple[int, Any]]:
+def _rules(node: Node, g: object, saved: tuple[object, ...], wanted: Container[int]) -> Iterator[tuple[int, Any]]:
     """Yield the index and the rule's value at the cotangent ``g`` for each input in ``wanted``."""
     plan = node.plan
     together: Any = None
@@ -274,13 +221,16 @@ def _rules(node: Node, g: Any, saved: tuple[object, ...], wanted: Container[int]
                 yield index, value
 
 
-def _summed(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Array:
+def _summed(
+    node: Node, tangents: Mapping[int, Tangent], differentiable: bool, saved: tuple[object, ...] | None
+) -> Array:
     """Return the sum of the inputs' forward rules; an elementwise primitive uses its derivative rules."""
     jvps = node.plan.primitive.jvps
-    saved = node.saved
-    if differentiable or modes.level is not None:
-        saved = node.plan.primitive.saved_tensors(node)
-        saved = saved if differentiable else without_history(saved)
+    if saved is None:
+        saved = node.saved
+        if differentiable or modes.level is not None:
+            saved = node.plan.primitive.saved_tensors(node)
+            saved = saved if differentiable else without_history(saved)
     total: Any = None
     for index, t in tangents.items():
         if jvps is not None:
@@ -297,7 +247,9 @@ def _summed(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -
     return total
 
 
-def _transposed(node: Node, tangents: Mapping[int, Tangent], differentiable: bool) -> Any:
+def _transposed(
+    node: Node, tangents: Mapping[int, Tangent], differentiable: bool, saved: tuple[object, ...] | None
+) -> Any:
     """Return the transpose of the node's rule, a linear map of its cotangent, applied to the tangents."""
     primitive = node.plan.primitive
     xp = array_module(next(iter(tangents.values())))
@@ -314,9 +266,9 @@ def _transposed(node: Node, tangents: Mapping[int, Tangent], differentiable: boo
     several = primitive.outputs != 1
     us = tuple(map(cotangent, node.shape, node.dtype)) if several else (cotangent(node.shape, node.dtype),)
     with enable_grad():
-        saved = primitive.saved_tensors(node)
-        if not differentiable:
-            saved = without_history(saved)
+        if saved is None:
+            saved = primitive.saved_tensors(node)
+            saved = saved if differentiable else without_history(saved)
         roots = [
             (edge_of(value), _as_cotangent_of(tangents[index], value))
             for index, value in _rules(node, us if several else us[0], saved, tangents)

@@ -1,8 +1,8 @@
 """Solvers of ordinary differential equations whose solutions have derivatives of every order.
 
 ``integrate`` is public: ``solve`` and ``odeint``; so is ``leapfrog`` of ``symplectic``. ``stepping`` chooses the steps,
-``explicit`` and ``implicit`` make them by the coefficients in ``tableaus``, ``events`` finds zeros, ``adjoints`` saves
-memory in the backward pass. Called by users and by ``scipy.integrate``.
+``explicit``, ``rosenbrock`` and ``implicit``, which knows all by name, make them, ``events`` finds zeros, ``adjoints``
+saves memory in the backward pass. Called by users and by ``scipy.integrate``.
 """
 
 from .implicit import METHODS

@@ -30,7 +30,15 @@ class Step:
 
 
 class ExplicitMethod:
-    """An explicit Runge-Kutta method."""
+    """An explicit Runge-Kutta method.
+
+    Attributes:
+        compiles: whether a step has the same operations for all values, so that equal steps are a compiled loop.
+        jacobians: the number of Jacobians of f that were computed.
+    """
+
+    compiles = True
+    jacobians = 0
 
     def __init__(self, name: str, tableau: Tableau) -> None:
         self.name, self.tableau = name, tableau

@@ -20,6 +20,7 @@ from ..func.nests import flatten
 from ..func.record import record
 from . import tableaus
 from .explicit import ExplicitMethod, Step
+from .rosenbrock import RODAS5P, RosenbrockMethod
 from .system import Leaves, System, Tolerance, combine
 
 MAX_ITERATIONS = 10
@@ -32,7 +33,7 @@ class ImplicitMethod(ExplicitMethod):
         rtol, atol: tolerances of the integration; the Newton iterations end below a hundredth of them.
     """
 
-    interpolates = False
+    interpolates = compiles = False
 
     def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances, and forget the Jacobian of another integration."""
@@ -154,7 +155,9 @@ _TABLEAUS = {
     "tsit5": tableaus.TSIT5,
 }
 
-METHODS = tuple(_TABLEAUS)
+_ROSENBROCK = {"rodas5p": RODAS5P}
+
+METHODS = (*_TABLEAUS, *_ROSENBROCK)
 
 
 def method_named(caller: str, name: str) -> ExplicitMethod:
@@ -163,7 +166,9 @@ def method_named(caller: str, name: str) -> ExplicitMethod:
     Raises:
         ValueError: there is no method of this name.
     """
-    tableau = _TABLEAUS.get(name) if isinstance(name, str) else None
-    if tableau is None:
+    if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"{caller}: method must be one of {', '.join(METHODS)}, got {name!r}")
+    if name in _ROSENBROCK:
+        return RosenbrockMethod(name, _ROSENBROCK[name])
+    tableau = _TABLEAUS[name]
     return (ImplicitMethod if tableau.implicit else ExplicitMethod)(name, tableau)

@@ -53,11 +53,12 @@ def solve(
         y0: a nest of real or complex Tensors.
         t: at least two times, ascending or descending; the solution is returned at each.
         method: explicit with step control: "tsit5", "dopri5", "dopri8", "bosh3", "heun"; for stiff systems: "kvaerno3",
-            "kvaerno5"; with equal steps only: "rk4", "midpoint", "euler".
+            "kvaerno5" with Newton iterations, and "rodas5p" with the exact Jacobian, for at most some hundred unknowns;
+            with equal steps only: "rk4", "midpoint", "euler".
         rtol, atol: the error of a step, as root mean square over the elements of the state, is at most
             ``atol + rtol * |y|``; by default 1e-6 and 1e-9, in float32 1e-4 and 1e-6.
         steps: the number of equal steps between two times, instead of step control. In a compiled function the loop is
-            compiled once, whatever the number of steps.
+            compiled once, whatever the number of steps, except with Newton iterations.
         first_step, max_step, min_step: bounds of the step size; by default the first is estimated.
         max_steps: the largest number of accepted and rejected steps.
         events: a function ``g(t, y, *args)`` or a sequence of them; the times at which g crosses zero are found, and
@@ -118,9 +119,14 @@ def solve(
     y = system.leaves
     if _differentiated(times[0]):
         y = moved(system, times[0], y, numbers[0])
-    if steps is not None and modes.tracer is not None and not extras and not chosen.tableau.implicit:
+    if steps is not None and modes.tracer is not None and not extras and chosen.compiles:
         states = rolled(system, chosen, numbers, y, steps)
         return _finished(system, chosen, control, times, states, [[] for _ in functions], 0, None)
+    if modes.tracer is not None and (steps is None or functions or not chosen.compiles):
+        modes.tracer.breaks(
+            f"ode.solve with method={chosen.name!r}, steps={steps} and {len(functions)} events does what depends on "
+            "values; pass steps=N to an explicit method or to 'rodas5p', and no events, to compile the loop"
+        )
     if adjoint == "checkpoint" and modes.grad_enabled:
         with no_grad():
             plan = [(step.t, step.h) for step in stepped(system, chosen, numbers, y, control, not chosen.interpolates)]

@@ -21,9 +21,9 @@ from ..ops.table.batching import in_front
 from .arguments import ArrayLike, differentiable, floats, has_tensor, other_names, scipys
 
 __all__ = [
-    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "idct", "idctn", "idst",
-    "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft",
-    "rfft2", "rfftn",
+    "dct", "dctn", "dst", "dstn", "fft", "fft2", "fftn", "fftshift", "fht", "hfft", "hfft2", "hfftn", "idct",
+    "idctn", "idst", "idstn", "ifft", "ifft2", "ifftn", "ifftshift", "ifht", "ihfft", "ihfft2", "ihfftn", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
 ]  # fmt: skip
 
 __getattr__ = other_names(__name__)
@@ -259,3 +259,43 @@ def _along_axes(kind: str, back: bool) -> Callable[..., Tensor]:
 
 dct, idct, dst, idst = [_along_axis(kind, back) for kind in ("dct", "dst") for back in (False, True)]
 dctn, idctn, dstn, idstn = [_along_axes(kind, back) for kind in ("dct", "dst") for back in (False, True)]
+
+
+# The fast Hankel transform is a convolution with a kernel, which SciPy's transform of an impulse gives.
+
+
+def _hankel(name: str, a: ArrayLike, dln: float, mu: float, offset: float, bias: float, back: bool) -> Tensor:
+    values = _floating(a)
+    n = values.shape[-1]
+    place = (np.arange(n) - (n - 1) / 2) * dln
+    shifts = (-bias * place, -bias * (place + offset))
+    before, after = [np.exp(-shift) for shift in reversed(shifts)] if back else [np.exp(shift) for shift in shifts]
+    impulse = np.zeros(n)
+    impulse[0] = 1 / before[0]
+    kernel = (getattr(scipys("scipy.fft"), name)(impulse, dln, mu, offset, bias) / after)[::-1]
+    before, spectrum, after = [
+        tensor(x.astype(np.result_type(x.dtype, np.complex64) if x.dtype.kind == "c" else values.array.dtype))
+        for x in (before, np.fft.rfft(kernel), after)
+    ]
+    found = ours.irfft(ours.rfft(values * before) * spectrum, n)
+    return (found.flip(-1) * after).astype(values.array.dtype)
+
+
+@differentiable("scipy.fft")
+def fht(a: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
+    """Return the fast Hankel transform of samples on a logarithmic grid, along the last axis; differentiable by ``a``.
+
+    >>> rg.scipy.fft.fht(rg.ones(4), 0.5, 1.0).shape
+    (4,)
+    """
+    return _hankel("fht", a, dln, mu, offset, bias, False)
+
+
+@differentiable("scipy.fft")
+def ifht(A: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
+    """Return the inverse of ``fht``.
+
+    >>> rg.scipy.fft.ifht(rg.ones(4), 0.5, 1.0).shape
+    (4,)
+    """
+    return _hankel("ifht", A, dln, mu, offset, bias, True)

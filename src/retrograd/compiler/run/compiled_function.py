@@ -189,7 +189,7 @@ class Compiled(Wrapper):
                     return explanation(entry, leaves, arrays)
         return (
             "\n\n".join(explanation(entry, None, None) for entry in (*self.own, *self.entries))
-            or f"{name}: no program yet; call it"
+            or f"{name}: no program yet" + (f": {self.why}" if self.why else "; call it")
         )
 
     # Tracing

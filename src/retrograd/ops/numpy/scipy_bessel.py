@@ -17,9 +17,22 @@ from ..math.exponential import EXP
 from ..math.powers import POW, SQRT
 from ..math.special.bessel import J0, K0, Y0
 from ..math.special.gamma import LGAMMA
+from ..math.special.orders import difference, double, step_of
 from ..table.masks import WHERE
 from .arguments import tensor
-from .scipy_special import AIRY, BETAINC, ELLIPEINC, IV, RULES, define, floor, outputs_of, real, with_integer_first
+from .scipy_special import (
+    AIRY,
+    BETAINC,
+    ELLIPEINC,
+    IV,
+    RULES,
+    by_order,
+    define,
+    floor,
+    outputs_of,
+    real,
+    with_integer_first,
+)
 
 _PI = math.pi
 _SQRT_PI = math.sqrt(_PI)
@@ -54,8 +67,8 @@ define("voigt_profile", "x sigma gamma", _voigt_by_x, _voigt_by_sigma, _voigt_by
 
 # Bessel, Hankel, Struve and Kelvin functions (DLMF 10.6.1, 11.4.24, 11.4.25, 10.61)
 
-JVE: Primitive = define("jve", "v x", None, lambda g, v, x: g * (JVE(v - 1, x) - JVE(v + 1, x)) / 2)
-YVE: Primitive = define("yve", "v x", None, lambda g, v, x: g * (YVE(v - 1, x) - YVE(v + 1, x)) / 2)
+JVE: Primitive = define("jve", "v x", by_order(lambda: JVE), lambda g, v, x: g * (JVE(v - 1, x) - JVE(v + 1, x)) / 2)
+YVE: Primitive = define("yve", "v x", by_order(lambda: YVE), lambda g, v, x: g * (YVE(v - 1, x) - YVE(v + 1, x)) / 2)
 RULES |= {"jve": real(JVE), "yve": real(YVE)}
 
 
@@ -65,7 +78,11 @@ def _hankel(name: str, factor: complex) -> None:
     def slope(g: Array, v: Array, z: Array, ans: Array) -> Array:
         return g * ((primitive(v - 1, z) - primitive(v + 1, z)) / 2 - factor * ans)
 
-    primitive: Primitive = define(name, "v z", None, slope, loops=True)
+    def by_v(g: Array, v: Array, z: Array) -> Array:
+        at = double(z)
+        return g * difference(lambda v: primitive(v, at), double(v), step_of(at))
+
+    primitive: Primitive = define(name, "v z", by_v, slope, loops=True)
 
 
 for _name, _factor in (("hankel1", 0), ("hankel2", 0), ("hankel1e", 1j), ("hankel2e", -1j)):
@@ -78,12 +95,15 @@ def _struve_excess(v: Array, x: Array) -> Array:
 
 
 STRUVE: Primitive = define(
-    "struve", "v x", None, lambda g, v, x: g * (STRUVE(v - 1, x) - STRUVE(v + 1, x) + _struve_excess(v, x)) / 2
+    "struve",
+    "v x",
+    by_order(lambda: STRUVE),
+    lambda g, v, x: g * (STRUVE(v - 1, x) - STRUVE(v + 1, x) + _struve_excess(v, x)) / 2,
 )
 MODSTRUVE: Primitive = define(
     "modstruve",
     "v x",
-    None,
+    by_order(lambda: MODSTRUVE),
     lambda g, v, x: g * (MODSTRUVE(v - 1, x) + MODSTRUVE(v + 1, x) + _struve_excess(v, x)) / 2,
 )
 

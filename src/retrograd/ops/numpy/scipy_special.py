@@ -25,7 +25,8 @@ from ..math.powers import POW, RSQRT, SQRT
 from ..math.special.bessel import J0, J1, K0, K0E, K1, K1E, Y0, Y1
 from ..math.special.gamma import DIGAMMA, LGAMMA
 from ..math.special.libraries import from_library, library_for
-from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA
+from ..math.special.orders import difference, double, step_of
+from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA, gamma_slope
 from ..math.trigonometric import COS, COSH, SIN, SINC
 from ..table.elementwise import elementwise
 from ..table.masks import WHERE, zero_rule
@@ -54,7 +55,7 @@ def define(
     """
 
     def unknown(g: object) -> NoReturn:
-        raise NotImplementedError(f"{qualified}: the derivative by an order or a shape is not known; detach() it")
+        raise NotImplementedError(f"{qualified}: the derivative by this order or degree is not known; detach() it")
 
     def called(*arrays: Array) -> Array:
         return getattr(library_for(arrays[-1] if hasattr(arrays[-1], "dtype") else arrays[0], name), name)(*arrays)
@@ -126,22 +127,65 @@ def _beta_density(a: Array, b: Array, x: Array) -> Array:
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
 
-define("gammaincinv", "a y", None, lambda g, a, ans: g / _gamma_density(a, ans))
-define("gammainccinv", "a y", None, lambda g, a, ans: -g / _gamma_density(a, ans))
-BETAINC = define("betainc", "a b x", None, None, lambda g, a, b, x: g * _beta_density(a, b, x))
-BETAINCC = define("betaincc", "a b x", None, None, lambda g, a, b, x: -g * _beta_density(a, b, x))
-define("betaincinv", "a b y", None, None, lambda g, a, b, ans: g / _beta_density(a, b, ans))
-define(
-    "stdtr",
-    "df t",
-    None,
-    lambda g, df, t: g * EXP(-(df + 1) / 2 * LOG1P(t * t / df) - BETALN(df / 2, 0.5)) * RSQRT(df),
+def _gamma_quantile_by_shape(g: Array, a: Array, ans: Array) -> Array:
+    return -g * gamma_slope(a, ans) / _gamma_density(a, ans)
+
+
+def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
+    """Return functions that give the derivatives of the lower part by ``a`` and ``b``, from the smaller of both."""
+    a, b, x = double(a), double(b), double(x)
+
+    def part(a: Array, b: Array) -> Array:
+        return WHERE(low, BETAINC(a, b, x), -BETAINCC(a, b, x))
+
+    low = x * (a + b) < a
+    return (
+        lambda: difference(lambda a: part(a, b), a, step_of(x, of=a, growing=True)),
+        lambda: difference(lambda b: part(a, b), b, step_of(1 - x, of=b, growing=True)),
+    )
+
+
+def _t_density(df: Array, t: Array) -> Array:
+    """The density of Student's t distribution."""
+    return EXP(-(df + 1) / 2 * LOG1P(t * t / df) - BETALN(df / 2, 0.5)) * RSQRT(df)
+
+
+def _t_slope(df: Array, t: Array) -> Array:
+    """The derivative of the distribution function by ``df``, from the smaller of both tails."""
+    df, t = double(df), double(t)
+    tail = difference(lambda df: STDTR(df, -ABS(t)), df, step_of(1 + t * t / df, of=df, growing=True))
+    return -np.sign(t) * tail
+
+
+define("gammaincinv", "a y", _gamma_quantile_by_shape, lambda g, a, ans: g / _gamma_density(a, ans))
+define("gammainccinv", "a y", _gamma_quantile_by_shape, lambda g, a, ans: -g / _gamma_density(a, ans))
+BETAINC: Primitive = define(
+    "betainc",
+    "a b x",
+    lambda g, a, b, x: g * _beta_slopes(a, b, x)[0](),
+    lambda g, a, b, x: g * _beta_slopes(a, b, x)[1](),
+    lambda g, a, b, x: g * _beta_density(a, b, x),
 )
+BETAINCC: Primitive = define(
+    "betaincc",
+    "a b x",
+    lambda g, a, b, x: -g * _beta_slopes(a, b, x)[0](),
+    lambda g, a, b, x: -g * _beta_slopes(a, b, x)[1](),
+    lambda g, a, b, x: -g * _beta_density(a, b, x),
+)
+define(
+    "betaincinv",
+    "a b y",
+    lambda g, a, b, ans: -g * _beta_slopes(a, b, ans)[0]() / _beta_density(a, b, ans),
+    lambda g, a, b, ans: -g * _beta_slopes(a, b, ans)[1]() / _beta_density(a, b, ans),
+    lambda g, a, b, ans: g / _beta_density(a, b, ans),
+)
+STDTR: Primitive = define("stdtr", "df t", lambda g, df, t: g * _t_slope(df, t), lambda g, df, t: g * _t_density(df, t))
 define(
     "stdtrit",
     "df p",
-    None,
-    lambda g, df, p, ans: g * EXP((df + 1) / 2 * LOG1P(ans * ans / df) + BETALN(df / 2, 0.5)) * SQRT(df),
+    lambda g, df, ans: -g * _t_slope(df, ans) / _t_density(df, ans),
+    lambda g, df, ans: g / _t_density(df, ans),
 )
 
 
@@ -170,14 +214,27 @@ FRESNEL = (
 
 # Bessel functions (DLMF 10.6.1, 10.29.1) and Airy functions (DLMF 9.2.1)
 
-JV: Primitive = define("jv", "v x", None, lambda g, v, x: g * (JV(v - 1, x) - JV(v + 1, x)) / 2)
-YV: Primitive = define("yv", "v x", None, lambda g, v, x: g * (YV(v - 1, x) - YV(v + 1, x)) / 2)
-IV: Primitive = define("iv", "v x", None, lambda g, v, x: g * (IV(v - 1, x) + IV(v + 1, x)) / 2)
-KV: Primitive = define("kv", "v x", None, lambda g, v, x: g * (KV(v - 1, x) + KV(v + 1, x)) / -2)
+
+def by_order(primitive: Callable[[], Primitive]) -> Rule:
+    """The rule by the order ``v`` of a function of ``v`` and ``x`` that is analytic in both."""
+
+    def rule(g: Array, v: Array, x: Array) -> Array:
+        at = double(x)
+        return g * difference(lambda v: primitive()(v, at), double(v), step_of(at))
+
+    return rule
+
+
+JV: Primitive = define("jv", "v x", by_order(lambda: JV), lambda g, v, x: g * (JV(v - 1, x) - JV(v + 1, x)) / 2)
+YV: Primitive = define("yv", "v x", by_order(lambda: YV), lambda g, v, x: g * (YV(v - 1, x) - YV(v + 1, x)) / 2)
+IV: Primitive = define("iv", "v x", by_order(lambda: IV), lambda g, v, x: g * (IV(v - 1, x) + IV(v + 1, x)) / 2)
+KV: Primitive = define("kv", "v x", by_order(lambda: KV), lambda g, v, x: g * (KV(v - 1, x) + KV(v + 1, x)) / -2)
 IVE: Primitive = define(
-    "ive", "v x", None, lambda g, v, x, ans: g * ((IVE(v - 1, x) + IVE(v + 1, x)) / 2 - SIGN(x) * ans)
+    "ive", "v x", by_order(lambda: IVE), lambda g, v, x, ans: g * ((IVE(v - 1, x) + IVE(v + 1, x)) / 2 - SIGN(x) * ans)
 )
-KVE: Primitive = define("kve", "v x", None, lambda g, v, x, ans: g * (ans - (KVE(v - 1, x) + KVE(v + 1, x)) / 2))
+KVE: Primitive = define(
+    "kve", "v x", by_order(lambda: KVE), lambda g, v, x, ans: g * (ans - (KVE(v - 1, x) + KVE(v + 1, x)) / 2)
+)
 AIRY: tuple[Primitive, ...] = (
     define("airy", "z", lambda g, z: g * AIRY[1](z), output=0),
     define("airy", "z", lambda g, z: g * z * AIRY[0](z), output=1),
@@ -187,14 +244,37 @@ AIRY: tuple[Primitive, ...] = (
 
 # Hypergeometric functions (DLMF 15.5.1, 13.3.15), and what is made of them without a quotient 0 / 0
 
-HYP0F1: Primitive = define("hyp0f1", "v z", None, lambda g, v, z: g * HYP0F1(v + 1, z) / v)
-HYP1F1: Primitive = define("hyp1f1", "a b x", None, None, lambda g, a, b, x: g * (a / b) * HYP1F1(a + 1, b + 1, x))
+
+def _lower_step(b: Array) -> Array:
+    """The step for a parameter with poles at 0, -1, -2, ..."""
+    return np.minimum(1 / 32, step_of(of=WHERE(b > 0.5, b, ABS(b - np.round(b)))))
+
+
+def _by_parameter(primitive: Primitive, place: int, step: Array | float, *inputs: Array) -> Array:
+    """The derivative of a hypergeometric function by one of its parameters."""
+    fixed = [double(x) for x in inputs]
+    return difference(lambda at: primitive(*fixed[:place], at, *fixed[place + 1 :]), fixed[place], step)
+
+
+HYP0F1: Primitive = define(
+    "hyp0f1",
+    "v z",
+    lambda g, v, z: g * _by_parameter(HYP0F1, 0, _lower_step(v), v, z),
+    lambda g, v, z: g * HYP0F1(v + 1, z) / v,
+)
+HYP1F1: Primitive = define(
+    "hyp1f1",
+    "a b x",
+    lambda g, a, b, x: g * _by_parameter(HYP1F1, 0, 1 / 32, a, b, x),
+    lambda g, a, b, x: g * _by_parameter(HYP1F1, 1, _lower_step(b), a, b, x),
+    lambda g, a, b, x: g * (a / b) * HYP1F1(a + 1, b + 1, x),
+)
 HYP2F1: Primitive = define(
     "hyp2f1",
     "a b c z",
-    None,
-    None,
-    None,
+    lambda g, a, b, c, z: g * _by_parameter(HYP2F1, 0, 1 / 32, a, b, c, z),
+    lambda g, a, b, c, z: g * _by_parameter(HYP2F1, 1, 1 / 32, a, b, c, z),
+    lambda g, a, b, c, z: g * _by_parameter(HYP2F1, 2, _lower_step(c), a, b, c, z),
     lambda g, a, b, c, z: g * (a * b / c) * HYP2F1(a + 1, b + 1, c + 1, z),
 )
 define("exprel", "x", lambda g, x: g * HYP1F1(2.0, 3.0, x) / 2)

@@ -1,17 +1,26 @@
 """Interpolation on Tensors: results are differentiable by the values, by the points asked for, and by the knots.
 
-``piecewise`` has cubic interpolants, ``splines`` B-splines, ``tables`` interpolation in tables of one or more
-dimensions. Objects compute in the dtype of the Tensors. Programs call them by ``retrograd.scipy.interpolate``.
+``piecewise`` has cubic interpolants, ``splines`` and ``smoothing`` B-splines through and near values, ``tables``
+interpolation in tables. Objects compute in the dtype of the Tensors. Programs call them by
+``retrograd.scipy.interpolate``.
 """
 
 from ..arguments import other_names
 from .piecewise import Akima1DInterpolator, CubicHermiteSpline, CubicSpline, PchipInterpolator, PPoly, pchip_interpolate
+from .smoothing import (
+    InterpolatedUnivariateSpline,
+    LSQUnivariateSpline,
+    UnivariateSpline,
+    make_lsq_spline,
+    make_smoothing_spline,
+)
 from .splines import BSpline, make_interp_spline, splev
 from .tables import RegularGridInterpolator, interp1d, interpn
 
 __all__ = [
-    "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "PPoly", "PchipInterpolator",
-    "RegularGridInterpolator", "interp1d", "interpn", "make_interp_spline", "pchip_interpolate", "splev",
+    "Akima1DInterpolator", "BSpline", "CubicHermiteSpline", "CubicSpline", "InterpolatedUnivariateSpline",
+    "LSQUnivariateSpline", "PPoly", "PchipInterpolator", "RegularGridInterpolator", "UnivariateSpline", "interp1d",
+    "interpn", "make_interp_spline", "make_lsq_spline", "make_smoothing_spline", "pchip_interpolate", "splev",
 ]  # fmt: skip
 
 __getattr__ = other_names(__name__)

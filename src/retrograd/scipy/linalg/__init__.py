@@ -1,7 +1,8 @@
 """Functions of scipy.linalg on Tensors.
 
-``functions`` has functions of matrices, ``equations`` linear and matrix equations, ``decompositions`` factorizations
-and spectra, ``structured`` matrices that are built of vectors. Programs call them by ``retrograd.scipy.linalg``.
+``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
+factorizations and spectra, ``structured`` matrices that are built of vectors. Programs call them by
+``retrograd.scipy.linalg``.
 """
 
 from ..arguments import other_names
@@ -56,6 +57,7 @@ from .functions import (
     tanhm,
     tanm,
 )
+from .riccati import solve_continuous_are, solve_discrete_are
 from .structured import (
     block_diag,
     circulant,
@@ -74,9 +76,10 @@ __all__ = [
     "cosm", "det", "eig", "eigh", "eigh_tridiagonal", "eigvals", "eigvalsh", "eigvalsh_tridiagonal", "expm",
     "expm_frechet", "fiedler", "fractional_matrix_power", "hankel", "inv", "khatri_rao", "leslie", "logm", "lstsq",
     "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm", "orthogonal_procrustes", "pinv", "pinvh", "polar",
-    "qr", "rq", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_lyapunov",
-    "solve_discrete_lyapunov", "solve_lyapunov", "solve_sylvester", "solve_toeplitz", "solve_triangular",
-    "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm", "tanm", "toeplitz",
+    "qr", "rq", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_are",
+    "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov", "solve_lyapunov",
+    "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm",
+    "tanm", "toeplitz",
 ]  # fmt: skip
 
 __getattr__ = other_names(__name__)

@@ -13,6 +13,8 @@ from . import Draw, Function, case
 X = np.array([0.0, 0.7, 1.5, 2.1, 3.0, 3.6])
 TUPLE = tuple(X.tolist())  # a constant under vmap, too
 INSIDE = np.array([[0.2, 1.2, 1.9], [2.4, 3.4, 0.5]])
+KNOTS = (0.0, 0.0, 0.0, 1.8, 3.6, 3.6, 3.6)
+WEIGHTS = (1.0, 2.0, 0.5, 1.0, 1.5, 1.0)
 OUTSIDE = np.array([-0.3, 0.4, 4.1])
 
 
@@ -56,6 +58,26 @@ def solved_exactly(points: object, values: object, method: str = "linear", **opt
     if method == "cubic":
         options["solver"] = spsolve
     return RegularGridInterpolator(points, values, method, **options)
+
+
+def of_class(kind: Function) -> Function:
+    """Return what the methods of FITPACK's classes return."""
+
+    def call(points: object, *args: object, **options: object) -> object:
+        f = kind(*args, **options)
+        return (
+            f.derivative()(points),
+            f.antiderivative()(points),
+            f.integral(0.3, 2.8),
+            f.derivatives(1.1),
+            f(points, 2),
+        )
+
+    return call
+
+
+def univariate(k: int, u: Draw) -> Call:
+    return Call(INSIDE, TUPLE, u(-1, 1, 6), k=k, s=0)
 
 
 def looked_up(kind: str, u: Draw) -> Call:
@@ -104,6 +126,20 @@ CASES = [
         ),
     ),
     one("make_interp_spline", lambda u: Call(INSIDE, TUPLE, u(-1, 1, 5)), wrap=periodic),
+    one(
+        "make_smoothing_spline",
+        lambda u: Call(OUTSIDE, TUPLE, u(-1, 1, 6), u(0.5, 2, 6), u(0.1, 1)),
+        lambda u: Call(INSIDE, TUPLE, u(-1, 1, 2, 6), lam=0.3, axis=1),
+        wrap=at,
+    ),
+    one(
+        "make_lsq_spline",
+        lambda u: Call(INSIDE, TUPLE, u(-1, 1, 6, 2), KNOTS, 2),
+        lambda u: Call(OUTSIDE, TUPLE, u(-1, 1, 6), KNOTS, 2, WEIGHTS),
+    ),
+    *(one("UnivariateSpline", partial(univariate, k), wrap=wrap) for k, wrap in ((2, at), (3, of_class))),
+    one("InterpolatedUnivariateSpline", lambda u: Call(OUTSIDE, TUPLE, u(-1, 1, 6), bbox=(-0.5, 4.0), ext=3)),
+    one("LSQUnivariateSpline", lambda u: Call(OUTSIDE, TUPLE, u(-1, 1, 6), (1.8,), WEIGHTS, ext="zeros")),
     one(
         "interp1d",
         lambda u: Call(INSIDE, X[::-1].copy(), u(-1, 1, 2, 6)),

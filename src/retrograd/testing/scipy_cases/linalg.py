@@ -27,6 +27,15 @@ def symmetric_pair(function: Function) -> Function:
     return lambda a, b, **kwargs: function((a + np.swapaxes(a, -1, -2)) / 2, (b + np.swapaxes(b, -1, -2)) / 2, **kwargs)
 
 
+def hermitian_costs(function: Function) -> Function:
+    """Return the function of the Hermitian parts of its third and fourth arguments."""
+
+    def call(a: object, b: object, q: Array, r: Array, *rest: object) -> object:
+        return function(a, b, *[(x + np.swapaxes(x, -1, -2).conj()) / 2 for x in (q, r)], *rest)
+
+    return call
+
+
 def projectors(function: Function) -> Function:
     """Return the function with each eigenvector ``v`` replaced by ``v v^T``, which has no sign."""
 
@@ -144,6 +153,19 @@ CASES = [
         "linalg.solve_discrete_lyapunov",
         lambda u: Call(matrix(u, 2) / 5, u(-1, 1, 2, 2)),
         lambda u: Call(matrix(u, 2) / 5, u(-1, 1, 2, 2), method="bilinear"),
+    ),
+    *(
+        case(
+            f"linalg.solve_{time}_are",
+            lambda u: Call(u(-0.5, 0.5, 3, 3), matrix(u)[:, :2], matrix(u), matrix(u, 2)),
+            lambda u: Call(
+                u(-0.5, 0.5, 3, 3), matrix(u)[:, :2], matrix(u), matrix(u, 2), matrix(u), u(-0.1, 0.1, 3, 2)
+            ),
+            lambda u: Call(complex_matrix(u) / 4, matrix(u)[:, :2], complex_matrix(u), complex_matrix(u, 2)),
+            wrap=hermitian_costs,
+            dtypes=(),
+        )
+        for time in ("continuous", "discrete")
     ),
     case("linalg.toeplitz", lambda u: Call(u(-1, 1, 3), u(-1, 1, 2)), lambda u: Call(u(-1, 1, 3))),
     case("linalg.circulant", lambda u: Call(u(-1, 1, 3))),

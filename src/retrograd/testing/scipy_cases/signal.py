@@ -37,6 +37,8 @@ FOURIER = [
     *calls("fft", "fft2", "fftn", "ifft", "ifft2", "ifftn", "rfft", "rfft2", "rfftn", "ihfft", "ihfft2", "ihfftn"),
     *calls("irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn", complex=True),
     case("fft.fft", lambda u: Call(u(-1, 1, 4, 2) + 1j, 6, 0, "forward")),
+    case("fft.fht", lambda u: Call(u(-1, 1, 2, 5), 0.3, 1.5), lambda u: Call(u(-1, 1, 4), 0.3, 0.5, 0.1, -0.2)),
+    case("fft.ifht", lambda u: Call(u(-1, 1, 2, 5), 0.3, 1.5), lambda u: Call(u(-1, 1, 4), 0.3, 0.5, 0.1, -0.2)),
     case("fft.fftshift", lambda u: Call(u(-1, 1, 4, 3))),
     case("fft.ifftshift", lambda u: Call(u(-1, 1, 4, 3), axes=1)),
     *(

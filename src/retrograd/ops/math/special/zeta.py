@@ -1,20 +1,22 @@
-"""The zeta function and the incomplete gamma functions: differentiable in their second argument, as in PyTorch."""
+"""The zeta function and the incomplete gamma functions; PyTorch has no derivative by their first argument."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply2
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor, tensor_method
 from ...table.elementwise import elementwise
+from ...table.masks import WHERE
 from ...table.registry import inplace_method, operator
 from ...table.types import Operand
 from ..exponential import EXP, LOG
 from .gamma import LGAMMA
 from .libraries import library_for
+from .orders import difference, double, step_of
 
 
 def _from_library(name: str) -> Callable[[Any, Any], Any]:
@@ -27,39 +29,50 @@ def _from_library(name: str) -> Callable[[Any, Any], Any]:
     return forward
 
 
-def _no_rule(name: str) -> Callable[[Any], NoReturn]:
-    def rule(g: object) -> NoReturn:
-        raise NotImplementedError(f"{name}: the derivative with respect to the first argument is not implemented")
-
-    return rule
-
-
 def _density(a: Array, x: Array) -> Array:
     """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP((a - 1) * LOG(x) - x - LGAMMA(a))
+
+
+def gamma_slope(a: Array, x: Array) -> Array:
+    """Return the derivative by ``a`` of the lower part, from the smaller of both parts."""
+    a, x = double(a), double(x)
+
+    def part(a: Array) -> Array:
+        return WHERE(low, IGAMMA(a, x), -IGAMMAC(a, x))
+
+    low = x < a
+    return difference(part, a, step_of(x / (a + 1), of=a, growing=True))
+
+
+def _zeta_slope(x: Array, q: Array) -> Array:
+    """Return the derivative by ``x``; that of the first term of the sum, which may be much the largest, is exact."""
+    x, q = double(x), double(q)
+    rest = difference(lambda x: ZETA(x, q + 1), x, step_of(q + 1, of=x - 1))
+    return rest - LOG(q) * EXP(-x * LOG(q))
 
 
 ZETA: Primitive = elementwise(
     "special.zeta",
     _from_library("zeta"),
     "x q",
-    [_no_rule("special.zeta"), lambda g, x, q: -g * x * ZETA(x + 1, q)],
+    [lambda g, x, q: g * _zeta_slope(x, q), lambda g, x, q: -g * x * ZETA(x + 1, q)],
     promote="float",
     signals=True,
 )
-IGAMMA = elementwise(
+IGAMMA: Primitive = elementwise(
     "igamma",
     _from_library("gammainc"),
     "a x",
-    [_no_rule("igamma"), lambda g, a, x: g * _density(a, x)],
+    [lambda g, a, x: g * gamma_slope(a, x), lambda g, a, x: g * _density(a, x)],
     promote="float",
     signals=True,
 )
-IGAMMAC = elementwise(
+IGAMMAC: Primitive = elementwise(
     "igammac",
     _from_library("gammaincc"),
     "a x",
-    [_no_rule("igammac"), lambda g, a, x: -g * _density(a, x)],
+    [lambda g, a, x: -g * gamma_slope(a, x), lambda g, a, x: -g * _density(a, x)],
     promote="float",
     signals=True,
 )
@@ -69,7 +82,7 @@ IGAMMAC = elementwise(
 def zeta(input: Operand, other: Operand) -> Tensor:
     """``sum_{k >= 0} (k + other)^-input``, the Hurwitz zeta function, elementwise; Riemann's for ``other = 1``.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits; other:
     ``-g * input * zeta(input + 1, other)``.
 
     Args:
@@ -91,7 +104,7 @@ def zeta(input: Operand, other: Operand) -> Tensor:
 def igamma(input: Operand, other: Operand) -> Tensor:
     """``1 / gamma(input) * integral_0^other t^(input - 1) e^-t dt``, elementwise: the lower part, in ``[0, 1]``.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``g * other^(input - 1) e^-other / gamma(input)``.
 
     Args:
@@ -110,7 +123,7 @@ def igamma(input: Operand, other: Operand) -> Tensor:
 def igammac(input: Operand, other: Operand) -> Tensor:
     """``1 - igamma(input, other)``, elementwise, without loss of digits: the upper part of the integral.
 
-    Derivative: input: none, a backward walk to it raises NotImplementedError; other:
+    Derivative: input: by differences of order 16 in float64, to about ten digits (PyTorch has none); other:
     ``-g * other^(input - 1) e^-other / gamma(input)``.
 
     Args:

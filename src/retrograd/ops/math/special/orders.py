@@ -1,0 +1,60 @@
+"""Derivatives by orders and shapes, for which no closed form exists: differences of the function in double precision.
+
+The functions are analytic in these arguments, so that a central difference of order 16 is exact to about 1e-11 of the
+larger of function and derivative, if the function is exact to a few units in the last place. It consists of the
+function itself, so that mixed and higher derivatives follow from the function's other rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import factorial
+
+import numpy as np
+
+from ....core.arrays import Array
+from ....core.tensor.tensor import Tensor
+
+_PAIRS = 8
+_WEIGHTS = [
+    (-1) ** (j + 1) * factorial(_PAIRS) ** 2 / (j * factorial(_PAIRS - j) * factorial(_PAIRS + j))
+    for j in range(1, _PAIRS + 1)
+]
+
+
+def difference(function: Callable[[Array], Array], at: Array, step: Array | float) -> Array:
+    """Return the derivative of a function at a point, from its values at 8 steps on both sides of the point."""
+    total = 0 * at
+    for j, weight in enumerate(_WEIGHTS, 1):
+        total = total + weight * (function(at + j * step) - function(at - j * step))
+    return total / step
+
+
+def double(x: Array) -> Array:
+    """Return an argument in double precision; numbers have it."""
+    if not hasattr(x, "dtype"):
+        return x
+    dtype = np.dtype("complex128" if x.dtype.kind == "c" else "float64")
+    return x if x.dtype == dtype else x.astype(dtype)
+
+
+def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> Array | float:
+    """Return the step of a difference, a constant.
+
+    Args:
+        scales: positive numbers; the logarithm of the function grows with the argument like their logarithms.
+        of: the argument itself, if the function exists only above 0.
+        growing: whether the function varies over the square root of the argument.
+    """
+    rates = [np.abs(np.log(np.clip(np.abs(_constant(scale)), 1e-300, 1e300))) for scale in scales]
+    step: Array | float = 0.5 / sum(rates, start=8.0)
+    if of is None:
+        return step
+    at = _constant(of)
+    if growing:
+        step = step * np.maximum(1.0, np.sqrt(at) / 4) / 2
+    return np.minimum(step, at / 16)
+
+
+def _constant(x: Array) -> Array:
+    return double(x.detach() if isinstance(x, Tensor) else x)
