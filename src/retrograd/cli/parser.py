@@ -25,11 +25,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **options)
         self.implied: dict[str, str] = {}  # the subcommand that an option before any subcommand stands for
 
-    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
-        action = super().add_argument(*args, **options)
-        if action.nargs == argparse.REMAINDER:
-            action.required = False  # Python before 3.12 counts it among the missing arguments
-        return action
+    def _add_action(self, action: argparse.Action) -> argparse.Action:
+        # Python before 3.12 counts the rest of the line among the missing arguments.
+        action.required = action.required and action.nargs != argparse.REMAINDER
+        return super()._add_action(action)
 
     def error(self, message: str) -> NoReturn:
         names = subparsers(self)
