@@ -2,7 +2,7 @@
    cards on a phone; "/" searches. */
 function reachable() {
   for (const printed of document.querySelectorAll(".highlight-text pre"))  // text, not a table that is a little too wide
-    if (printed.scrollWidth > 2 * printed.clientWidth) printed.classList.add("long");
+    if (printed.scrollWidth > 1.7 * printed.clientWidth) printed.classList.add("long");
   for (const box of document.querySelectorAll(".table-wrapper, .highlight pre, .wide, div.math, .math.long")) {
     if (box.scrollWidth > box.clientWidth + 1) box.setAttribute("tabindex", "0");
     else box.removeAttribute("tabindex");
@@ -31,6 +31,9 @@ for (const table of document.querySelectorAll("article table")) {
 // Where a name in a narrow column may go on on the next line.
 for (const name of document.querySelectorAll("article td code .pre"))
   name.innerHTML = name.innerHTML.replace(/([._(=,/])(?=\w)/g, "$1<wbr>");
+
+for (const part of document.querySelectorAll("dt.sig .sig-prename, dt.sig .sig-name + .sig-paren"))
+  part.after(document.createElement("wbr"));
 
 // Cards are higher than rows: what the address names is somewhere else now.
 if (location.hash) addEventListener("load", () => document.getElementById(location.hash.slice(1))?.scrollIntoView({ behavior: "instant" }));

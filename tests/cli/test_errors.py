@@ -22,7 +22,7 @@ def error_line(capsys):
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("", "COMMAND"),
+        ("doctor", "required: script (see"),
         ("trian housing", "trian"),
         ("train", "TASK"),
         ("train hosing", "hosing"),

@@ -131,6 +131,8 @@ def test_an_operators_page_has_curves_kink_declaration_and_names():
     source = (Path(retrograd.__file__).parent / listing[1]).read_text().splitlines()
     assert source[int(listing[2]) - 1] == "RELU = unary(" and "lambda g, ans: KEEP_WHERE_NOT_ZERO(g, ans)" in page
     assert "``numpy.absolute``" in operators.page("abs", OPERATORS["abs"], "", "")
+    composed = operators.page("nn.functional.conv2d", OPERATORS["nn.functional.conv2d"], "", "")
+    assert "Derivatives of its parts in the source" in composed and "_CONV_VJPS = [" in composed
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,10 @@ loss = hidden.sum()
 SMALL = """<style>
 header, #key, #mini { display: none !important }
 body { grid-template: minmax(0, 1fr) / minmax(0, 1fr) min(460px, 48vw) !important }
-@media (max-width: 700px) { body { grid-template: minmax(0, 4fr) minmax(0, 5fr) / minmax(0, 1fr) !important } }
+@media (max-width: 700px) {
+  body { grid-template: minmax(0, 1fr) minmax(0, 1fr) / minmax(0, 1fr) !important }
+  .far .v text { display: inline !important }
+}
 </style>
 <script>document.getElementById("all").click()</script>
 """

@@ -28,6 +28,12 @@ PACKAGE = Path(retrograd.__file__).parent
 LONGEST = 60  # lines of source that a page shows
 FOLDER = "operators"
 DEPTH = 2  # of calls, in which an operator's primitive is looked for
+MOST = 3  # primitives that a page shows of a composed operator
+# What composed operators use beside the primitives that compute.
+LAYOUT = frozenset(
+    ("cast", "clone", "expand", "flatten", "getitem", "permute", "reshape", "squeeze", "transfer", "transpose")
+    + ("unsqueeze", "view_copy", "where")
+)
 
 
 @cache
@@ -134,15 +140,18 @@ def declaration(entry: Operator) -> list[str]:
     module = inspect.getmodule(function)
     if module is None or not module.__name__.startswith("retrograd"):
         return []
-    homes = [primitives()[id(value)] for value in _called(function, entry.name)]
-    source = [(file, *statement) for file, name in homes for statement in _statements(file, name)]
-    title = "Derivative in the source"
-    if not source:
-        title, file = "In the source", Path(inspect.getsourcefile(function) or "")
-        source = [(file, *statement) for statement in _statements(file, function.__code__.co_qualname.split(".")[0])]
-    if not source:
-        return []
-    lines = [title, "-" * len(title), ""]
+    own, parts = _called(function, entry.name)
+    rules = [statement for value in own or parts * entry.differentiable for statement in _declared(value)]
+    if own:
+        return listing("Derivative in the source", rules)
+    file = Path(inspect.getsourcefile(function) or "")
+    whole = [(file, *statement) for statement in _statements(file, function.__code__.co_qualname.split(".")[0])]
+    return listing("In the source", whole) + listing("Derivatives of its parts in the source", rules)
+
+
+def listing(title: str, source: list[tuple[Path, int, str]]) -> list[str]:
+    """Return a section with statements of the source, each a file, its first line and its text."""
+    lines = [title, "-" * len(title), ""] if source else []
     for file, start, text in dict.fromkeys(source):
         code = text.splitlines()
         more = [f"... and {len(code) - LONGEST} more lines"] if len(code) > LONGEST else []
@@ -163,9 +172,19 @@ def primitives() -> dict[int, tuple[Path, str]]:
     return found
 
 
-def _called(function: FunctionType, name: str) -> list[Primitive]:
-    """Return the primitives that a function applies: those of its name, or else those that its own code names."""
+def _declared(value: Primitive) -> list[tuple[Path, int, str]]:
+    """Return the statements that declare a primitive."""
+    file, name = primitives()[id(value)]
+    return [(file, *statement) for statement in _statements(file, name)]
+
+
+def _called(function: FunctionType, name: str) -> tuple[list[Primitive], list[Primitive]]:
+    """Return the primitives that a function applies, and those that the functions nearest to it apply.
+
+    The first are those of the function's name, or else those that its own code names.
+    """
     own: list[Primitive] = []
+    parts: dict[int, list[Primitive]] = {}
     pending, seen = [(function, 0)], {function}
     while pending:
         one, depth = pending.pop(0)
@@ -173,14 +192,18 @@ def _called(function: FunctionType, name: str) -> list[Primitive]:
         values = [known.globals.get(word) for word in _mentioned(one.__code__)] + list(known.nonlocals.values())
         found = [value for value in values if isinstance(value, Primitive) and id(value) in primitives()]
         if named := [value for value in found if value.name.lstrip("_").startswith(name)]:
-            return named
+            return named, []
         own += found if depth == 0 else []
+        parts.setdefault(depth, []).extend(found)
         for value in values:
             inner = inspect.unwrap(value) if inspect.isfunction(value) and depth < DEPTH else None
             if inner is not None and inner not in seen and inner.__module__.startswith("retrograd.ops"):
                 seen.add(inner)
                 pending.append((inner, depth + 1))
-    return own
+    computing = [[value for value in found if value.name not in LAYOUT] for found in parts.values()]
+    layout = parts.values() if function.__module__.startswith("retrograd.ops.shape.") else ()
+    nearest = next((found for found in (*computing, *layout) if found), [])
+    return own, list({value.name: value for value in nearest}.values())[:MOST]
 
 
 def _mentioned(code: CodeType) -> list[str]:

@@ -3,9 +3,11 @@
 import argparse
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .console import UserError
+
+Kind = TypeVar("Kind", bound=argparse.Action)
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +26,11 @@ class Parser(argparse.ArgumentParser):
             options |= {"epilog": f"examples:\n{examples}", "formatter_class": argparse.RawDescriptionHelpFormatter}
         super().__init__(*args, **options)
         self.implied: dict[str, str] = {}  # the subcommand that an option before any subcommand stands for
+
+    def _add_action(self, action: Kind) -> Kind:
+        # Python before 3.12 counts the rest of the line among the missing arguments.
+        action.required = action.required and action.nargs != argparse.REMAINDER
+        return super()._add_action(action)
 
     def error(self, message: str) -> NoReturn:
         names = subparsers(self)

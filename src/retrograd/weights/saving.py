@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from .. import nn
 from ..core.tensor.tensor import Tensor
@@ -21,7 +20,7 @@ KINDS: dict[type[nn.Module], str] = {GPT2: "gpt2", Llama: "llama", BERT: "bert"}
 PREFIXES = {"llama": "model."}  # GPT-2 and BERT are published without a prefix, too
 
 
-def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[str, Any] | None = None) -> None:
+def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[str, object] | None = None) -> None:
     """Save a GPT2, Llama or BERT to a folder in the layout of Hugging Face's transformers.
 
     ``load_model`` and the ``from_pretrained`` of transformers read the folder. Copy the files of the tokenizer into it.
@@ -79,7 +78,7 @@ def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
     return found
 
 
-def _check(model: Any, kind: str, config: Mapping[str, Any]) -> None:
+def _check(model: nn.Module, kind: str, config: Mapping[str, object]) -> None:
     """Raise ValueError if the configuration is that of another model."""
     layers = "n_layer" if kind == "gpt2" else "num_hidden_layers"
     wanted = {"model_type": kind, "vocab_size": model.token.weight.shape[0], layers: len(model.blocks)}

@@ -497,7 +497,10 @@ def _with_probabilities(
 ) -> Tensor:
     if x.array.shape != y.array.shape or x.array.ndim == 0:
         kind = InvalidValue if y.array.ndim and x.array.shape[:1] != y.array.shape[:1] else RuntimeError
-        raise kind(f"a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}")
+        raise kind(
+            f"a target of probabilities must have the input's shape, got {describe(x)} and {describe(y)}; "
+            "class indices must be integers: call .long()"
+        )
     if ignore_index >= 0:
         raise RuntimeError(f"ignore_index is not supported for a target of probabilities, got {ignore_index}")
     dim = 0 if x.array.ndim == 1 else 1
