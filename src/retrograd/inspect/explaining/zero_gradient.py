@@ -9,6 +9,7 @@ from ...core.arrays.devices import array_module, is_array
 from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
+from ..statistics import statistics
 from ..stepping.rules import rule_source, user_function, values_read
 from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
@@ -145,23 +146,25 @@ def _of_rectifier(
     value = arrays["ans"] if "ans" in arrays else arrays["x"]
     off: Array = value <= 0
     everyone = " for every example" if value.ndim > 1 else ""
+    negative = _sign_of_input(node, arrays.get("x"))
     if bool(off.all()):
-        negative = "exactly 0" if _input_is_zero(node) else "negative"
         which = "the input" if value.size == 1 else f"all {value.size:,} inputs"
         return f"{which} of {call} {'is' if value.size == 1 else 'are'} {negative}{everyone}"
     if where is not None and where.shape == off.shape and bool(off[where].all()):
         if (count := int(where.sum())) == 1:
-            return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is negative"
+            return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is {negative}"
         by = "depend on it" if reached else "receive a gradient"
-        return f"all {count:,} inputs of {call} that {by} are negative{everyone}"
+        return f"all {count:,} inputs of {call} that {by} are {negative}{everyone}"
     return ""
 
 
-def _input_is_zero(node: Node) -> bool:
-    """Return whether a trace saw that the input is all zeros."""
+def _sign_of_input(node: Node, x: Array | None) -> str:
+    """Return the sign of a rectifier's input where it is not positive, from what the rule or a trace knows of it."""
     inputs = getattr(node.site, "inputs", None)
-    values = getattr(inputs[0].source, "values", None) if inputs else None
-    return values is not None and values.minimum == values.maximum == 0
+    values = statistics(x) if x is not None else getattr(inputs[0].source, "values", None) if inputs else None
+    if values is not None and values.minimum == values.maximum == 0:
+        return "exactly 0"
+    return "negative" if values is not None and not values.zeros else "0 or negative"
 
 
 def _of_single(operator: str, call: str, read: dict[str, Any], node: Node) -> str:
