@@ -192,7 +192,7 @@ def test_all_controls_are_within_the_window_and_reached_by_tab(width, height, tm
 @browsing
 def test_a_frame_that_gets_its_size_later_shows_the_whole_and_one_that_was_moved_stays(tmp_path):
     body = """
-        const whole = view.k, resize = () => window.dispatchEvent(new Event("resize"));
+        const whole = view.k, resize = () => refit(); // as when the stage has another size
         document.body.style.display = "none";
         resize();
         const hidden = view.k;

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retrograd.inspect import trace
     from retrograd.inspect.record import Departure, Record
 
-    Source: TypeAlias = "Record | Departure | None"
+    End: TypeAlias = "tuple[Record | Departure | None, int]"
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -71,31 +71,33 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=positive_int, default=1, help="the backward pass to stop at; default 1")
 
 
-def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[Source]], None], kept: int) -> int:
+def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[End]], None], kept: int) -> int:
     """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script.
 
-    The trace has the records of ``kept`` steps, and ``act`` gets the ends of those before the last one.
+    The trace has the records of ``kept`` steps, and ``act`` gets their ends: the record of each loss, and the number of
+    records before its step.
     """
     from retrograd.inspect import trace
 
     check_script(options.script)
-    passes = 0
-    ends: list[Source] = []
+    passes = start = 0
+    ends: list[End] = []
     problems: list[UserError] = []  # which are not errors of the script
 
     def at(loss: Tensor) -> None:
-        nonlocal passes
+        nonlocal passes, start
         passes += 1
         if passes == options.step:
             try:
-                act(loss, t, ends)
+                act(loss, t, [*ends, (t.record_of(loss), start)])
             except UserError as error:
                 problems.append(error)
             raise StoppedError(0)
         if passes <= options.step - kept:
             t.records.clear()
         else:
-            ends.append(t.record_of(loss))
+            ends.append((t.record_of(loss), start))
+        start = t.recorder.count
 
     with trace() as t, acting_at_backward(at):
         code = run_script(options.script, options.arguments)
@@ -111,7 +113,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
 
-    def act(loss: Tensor, t: trace, ends: list[Source]) -> None:
+    def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
         from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import explain
@@ -138,12 +140,12 @@ def draw_script(options: argparse.Namespace) -> int:
     """Write the drawing of the script's graph."""
     out = options.out or Path(options.script).with_suffix(".html").name
 
-    def act(loss: Tensor, t: trace, ends: list[Source]) -> None:
+    def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
         from retrograd.core.graph.nodes import edge_of, reachable
         from retrograd.inspect import draw
 
-        needed = _leading_to([*ends, t.record_of(loss)], t)
+        needed = _leading_to(ends, t)
         _, completes = reachable([edge_of(loss)])
         autograd.grad(loss.sum(), [x for leaves in completes.values() for x in leaves])  # for the colours of gradients
         try:
@@ -155,21 +157,26 @@ def draw_script(options: argparse.Namespace) -> int:
     return _until_backward(options, act, kept=_PICKED)
 
 
-def _leading_to(ends: list[Source], t: trace) -> set[int]:
-    """Return the numbers of the trace's records that the ends depend on, without those that initialized parameters."""
+def _leading_to(ends: list[End], t: trace) -> set[int]:
+    """Return the numbers of the trace's records that the ends depend on, without those that initialized parameters.
+
+    A batch that was made in the step before is an input of its step.
+    """
     from retrograd.inspect.record import Departure
 
     found: set[int] = set()
     first = t.records[0].index if t.records else 0
     pending = list(ends)
     while pending:
-        record = pending.pop()
+        record, start = pending.pop()
         while isinstance(record, Departure):
             record = record.source
-        if record is not None and record.index >= first and record.index not in found:
+        if record is None or record.index < first or record.index in found:
+            continue
+        if record.requires_grad or record.index >= start:
             found.add(record.index)
             read = [*record.inputs, *([record.writes] if record.writes else [])]
-            pending += [x.source for x in read if not (x.leaf and x.requires_grad)]
+            pending += [(x.source, start) for x in read if not (x.leaf and x.requires_grad)]
     return found
 
 

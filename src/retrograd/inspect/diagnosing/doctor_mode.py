@@ -197,7 +197,7 @@ class doctor:
         from ..pages.template import framed
         from .page import doctor_page
 
-        return framed(doctor_page(self), repr(self), 760)
+        return framed(doctor_page(self), repr(self), 860)
 
     def __str__(self) -> str:
         return self.report()

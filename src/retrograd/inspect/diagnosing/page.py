@@ -91,15 +91,24 @@ def doctor_page(d: Doctor) -> str:
 
 
 def _layers(picture: Picture, names: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Return the modules with their parameters in the picture; without those of normalization, if others are known.
+    """Return the modules with their parameters in the picture, in the order of the forward pass.
 
-    A scale or a bias has few elements, so its norm says little beside that of a matrix.
+    Those of normalization are left out if others are known: a scale or a bias has few elements, so its norm says little
+    beside that of a matrix.
     """
-    dimensions = {name: len(v.shapes[0]) for v in picture.vertices if v.kind == "parameter" for name in v.full_names}
+    begins: dict[int, int] = {}  # by repetition: its first parameter
+    places: dict[str, tuple[int, int, int]] = {}
+    dimensions: dict[str, int] = {}
+    for vertex in picture.vertices:
+        if vertex.kind == "parameter":
+            around = picture.repetition(vertex)
+            begin = begins.setdefault(around, vertex.key) if around >= 0 else vertex.key
+            for i, name in enumerate(vertex.full_names):
+                places[name], dimensions[name] = (begin, i, vertex.key), len(vertex.shapes[0])
     for least in (2, 0):
         found: dict[str, list[str]] = {}
-        for name in names:
-            if dimensions.get(name, -1) >= least:
+        for name in sorted(places.keys() & set(names), key=places.__getitem__):
+            if dimensions[name] >= least:
                 found.setdefault(name.rpartition(".")[0] or name, []).append(name)
         if len(found) > 1:
             break

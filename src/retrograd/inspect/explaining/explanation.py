@@ -203,7 +203,11 @@ class Explanation:
         lines = [f"{self._gradient}{of} for {self._name}: {what}", *[f"  {reason}" for reason in self.reasons]]
         parts = self._part_lines()
         if self._index is None and self.total.size > 1 and any(": +" in line or ": -" in line for line in parts):
-            lines.append("  figures of parts are projections onto the gradient's direction, which add up to its norm")
+            if figure:
+                what = "projections onto the gradient's direction, which add up to its norm"
+            else:
+                what = "norms, since a gradient of zero has no direction"
+            lines.append(f"  figures of parts are {what}")
         return "\n".join([*lines, *parts])
 
     def _part_lines(self) -> list[str]:

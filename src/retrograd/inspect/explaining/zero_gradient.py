@@ -9,6 +9,7 @@ from ...core.arrays.devices import array_module, is_array
 from ...core.graph.nodes import Node
 from ...core.tensor.tensor import Tensor
 from ...func.forward import jvp_through
+from ..statistics import statistics
 from ..stepping.rules import rule_source, user_function, values_read
 from .flow import Flow, PathObserver
 from .labels import call_of, counted, name_of
@@ -144,24 +145,34 @@ def _of_rectifier(
         return ""
     value = arrays["ans"] if "ans" in arrays else arrays["x"]
     off: Array = value <= 0
+    x, leaf = arrays.get("x"), node.parents[0]
+    if x is None and isinstance(leaf, Tensor) and leaf.shape == off.shape and bool(((leaf.array <= 0) == off).all()):
+        x = leaf.array
     everyone = " for every example" if value.ndim > 1 else ""
     if bool(off.all()):
-        negative = "exactly 0" if _input_is_zero(node) else "negative"
+        negative = _sign_of_input(node, x)
         which = "the input" if value.size == 1 else f"all {value.size:,} inputs"
         return f"{which} of {call} {'is' if value.size == 1 else 'are'} {negative}{everyone}"
     if where is not None and where.shape == off.shape and bool(off[where].all()):
+        negative = _sign_of_input(node, x, where)
         if (count := int(where.sum())) == 1:
-            return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is negative"
+            return f"the input of {call} that {'depends on it' if reached else 'receives a gradient'} is {negative}"
         by = "depend on it" if reached else "receive a gradient"
-        return f"all {count:,} inputs of {call} that {by} are negative{everyone}"
+        return f"all {count:,} inputs of {call} that {by} are {negative}{everyone}"
     return ""
 
 
-def _input_is_zero(node: Node) -> bool:
-    """Return whether a trace saw that the input is all zeros."""
+def _sign_of_input(node: Node, x: Array | None, where: Array | None = None) -> str:
+    """Return the sign of a rectifier's input where it is not positive, from what the rule or a trace knows of it."""
     inputs = getattr(node.site, "inputs", None)
-    values = getattr(inputs[0].source, "values", None) if inputs else None
-    return values is not None and values.minimum == values.maximum == 0
+    values, sample = [getattr(inputs[0].source, name, None) if inputs else None for name in ("values", "samples")]
+    if x is None and where is not None and sample and sample[0] is not None and sample[0].size == where.size:
+        x = sample[0].reshape(where.shape)  # a small array is sampled as a whole
+    if x is not None:
+        values = statistics(x if where is None else x[where])
+    if values is not None and values.minimum == values.maximum == 0:
+        return "exactly 0"
+    return "negative" if values is not None and not values.zeros else "0 or negative"
 
 
 def _of_single(operator: str, call: str, read: dict[str, Any], node: Node) -> str:

@@ -118,4 +118,10 @@ for (const element of document.querySelectorAll(".following")) show(element, DAT
 const redrawn = redraw;
 redraw = () => { redrawn(); colour(Number(range.value)); };
 goTo(Math.min(1, WALK.steps.length));
+const refitted = refit;
+refit = () => {
+  refitted();
+  const event = WALK.steps[Number(range.value) - 1];
+  if (event) reveal(seen(event.vertex));
+};
 if (window === window.parent) range.focus();

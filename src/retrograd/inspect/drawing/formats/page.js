@@ -237,7 +237,7 @@ function fit(least) {
   const top = [...scene.corner].filter(([item, spot]) => spot.level < 0 && !(item >= 0 && DATA.vertices[item].leaf)).map(([, spot]) => spot).sort((a, b) => a.y - b.y)[0];
   const centre = root.width * k > area.width && top ? Math.max(Math.min(top.x + top.width / 2, root.width - area.width / 2 / k + margin), area.width / 2 / k - margin) : root.width / 2;
   view = { k, x: area.width / 2 - centre * k, y: spare > 0 ? Math.min(spare / 2, 60) : margin };
-  fitted = { ...view, least };
+  fitted = { ...view, least, hidden: area.width < 50 || area.height < 50 };
   apply();
 }
 
@@ -250,7 +250,7 @@ function overview() {
 // Notebooks set the size of a frame after the page has loaded.
 function refit() {
   const moved = view.k !== fitted.k || view.x !== fitted.x || view.y !== fitted.y;
-  moved ? apply() : fit(fitted.least);
+  moved && !fitted.hidden ? apply() : fit(fitted.least);
 }
 
 // Move so that an item is visible, and not behind the panel.
@@ -557,10 +557,12 @@ for (const element of document.querySelectorAll(".folding")) show(element, DATA.
 for (const element of document.querySelectorAll(".stepping")) show(element, DATA.steps.length > 1);
 $("when").max = Math.max(0, DATA.steps.length - 1);
 $("when").addEventListener("input", () => setStep(Number($("when").value)));
-if (window.innerWidth < 760) $("key").open = false;
+const narrow = matchMedia("(max-width:760px)"), openKey = () => { $("key").open = !narrow.matches; };
+narrow.addEventListener("change", openKey);
+openKey();
 show($("key"), DATA.scale.known);
 tellDepth();
 redraw();
 fit(1);
 setStep(when);
-window.addEventListener("resize", refit);
+new ResizeObserver(() => refit()).observe(stage);
