@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from ..core.arrays.devices import Wrapping
+from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, floating, tensor
 from ..ops.table.types import Operand
@@ -157,3 +158,15 @@ def is_mapped(values: Iterable[object]) -> bool:
         elif isinstance(value, (list, tuple)) and is_mapped(value):
             return True
     return False
+
+
+def _refuse(g: object, message: str) -> NoReturn:
+    raise RuntimeError(message)
+
+
+_UNSOLVED = Primitive("unsolved", lambda x, value, message: x, "x value", [None, _refuse])
+
+
+def unsolved(x: Tensor, value: Tensor, message: str) -> Tensor:
+    """Return a point that is not a solution; a derivative of it by what ``value`` depends on raises a RuntimeError."""
+    return apply(_UNSOLVED, (x, value), {"message": message})
