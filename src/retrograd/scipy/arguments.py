@@ -39,14 +39,28 @@ def scipys(module: str) -> ModuleType:
         raise ImportError(f"retrograd.{module} needs SciPy: pip install 'retrograd[special]'") from None
 
 
-def other_names(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy."""
+def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy.
+
+    Args:
+        refused: a class whose objects SciPy's functions do not take, and ``advice`` for the error.
+    """
     original = module.removeprefix("retrograd.")
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(scipys(original), name)
+        found = getattr(scipys(original), name)
+        if refused == () or not callable(found) or isinstance(found, type):
+            return found
+
+        @functools.wraps(found)
+        def call(*args: object, **kwargs: object) -> object:
+            if any(isinstance(x, refused) for x in (*args, *kwargs.values())):
+                raise NotImplementedError(f"{original}.{name}: {advice}")
+            return found(*args, **kwargs)
+
+        return call
 
     return __getattr__
 
