@@ -77,7 +77,7 @@ def of_class(kind: Function) -> Function:
 
 
 def univariate(k: int, u: Draw) -> Call:
-    return Call(INSIDE, TUPLE, u(-1, 1, 6), k=k, s=0)
+    return Call((0.2, 2.4), TUPLE, u(-1, 1, 6), k=k, s=0)
 
 
 def looked_up(kind: str, u: Draw) -> Call:
