@@ -96,6 +96,24 @@ def test_roots_and_minima_are_found_for_all_examples_of_vmap():
     slopes = vmap(grad(lambda a: optimize.minimize(lambda x: ((x - a) ** 2).sum(), a * 0).x.sum()))(a)
     np.testing.assert_allclose(slopes.numpy(), 1, rtol=1e-9)
 
+    def squares(a):
+        return optimize.least_squares(lambda x: rg.stack([x[0] ** 3 - a, 0.1 * x[0]]), np.ones(1)).x.sum()
+
+    def scalar(a):
+        return optimize.minimize_scalar(lambda x: (x - a) ** 2 + x**4).x
+
+    def fitted(a):
+        x = rg.arange(4, dtype=rg.float64)
+        p, covariance = optimize.curve_fit(lambda x, b, c: b * x + c, x, rg.sin(a * x))
+        return p.sum() + covariance.sum()
+
+    a = double([0.7, 1.5])
+    for function in (squares, scalar, fitted):
+        for f in (function, grad(function)):
+            np.testing.assert_allclose(vmap(f)(a).numpy(), [f(x).item() for x in a], rtol=1e-5)
+    with pytest.raises(RuntimeError, match="least_squares: SciPy cannot iterate inside vmap; use optimize.root"):
+        vmap(lambda a: optimize.least_squares(lambda x: x - a, np.ones(1), bounds=(0, 1)).x)(a)
+
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),

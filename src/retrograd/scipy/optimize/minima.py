@@ -17,7 +17,7 @@ from ...func.jacobians import jacrev
 from ...func.reverse import grad
 from ...ops.numpy.arguments import tensor
 from ..arguments import ArrayLike, Function, detached, has_tensor, is_mapped, scipys
-from .problem import INSTEAD, Limits, Method, OnArrays, Problem
+from .problem import Limits, Method, OnArrays, Problem
 
 if TYPE_CHECKING:
     from scipy.optimize import Bounds, OptimizeResult
@@ -66,17 +66,7 @@ def minimize(
     if problem.mapped:
         if bounds is not None:
             raise NotImplementedError("minimize: bounds are not supported inside vmap")
-        with no_grad():
-            (x,) = minimized(
-                "minimize",
-                lambda leaves: problem.scalar(leaves[0]),
-                lambda leaves: [gradient(leaves[0])],
-                [problem.x0],
-                tol,
-                500,
-            )
-        found = problem.attach(x, gradient)
-        return scipy.OptimizeResult(x=found, fun=problem.scalar(found), success=True, status=0, message="Converged.")
+        return _mapped_minimum(problem, problem.scalar, tol)
     flat = problem.on_arrays(problem.scalar)
     slope = problem.on_arrays(lambda x: gradient(x).reshape(-1))
     size = problem.x0.array.size
@@ -91,6 +81,23 @@ def minimize(
         **settings,
     )  # fmt: skip
     return _with_minimum(problem, result, problem.scalar, lower, upper)
+
+
+def _mapped_minimum(problem: Problem, value: Callable[[Tensor], Tensor], tol: float | None) -> OptimizeResult:
+    """Return the minimum of every example of ``vmap``, found by our own method."""
+    gradient = grad(value)
+    with no_grad():
+        (x,) = minimized(
+            problem.caller,
+            lambda leaves: value(leaves[0]),
+            lambda leaves: [gradient(leaves[0])],
+            [problem.x0],
+            tol,
+            500,
+        )
+    found = problem.attach(x, gradient)
+    optimized = scipys("scipy.optimize").OptimizeResult
+    return optimized(x=found, fun=value(found), success=True, status=0, message="Converged.")
 
 
 def _with_minimum(
@@ -160,6 +167,8 @@ def minimize_scalar(
     scipy = scipys("scipy.optimize")
     if not problem.ours:
         return scipy.minimize_scalar(fun, bracket, bounds, args, method, **options)
+    if problem.mapped and bounds is None:
+        return _mapped_minimum(problem, problem.scalar, None)
     problem.not_mapped()
     function = problem.on_arrays(problem.scalar)
     result = scipy.minimize_scalar(function, detached(bracket), detached(bounds), (), method, **options)
@@ -192,7 +201,6 @@ def least_squares(
     kwargs = options.pop("kwargs", None) or {}
     if not problem.ours:
         return scipy.least_squares(fun, x0, jac, bounds, args=args, kwargs=kwargs, **options)
-    problem.not_mapped()
     if options.get("loss", "linear") != "linear":
         raise NotImplementedError(f"least_squares: only loss='linear' has a derivative, got {options['loss']!r}")
     if kwargs:
@@ -203,6 +211,11 @@ def least_squares(
         r = problem(x).reshape(-1)
         return (r * r).sum() / 2
 
+    if problem.mapped and bounds == (-np.inf, np.inf):
+        result = _mapped_minimum(problem, half, None)
+        result.cost, result.fun = result.fun, problem(result.x)
+        return result
+    problem.not_mapped()
     size = problem.x0.array.size
     slope = jac if callable(jac) else None
 
@@ -253,10 +266,9 @@ def curve_fit(
     scipy = scipys("scipy.optimize")
     if not has_tensor((xdata, ydata, p0, sigma)):
         return scipy.curve_fit(f, xdata, ydata, p0, sigma, absolute_sigma, check_finite, bounds, method, jac, **options)
-    if is_mapped((xdata, ydata, p0, sigma)):
-        raise RuntimeError(f"curve_fit: SciPy cannot iterate inside vmap; {INSTEAD}")
     x, y = tensor(xdata), tensor(ydata)
-    if check_finite and not (np.isfinite(detached(x)).all() and np.isfinite(detached(y)).all()):
+    mapped = is_mapped((xdata, ydata, p0, sigma))
+    if check_finite and not mapped and not (np.isfinite(detached(x)).all() and np.isfinite(detached(y)).all()):
         raise ValueError("curve_fit: xdata and ydata must not contain infinities or NaN")
     if p0 is None:
         from inspect import signature

@@ -27,8 +27,6 @@ OnArrays: TypeAlias = Callable[..., Array]  # a function that SciPy calls
 Found: TypeAlias = "Array | float | tuple[Array | float, RootResults]"  # of SciPy, a root and maybe how it was found
 Root: TypeAlias = "Tensor | Found | tuple[Tensor, RootResults]"
 
-INSTEAD = "use optimize.root, optimize.minimize or func.custom_root"
-
 
 class Problem:
     """A function of one array of unknowns, as SciPy calls it and as derivatives need it."""
@@ -97,7 +95,10 @@ class Problem:
     def not_mapped(self) -> None:
         """Raise a RuntimeError inside of ``vmap``."""
         if self.mapped:
-            raise RuntimeError(f"{self.caller}: SciPy cannot iterate inside vmap; {INSTEAD}")
+            raise RuntimeError(
+                f"{self.caller}: SciPy cannot iterate inside vmap; use optimize.root, optimize.minimize or "
+                "func.custom_root"
+            )
 
     def attach(self, x: Tensor | Array | float, residual: Callable[[Tensor], Tensor]) -> Tensor:
         """Return the solution that SciPy found, with its derivatives."""
