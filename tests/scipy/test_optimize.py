@@ -107,8 +107,21 @@ def test_roots_and_minima_are_found_for_all_examples_of_vmap():
         p, covariance = optimize.curve_fit(lambda x, b, c: b * x + c, x, rg.sin(a * x))
         return p.sum() + covariance.sum()
 
+    def cubic(x, a):
+        return x**3 + x - a
+
+    def bracketed(a):
+        return optimize.brentq(cubic, 0.0, 2.0, (a,))
+
+    def near(a):
+        return optimize.newton(cubic, 1.0, args=(a,)) + optimize.root_scalar(cubic, (a,), bracket=(0.0, 2.0)).root
+
     a = double([0.7, 1.5])
-    for function in (squares, scalar, fitted):
+    assert np.isnan(vmap(lambda a: optimize.bisect(cubic, 1.0, 2.0, (a,)))(double([0.7, 2.5])).numpy()).tolist() == [
+        1,
+        0,
+    ]
+    for function in (squares, scalar, fitted, bracketed, near):
         for f in (function, grad(function)):
             np.testing.assert_allclose(vmap(f)(a).numpy(), [f(x).item() for x in a], rtol=1e-5)
     with pytest.raises(RuntimeError, match="least_squares: SciPy cannot iterate inside vmap; use optimize.root"):

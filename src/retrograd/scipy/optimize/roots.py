@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._generated import toplevel as ops
 from ...core.arrays import Array
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
@@ -73,12 +75,28 @@ def _scalar_root(
 ) -> tuple[Tensor, RootResults | None]:
     """Return the root that ``solve`` finds as a Tensor with derivatives, and what else it returned."""
     problem = Problem(caller, f, x, args)
-    problem.not_mapped()
+    if problem.mapped:
+        with no_grad():
+            (found,) = newtons_method(caller, lambda leaves: [problem.residual(leaves[0])], [problem.x0], None)
+        return problem.attach(found, problem.residual), None
     result = solve(problem.on_arrays(problem.residual))
     rest = None
     if isinstance(result, tuple):
         result, rest = result
     return problem.attach(result, problem.residual), rest
+
+
+def _bisected(problem: Problem, a: ArrayLike, b: ArrayLike) -> Tensor:
+    """Return the root in a bracket for every example of ``vmap``, NaN for those without a change of sign."""
+    with no_grad():
+        low, high = [tensor(x).detach().astype(problem.x0.dtype).reshape(problem.x0.shape) for x in (a, b)]
+        below, above = problem.residual(low), problem.residual(high)
+        high = ops.where(below * above > 0, math.nan, high)
+        for _ in range(64):
+            middle = (low + high) / 2
+            right = problem.residual(middle) * below > 0  # the root is on the right of the middle
+            low, high = ops.where(right, middle, low), ops.where(right, high, middle)
+    return problem.attach((low + high) / 2, problem.residual)
 
 
 def _bracketing(name: str) -> Callable[..., Root]:
@@ -92,8 +110,12 @@ def _bracketing(name: str) -> Callable[..., Root]:
             if has_tensor((a, b))
             else np.asarray([a, b], np.float64).mean()
         )
-        if not has_tensor((a, b)) and not Problem(name, f, middle, args).ours:
+        problem = Problem(name, f, middle, args)
+        if not has_tensor((a, b)) and not problem.ours:
             return solve(f, a, b, args, **options)
+        if problem.mapped and not options.get("full_output"):
+            return _bisected(problem, a, b)
+        problem.not_mapped()
 
         def find(function: OnArrays) -> Found:
             return solve(function, float(detached(tensor(a))), float(detached(tensor(b))), **options)
@@ -108,7 +130,8 @@ def _bracketing(name: str) -> Callable[..., Root]:
     method.__doc__ = f"""Return a root of a scalar function in the bracket [a, b], as scipy.optimize.{name}.
 
     The derivative is that of the implicit function theorem, by args and all Tensors that ``f`` reads; the bracket has
-    none. A bracket without a change of sign is SciPy's ValueError.
+    none. A bracket without a change of sign is SciPy's ValueError; inside ``vmap``, where the bracket is bisected, the
+    root is NaN.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(2.0, requires_grad=True)
@@ -145,6 +168,8 @@ def newton(
     scipy = scipys("scipy.optimize")
     if not problem.ours:
         return scipy.newton(func, x0, fprime, args, tol, maxiter, fprime2, x1, rtol, full_output, disp)
+    if full_output:
+        problem.not_mapped()
     if problem.x0.ndim and full_output:
         raise ValueError("newton: full_output is for scalar unknowns, pass full_output=False")
     slopes = [problem.derivative(f) for f in (fprime, fprime2)]
@@ -174,7 +199,9 @@ def root_scalar(f: Function, args: object = (), method: str | None = None, **opt
     problem = Problem("root_scalar", f, start, args)
     if not problem.ours:
         return scipy.root_scalar(f, args, method, **options)
-    problem.not_mapped()
+    if problem.mapped:
+        found = brentq(f, *bracket, args) if x0 is None and bracket is not None else newton(f, start, args=args)
+        return scipy.RootResults(found, 0, 0, 0, method)
     if options.get("fprime") is True or options.get("fprime2") is True:
         raise ValueError("root_scalar: fprime=True is not supported with Tensors; pass a function or None")
     for name in ("fprime", "fprime2"):
