@@ -186,8 +186,9 @@ class Compiled(Wrapper):
                 arrays = entry.enter(leaves) if entry.trace.structure == structure else None
                 if arrays is not None and arrays is not NEW:
                     return explanation(entry, leaves, arrays)
-        programs = "\n\n".join(explanation(entry, None, None) for entry in (*self.own, *self.entries))
-        return programs or f"{name}: no program yet" + (f": {self.why}" if self.why else "; call it")
+        return "\n\n".join(
+            explanation(entry, None, None) for entry in (*self.own, *self.entries)
+        ) or f"{name}: no program yet" + (f": {self.why}" if self.why else "; call it")
 
     # Tracing
 
