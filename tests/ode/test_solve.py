@@ -92,8 +92,7 @@ def test_gradients_by_parameters_are_differences_of_the_solution(method, adjoint
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("tsit5", {"rtol": 1e-4}), pytest.param("kvaerno3", {"rtol": 1e-3, "atol": 1e-4}, marks=SLOW)]
-    + [pytest.param("rodas5p", {"steps": 1}, marks=SLOW)],
+    [("tsit5", {"rtol": 1e-4}), pytest.param("kvaerno3", {"rtol": 1e-3, "atol": 1e-4}, marks=SLOW)],
 )
 def test_second_derivatives_are_differences_of_gradients(method, settings):
     def total(p):

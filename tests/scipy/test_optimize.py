@@ -5,7 +5,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.autograd import gradcheck, gradgradcheck
-from retrograd.func import grad, vmap
+from retrograd.func import grad, jacrev, jvp, vmap
 from retrograd.scipy import optimize
 
 theirs = pytest.importorskip("scipy.optimize")
@@ -27,6 +27,7 @@ def rosenbrock(x, a):
     [
         lambda s: optimize.root(lambda x, s: x**2 - s, np.ones(2), (s,)).x,
         lambda s: optimize.root(lambda x: x**2 - s, np.ones(2), method="lm").x,
+        lambda s: optimize.fsolve(lambda x, s: x**2 - s, np.ones(2), (s,)),
         lambda s: optimize.root(lambda x: x**2 - s, np.ones(2), method="krylov", tol=1e-10).x,
         *[
             lambda s, name=name: getattr(optimize, name)(lambda x, s: x * x - s, 0.0, 3.0, (s,))
@@ -95,6 +96,37 @@ def test_roots_and_minima_are_found_for_all_examples_of_vmap():
     slopes = vmap(grad(lambda a: optimize.minimize(lambda x: ((x - a) ** 2).sum(), a * 0).x.sum()))(a)
     np.testing.assert_allclose(slopes.numpy(), 1, rtol=1e-9)
 
+    def squares(a):
+        return optimize.least_squares(lambda x: rg.stack([x[0] ** 3 - a, 0.1 * x[0]]), np.ones(1)).x.sum()
+
+    def scalar(a):
+        return optimize.minimize_scalar(lambda x: (x - a) ** 2 + x**4).x
+
+    def fitted(a):
+        x = rg.arange(4, dtype=rg.float64)
+        p, covariance = optimize.curve_fit(lambda x, b, c: b * x + c, x, rg.sin(a * x))
+        return p.sum() + covariance.sum()
+
+    def cubic(x, a):
+        return x**3 + x - a
+
+    def bracketed(a):
+        return optimize.brentq(cubic, 0.0, 2.0, (a,))
+
+    def near(a):
+        return optimize.newton(cubic, 1.0, args=(a,)) + optimize.root_scalar(cubic, (a,), bracket=(0.0, 2.0)).root
+
+    a = double([0.7, 1.5])
+    assert np.isnan(vmap(lambda a: optimize.bisect(cubic, 1.0, 2.0, (a,)))(double([0.7, 2.5])).numpy()).tolist() == [
+        1,
+        0,
+    ]
+    for function in (squares, scalar, fitted, bracketed, near):
+        for f in (function, grad(function)):
+            np.testing.assert_allclose(vmap(f)(a).numpy(), [f(x).item() for x in a], rtol=1e-5)
+    with pytest.raises(RuntimeError, match="least_squares: SciPy cannot iterate inside vmap; use optimize.root"):
+        vmap(lambda a: optimize.least_squares(lambda x: x - a, np.ones(1), bounds=(0, 1)).x)(a)
+
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
@@ -116,9 +148,39 @@ def test_what_has_no_solution_or_derivative_is_an_error(call, error, message):
         call()
 
 
-def test_a_search_without_success_has_no_derivative():
-    found = optimize.root(lambda x, a: x**2 + a, np.ones(1), (TWO,))
-    assert not found.success and not found.x.requires_grad
+def test_the_derivative_of_a_search_without_success_is_an_error():
+    two = double(2.0, requires_grad=True)
+    searches = (
+        lambda a: optimize.root(lambda x, a: x**2 + a, np.ones(1), (a,)),
+        lambda a: optimize.minimize(lambda x, a: ((x - a) ** 4).sum(), np.ones(1), (a,), options={"maxiter": 1}),
+        lambda a: optimize.least_squares(lambda x, a: x**3 - a, np.ones(1), args=(a,), max_nfev=1),
+    )
+    for search in searches:
+        found = search(two)
+        assert not found.success
+        with pytest.raises(RuntimeError, match="has no derivative, since the search failed: "):
+            found.x.sum().backward()
+        with pytest.raises(RuntimeError, match="has no derivative"):
+            jvp(lambda a, search=search: search(a).x, (two.detach(),), (rg.ones_like(two),))
+
+
+def test_a_minimum_at_the_limit_of_rounding_has_its_derivatives():
+    def minimum(x):
+        return optimize.minimize(lambda y: ((y - x) ** 2).sum() + (y**4).sum(), np.ones(2), tol=1e-12).x
+
+    x = double([0.3515, 0.5299])  # BFGS ends with "precision loss"
+    y = minimum(x).detach().numpy()
+    slopes = 1 / (1 + 6 * y**2)  # of y + 2 y^3 = x
+    np.testing.assert_allclose(jacrev(minimum)(x).numpy(), np.diag(slopes), atol=1e-8)
+    second = grad(lambda x: grad(lambda x: minimum(x).sum())(x).sum())(x)
+    np.testing.assert_allclose(second.numpy(), -12 * y * slopes**3, atol=1e-7)
+
+
+def test_a_bracket_of_whole_numbers_is_searched_in_double_precision():
+    a = double(0.7, requires_grad=True)
+    root = optimize.brentq(lambda x: x**3 + x - a, 0, 2)
+    assert root.dtype == rg.float64
+    np.testing.assert_allclose(root.item(), theirs.brentq(lambda x: x**3 + x - 0.7, 0, 2), rtol=1e-12)
 
 
 def test_an_assignment_is_a_constant_index():

@@ -251,3 +251,10 @@ def test_arguments_that_do_not_fit_are_refused(name):
     call, kind, message = BAD[name]
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_scipys_other_functions_refuse_sparse_arrays_of_tensors():
+    array = rg.scipy.sparse.csr_array(rg.eye(2))
+    with pytest.raises(NotImplementedError, match=r"scipy.sparse.linalg.lsqr: .* pass A.detach\(\).to_scipy\(\)"):
+        rg.scipy.sparse.linalg.lsqr(array, np.ones(2))
+    assert rg.scipy.sparse.linalg.lsqr(array.to_scipy(), np.ones(2))[1] == 1

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from ..core.arrays.devices import Wrapping
+from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, floating, tensor
 from ..ops.table.types import Operand
@@ -38,14 +39,28 @@ def scipys(module: str) -> ModuleType:
         raise ImportError(f"retrograd.{module} needs SciPy: pip install 'retrograd[special]'") from None
 
 
-def other_names(module: str) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy."""
+def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy.
+
+    Args:
+        refused: a class whose objects SciPy's functions do not take, and ``advice`` for the error.
+    """
     original = module.removeprefix("retrograd.")
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        return getattr(scipys(original), name)
+        found = getattr(scipys(original), name)
+        if refused == () or not callable(found) or isinstance(found, type):
+            return found
+
+        @functools.wraps(found)
+        def call(*args: object, **kwargs: object) -> object:
+            if any(isinstance(x, refused) for x in (*args, *kwargs.values())):
+                raise NotImplementedError(f"{original}.{name}: {advice}")
+            return found(*args, **kwargs)
+
+        return call
 
     return __getattr__
 
@@ -157,3 +172,15 @@ def is_mapped(values: Iterable[object]) -> bool:
         elif isinstance(value, (list, tuple)) and is_mapped(value):
             return True
     return False
+
+
+def _refuse(g: object, message: str) -> NoReturn:
+    raise RuntimeError(message)
+
+
+_UNSOLVED = Primitive("unsolved", lambda x, value, message: x, "x value", [None, _refuse])
+
+
+def unsolved(x: Tensor, value: Tensor, message: str) -> Tensor:
+    """Return a point that is not a solution; a derivative of it by what ``value`` depends on raises a RuntimeError."""
+    return apply(_UNSOLVED, (x, value), {"message": message})

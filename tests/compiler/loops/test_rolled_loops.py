@@ -121,6 +121,28 @@ def test_a_step_that_cannot_be_compiled_once_is_traced_step_by_step():
         rg.compile(lambda x: scan(decides, x, length=3)[0])(rg.ones(3))
 
 
+@pytest.mark.filterwarnings("ignore:compile")
+def test_a_loop_of_a_call_without_a_program_has_its_backward_pass():
+    class Noisy(rg.autograd.Function):  # its backward pass draws, so that it cannot be compiled once
+        @staticmethod
+        def forward(ctx, x):
+            return x / 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g / 2 + 0 * rg.rand(2)
+
+    def halved(x):
+        y = scan(lambda c, _: (Noisy.apply(c), None), x, length=3)[0]
+        return vmap(lambda x: x * 2)(y).sum()  # ends the trace
+
+    function = rg.compile(halved)
+    for _ in range(2):
+        x = rg.ones(2, requires_grad=True)
+        function(x).backward()
+        assert x.grad.tolist() == [0.25, 0.25] and not function.entries
+
+
 def test_errors_of_a_step_are_those_of_an_eager_loop():
     for f, words in (
         (lambda c, x: c, "pair"),

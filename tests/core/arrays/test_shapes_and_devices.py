@@ -191,3 +191,21 @@ def test_a_value_of_a_class_whose_module_is_no_text_is_no_array():
 
     with pytest.raises(TypeError, match="Described"):
         rg.sin(Described())
+
+
+def test_a_column_of_a_table_keeps_its_dtype():
+    class Column:  # as pandas' Series: a sequence with __array__
+        def __init__(self, values):
+            self.values = values
+
+        def __array__(self, dtype=None, copy=None):
+            return np.asarray(self.values, dtype)
+
+        def __len__(self):
+            return len(self.values)
+
+    values = np.array([1.0, 2.0])
+    x = rg.tensor(Column(values))
+    assert x.dtype == rg.float64 and rg.tensor(Column(values.astype(np.int32))).dtype == rg.int32
+    x[0] = 5.0
+    assert values[0] == 1.0

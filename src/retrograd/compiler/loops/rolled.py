@@ -186,8 +186,12 @@ class RolledLoop:
         return found
 
     def end(self) -> None:
-        """Forget what belongs to the trace. No derivative can be added later."""
-        self.step = None
+        """Forget what belongs to the trace. No derivative can be added later.
+
+        The step stays where a derivative runs it one by one: a trace without a program returns its result with that.
+        """
+        if all(pull.loop is not None for pull in self._pulls.values()):
+            self.step = None
         for pull in self._pulls.values():
             if pull.loop is not None:
                 pull.loop.end()

@@ -471,6 +471,8 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
             data = whole_number(data, dtype)
     else:
         copy = copy and not isinstance(data, (list, tuple))
+        if hasattr(data, "__array__"):  # of pandas, for example, whose elements have NumPy's dtypes
+            data = np.asarray(data)
         data, dtype = _nested(data, dtype)
         if copy:  # a buffer, whose memory NumPy would share
             data = np.array(data, dtype)

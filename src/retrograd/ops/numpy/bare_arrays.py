@@ -63,7 +63,9 @@ def _named_in(frame: FrameType, module: str) -> str:
         for value in frame.f_locals.values():  # the wrapped function is among them
             home = _public(getattr(value, "__module__", None) or "")
             wrapped = getattr(value, "__name__", None) or getattr(value, "name", None)
-            if home.startswith("scipy.") and isinstance(wrapped, str) and hasattr(sys.modules[home], wrapped):
+            if not home.startswith("scipy.") or not isinstance(wrapped, str) or wrapped.startswith("__"):
+                continue
+            if hasattr(sys.modules[home], wrapped):
                 return f"{home}.{wrapped}"
     return ""
 

@@ -17,7 +17,7 @@ from ..math.exponential import EXP
 from ..math.powers import POW, SQRT
 from ..math.special.bessel import J0, K0, Y0
 from ..math.special.gamma import LGAMMA
-from ..math.special.orders import difference, double, step_of
+from ..math.special.orders import by_order
 from ..table.masks import WHERE
 from .arguments import tensor
 from .scipy_special import (
@@ -26,7 +26,6 @@ from .scipy_special import (
     ELLIPEINC,
     IV,
     RULES,
-    by_order,
     define,
     floor,
     outputs_of,
@@ -73,16 +72,12 @@ RULES |= {"jve": real(JVE), "yve": real(YVE)}
 
 
 def _hankel(name: str, factor: complex) -> None:
-    """Hankel's function of a complex number; times ``exp(-factor z)``, whose derivative subtracts ``factor``."""
+    """Hankel's function of a complex number; times ``exp(-factor x)``, whose derivative subtracts ``factor``."""
 
-    def slope(g: Array, v: Array, z: Array, ans: Array) -> Array:
-        return g * ((primitive(v - 1, z) - primitive(v + 1, z)) / 2 - factor * ans)
+    def slope(g: Array, v: Array, x: Array, ans: Array) -> Array:
+        return g * ((primitive(v - 1, x) - primitive(v + 1, x)) / 2 - factor * ans)
 
-    def by_v(g: Array, v: Array, z: Array) -> Array:
-        at = double(z)
-        return g * difference(lambda v: primitive(v, at), double(v), step_of(at))
-
-    primitive: Primitive = define(name, "v z", by_v, slope, loops=True)
+    primitive: Primitive = define(name, "v x", by_order(lambda: primitive), slope, loops=True)
 
 
 for _name, _factor in (("hankel1", 0), ("hankel2", 0), ("hankel1e", 1j), ("hankel2e", -1j)):

@@ -25,7 +25,7 @@ from ..math.powers import POW, RSQRT, SQRT
 from ..math.special.bessel import J0, J1, K0, K0E, K1, K1E, Y0, Y1
 from ..math.special.gamma import DIGAMMA, LGAMMA
 from ..math.special.libraries import from_library, library_for
-from ..math.special.orders import difference, double, step_of
+from ..math.special.orders import by_order, difference, double, step_of
 from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA, gamma_slope
 from ..math.trigonometric import COS, COSH, SIN, SINC
 from ..table.elementwise import elementwise
@@ -213,17 +213,6 @@ FRESNEL = (
 )
 
 # Bessel functions (DLMF 10.6.1, 10.29.1) and Airy functions (DLMF 9.2.1)
-
-
-def by_order(primitive: Callable[[], Primitive]) -> Rule:
-    """The rule by the order ``v`` of a function of ``v`` and ``x`` that is analytic in both."""
-
-    def rule(g: Array, v: Array, x: Array) -> Array:
-        at = double(x)
-        return g * difference(lambda v: primitive()(v, at), double(v), step_of(at))
-
-    return rule
-
 
 JV: Primitive = define("jv", "v x", by_order(lambda: JV), lambda g, v, x: g * (JV(v - 1, x) - JV(v + 1, x)) / 2)
 YV: Primitive = define("yv", "v x", by_order(lambda: YV), lambda g, v, x: g * (YV(v - 1, x) - YV(v + 1, x)) / 2)

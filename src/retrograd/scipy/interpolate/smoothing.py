@@ -47,7 +47,7 @@ def make_smoothing_spline(
     Raises:
         NotImplementedError: ``lam`` is None: SciPy then chooses it by the values.
 
-    >>> x = np.arange(5.0)
+    >>> x = [0.0, 1.0, 2.0, 3.0, 4.0]
     >>> rg.scipy.interpolate.make_smoothing_spline(x, rg.tensor([0.0, 1, 0, 1, 0]), lam=1e6)(2.0)
     tensor(0.4)
     """
@@ -56,14 +56,14 @@ def make_smoothing_spline(
         raise NotImplementedError(
             "scipy.interpolate.make_smoothing_spline of Tensors: lam=None chooses lam by the values; pass lam"
         )
-    points, values, axis = prepared(nodes, y, axis, "make_smoothing_spline")
+    _, values, axis = prepared(detached(x), y, axis, "make_smoothing_spline")
     n = nodes.shape[0]
     if n < 5:
         raise ValueError(f"``x`` and ``y`` length must be at least 5, got {n}")
-    weight, weights, values = floats(lam, np.ones(n) if w is None else w, values)
+    weight, weights, values = floats(lam, [1.0] * n if w is None else w, values)
     if not is_mapped([weight, weights]) and (weight.item() < 0 or bool((weights.detach() <= 0).any())):
         raise ValueError("scipy.interpolate.make_smoothing_spline: lam must not be negative, and w must be positive")
-    steps = np.diff(nodes)
+    steps = np.diff(nodes).astype(values.array.real.dtype)
     first, last = 1 / steps[:-1], 1 / steps[1:]
     middle = -first - last
     v = 1 / weights
@@ -83,7 +83,7 @@ def make_smoothing_spline(
         + ops.cat([edge, edge, c * curvature])
     )
     smooth = (columns - weight * v[:, None] * bent).reshape(values.shape)
-    return make_interp_spline(nodes, ops.moveaxis(smooth, 0, axis), bc_type="natural", axis=axis)
+    return make_interp_spline(detached(x), ops.moveaxis(smooth, 0, axis), bc_type="natural", axis=axis)
 
 
 @differentiable("scipy.interpolate")
@@ -105,7 +105,7 @@ def make_lsq_spline(
     tensor(0.5)
     """
     nodes, knots, weights = _constant("make_lsq_spline", x=x, t=t, w=np.ones(np.shape(x)) if w is None else w)
-    points, values, axis = prepared(nodes, y, axis, "make_lsq_spline")
+    _, values, axis = prepared(detached(x), y, axis, "make_lsq_spline")
     design = scipys("scipy.interpolate").BSpline.design_matrix(nodes, knots, k).toarray()
     if np.linalg.matrix_rank(design * weights[:, None]) < design.shape[1]:
         raise ValueError(
@@ -147,7 +147,7 @@ class UnivariateSpline:
         start, end = self._ends(nodes, bbox)
         middle = nodes[(k + 1) // 2 : -(k + 1) // 2] if k % 2 else (nodes[1:] + nodes[:-1])[k // 2 : -(k // 2)] / 2
         knots = np.r_[[start] * (k + 1), middle, [end] * (k + 1)]
-        self._set(make_interp_spline(nodes, y, k, knots, check_finite=check_finite), ext)
+        self._set(make_interp_spline(detached(x), y, k, knots, check_finite=check_finite), ext)
 
     @staticmethod
     def _ends(nodes: Array, bbox: Sequence[float | None]) -> tuple[float, float]:
@@ -220,7 +220,7 @@ class InterpolatedUnivariateSpline(UnivariateSpline):
 class LSQUnivariateSpline(UnivariateSpline):
     """The least-squares spline with the inner knots ``t``, with the methods of FITPACK's classes.
 
-    >>> x = np.arange(5.0)
+    >>> x = [0.0, 1.0, 2.0, 3.0, 4.0]
     >>> rg.scipy.interpolate.LSQUnivariateSpline(x, rg.tensor([0.0, 1, 2, 3, 4]), [2.0], k=1)(0.5)
     tensor(0.5)
     """
@@ -239,4 +239,4 @@ class LSQUnivariateSpline(UnivariateSpline):
         nodes, inner = _constant("LSQUnivariateSpline", x=x, t=t)
         start, end = self._ends(nodes, bbox)
         knots = np.r_[[start] * (k + 1), inner, [end] * (k + 1)]
-        self._set(make_lsq_spline(nodes, y, knots, k, w, check_finite=check_finite), ext)
+        self._set(make_lsq_spline(x, y, knots, k, w, check_finite=check_finite), ext)

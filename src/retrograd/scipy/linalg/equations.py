@@ -15,7 +15,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.linear.matrices import transposed
 from ...ops.numpy.arguments import alike, tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, scipys
+from ..arguments import ArrayLike, is_mapped, scipys
 from .matrices import as_columns, each, linalg, matrix, pair
 
 # A x + x B = Q. The cotangent of Q solves the transposed equation; those of A and B are products with it.
@@ -472,7 +472,7 @@ class LstsqResult(NamedTuple):
 
     x: Tensor
     residues: Tensor
-    rank: int
+    rank: int | Tensor
     s: Tensor
 
 
@@ -488,6 +488,8 @@ def lstsq(
 ) -> LstsqResult:
     """Return the solution of least norm of ``a @ x = b`` in the sense of least squares, residues, rank and ``s``.
 
+    Inside ``vmap`` the rank is a Tensor, and the residues are there for every rank.
+
     >>> rg.scipy.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([1.0, 3.0])).x
     tensor([2.])
     """
@@ -497,10 +499,11 @@ def lstsq(
         raise ValueError(f"Shape mismatch: a and b should have the same number of rows ({x.shape} != {y.shape}).")
     cut = np.finfo(x.array.dtype).eps if cond is None else cond
     singular = ours.svdvals(x)
-    rank = int((singular.detach() > cut * singular.detach().max()).sum().item())
+    counted = (singular.detach() > cut * singular.detach().max()).sum()
+    rank = counted if is_mapped([counted]) else int(counted.item())
     solution = ours.pinv(x, atol=0.0, rtol=cut) @ columns
     m, n = x.shape[-2:]
-    if m > n == rank:
+    if m > n and (isinstance(rank, Tensor) or rank == n):
         difference = columns - x @ solution
         residues = (difference * difference.conj()).real.sum(-2)
     else:

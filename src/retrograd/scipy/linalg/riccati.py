@@ -58,7 +58,7 @@ def _discrete_rule(g: Array, ans: Array, a: Array, b: Array, r: Array) -> list[A
 def _riccati(name: str, rule: Rule) -> Primitive:
     def forward(a: Array, b: Array, q: Array, r: Array) -> Array:
         lead = np.broadcast_shapes(*[x.shape[:-2] for x in (a, b, q, r)])
-        return np.empty((*lead, *a.shape[-2:]), a.dtype) if 0 in lead else each(name, a, b, q, r)
+        return np.empty((*lead, *a.shape[-2:]), a.dtype) if 0 in lead else each(name, a, b, q, r).astype(a.dtype)
 
     return Primitive(f"scipy.linalg.{name}", forward, "a b q r", vjp=rule, batch=in_front)
 

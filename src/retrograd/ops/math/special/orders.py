@@ -13,6 +13,7 @@ from math import factorial
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.graph.plan import Rule
 from ....core.tensor.tensor import Tensor
 
 _PAIRS = 8
@@ -58,3 +59,17 @@ def step_of(*scales: Array, of: Array | None = None, growing: bool = False) -> A
 
 def _constant(x: Array) -> Array:
     return double(x.detach() if isinstance(x, Tensor) else x)
+
+
+def by_order(function: Callable[[], Callable[[Array, Array], Array]]) -> Rule:
+    """Return the rule by the order ``v`` for a function of ``v`` and ``x`` that is analytic in both.
+
+    Args:
+        function: returns the primitive, which does not exist yet when its rules are made.
+    """
+
+    def rule(g: Array, v: Array, x: Array) -> Array:
+        at = double(x)
+        return g * difference(lambda v: function()(v, at), double(v), step_of(at))
+
+    return rule

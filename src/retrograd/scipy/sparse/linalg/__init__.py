@@ -1,10 +1,11 @@
 """``scipy.sparse.linalg`` on sparse arrays of Tensors: linear systems and eigenvalues with implicit derivatives.
 
 ``solvers`` has direct and iterative solutions, ``eigen`` has ``eigsh``, ``operators`` has ``LinearOperator``. Other
-names are SciPy's own.
+names are SciPy's own and refuse sparse arrays of Tensors.
 """
 
 from ...arguments import other_names
+from ..arrays import SparseArray
 from .eigen import eigsh
 from .operators import LinearOperator, aslinearoperator
 from .solvers import SuperLU, bicgstab, cg, factorized, gmres, minres, norm, splu, spsolve
@@ -14,4 +15,6 @@ __all__ = [
     "splu", "spsolve",
 ]  # fmt: skip
 
-__getattr__ = other_names(__name__)
+__getattr__ = other_names(
+    __name__, SparseArray, "does not take sparse arrays of Tensors; pass A.detach().to_scipy(), which has no derivative"
+)
