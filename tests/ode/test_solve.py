@@ -237,7 +237,6 @@ def test_what_cannot_be_integrated_is_an_error(call, error, message):
         call()
 
 
-@SLOW
 def test_a_compiled_function_takes_the_times_from_a_tensor():
     y, times = rg.tensor([1.0, 2.0]), rg.tensor([0.0, 1.0, 3.0])
 
@@ -249,6 +248,7 @@ def test_a_compiled_function_takes_the_times_from_a_tensor():
         np.testing.assert_allclose(compiled(y, scale * times).numpy(), states(y, scale * times).numpy(), rtol=1e-6)
 
 
+@SLOW
 def test_a_compiled_loop_of_equal_steps_gives_the_eager_result():
     def final(p):
         return solve(predator, double(Y0), [0.0, 1.0], (p,), method="rk4", steps=20).y[-1]
