@@ -137,11 +137,18 @@ def test_what_scipy_refuses_is_refused():
         lambda: rg.scipy.fft.fft(x, n=-1),
         lambda: rg.scipy.fft.dctn(x.reshape(2, 4), axes=(1, -1)),
         lambda: rg.scipy.stats.linregress(x.reshape(4, 2), x[:2]),
+        lambda: rg.scipy.interpolate.interp1d(np.arange(8.0), x, fill_value=0.0)(9.0),
+        lambda: rg.scipy.interpolate.RegularGridInterpolator([np.arange(3.0)], x[:3], method="cubic"),
+        lambda: rg.scipy.interpolate.RegularGridInterpolator([np.arange(3.0)], x[:3])([[0.5]], method="cubic"),
     ):
         with pytest.raises(ValueError):
             call()
     with pytest.raises(RuntimeError):
         rg.scipy.ndimage.spline_filter(x, order=1)
+    z = (x[:2] + 1j).requires_grad_()
+    slope = rg.autograd.grad(special.gamma(z).sum().real, z, create_graph=True)[0]
+    with pytest.raises(NotImplementedError, match="complex"):
+        rg.autograd.grad(slope.real.sum(), z)
 
 
 def test_statistics_at_the_edges_are_scipys():

@@ -33,7 +33,7 @@ class Step:
         return f1
 
     def has_history_of_now(self) -> bool:
-        """Return whether what is computed now may be kept: under ``no_grad`` it lacks the history of a recorded step."""
+        """Return whether what is computed now may be kept: under ``no_grad`` it lacks a recorded step's history."""
         return modes.grad_enabled or not any(k._requires for k in self.ks[-1])
 
 
