@@ -151,6 +151,20 @@ def test_what_scipy_refuses_is_refused():
         rg.autograd.grad(slope.real.sum(), z)
 
 
+def test_integrals_of_points_that_repeat_and_of_none_are_scipys():
+    from scipy import integrate
+
+    y = np.array([1.0, 4.0, 2.0, 5.0, 3.0, 7.0])
+    for points in ([0.0, 0.0, 1.0, 2.0, 4.0, 5.0], [0.0, 1.0, 1.0, 2.0, 2.5, 2.5], [0.0, 1.0, 2.0, 2.5, 2.5, 3.0]):
+        for count in (3, 5, 6):
+            x = np.array(points[:count])
+            found = rg.scipy.integrate.simpson(rg.tensor(y[:count]), x)
+            assert found.item() == pytest.approx(integrate.simpson(y[:count], x=x))
+    assert rg.scipy.integrate.trapezoid(rg.ones(2, 0)).tolist() == [0, 0]
+    with pytest.raises(ValueError, match="At least one point"):
+        rg.scipy.integrate.cumulative_trapezoid(rg.ones(0), rg.ones(0))
+
+
 def test_statistics_at_the_edges_are_scipys():
     from scipy import stats
 

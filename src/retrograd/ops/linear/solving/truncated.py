@@ -14,19 +14,19 @@ from ..matrices import adjoint, transposed
 from ..products.matmul import MATMUL
 
 
-def _kept(squares: Array, atol: float, rtol: float) -> Array:
+def _kept(squares: Array, atol: Array, rtol: Array) -> Array:
     """Return which squared singular values, ascending, count as nonzero."""
     values = np.sqrt(np.maximum(squares, 0.0))
     return values > np.maximum(atol, rtol * values[..., -1:])
 
 
-def _projector(x: Array, atol: float, rtol: float) -> Array:
+def _projector(x: Array, atol: Array, rtol: Array) -> Array:
     squares, vectors = np.linalg.eigh(x)
     kept = vectors * _kept(squares, atol, rtol)[..., None, :]
     return MATMUL(kept, adjoint(vectors))
 
 
-def _projector_rule(g: Array, x: Array, atol: float, rtol: float) -> Array:
+def _projector_rule(g: Array, x: Array, atol: Array, rtol: Array) -> Array:
     """``V (F * (V^H g V)) V^H`` with ``F_ij = (k_i - k_j) / (w_i - w_j)`` (Y. Daleckii and S. Krein, 1965)."""
     squares, vectors = np.linalg.eigh(x)
     kept = _kept(squares, atol, rtol).astype(x.real.dtype)
@@ -40,7 +40,7 @@ def _projector_rule(g: Array, x: Array, atol: float, rtol: float) -> Array:
 PROJECTOR = Primitive("linalg.pinv", _projector, "x", [_projector_rule], batch=in_front)
 
 
-def drops_values(x: Tensor, atol: float, rtol: float) -> bool:
+def drops_values(x: Tensor, atol: Array, rtol: Array) -> bool:
     """Return whether a tolerance takes singular values for zero that are not zero to working precision."""
     values = all_examples(np.linalg.svd(x.array, compute_uv=False))
     largest = values.max(axis=-1, keepdims=True)
@@ -48,7 +48,7 @@ def drops_values(x: Tensor, atol: float, rtol: float) -> bool:
     return bool(small.any())
 
 
-def truncated(x: Tensor, atol: float, rtol: float) -> Tensor:
+def truncated(x: Tensor, atol: Array, rtol: Array) -> Tensor:
     """Return the matrix without the singular values that count as zero.
 
     The projector onto the other singular vectors is an analytic function of ``x^H x`` where no singular value is equal
