@@ -205,3 +205,12 @@ def test_families_without_constraints_or_support_are_warned_of():
         bare = Bare()
     with pytest.warns(UserWarning, match="does not define `support`"):
         bare.log_prob(rg.tensor(1.0))
+
+
+def test_without_checks_a_point_outside_of_the_support_is_no_error():
+    weibull = D.Weibull(rg.tensor([1.0]), rg.tensor([2.0]), validate_args=False)
+    assert weibull.log_prob(rg.tensor([-1.0, 1.0])).shape == (2,)
+    three, zero = rg.tensor(3.0), rg.zeros(())
+    densities = [D.FisherSnedecor(rg.tensor(a), three, validate_args=False).log_prob(zero) for a in (0.5, 2.0, 5.0)]
+    assert [densities[0].item(), densities[2].item()] == [float("inf"), float("-inf")]
+    assert densities[1].isfinite()

@@ -226,3 +226,9 @@ def test_storages_say_whether_processes_share_them() -> None:
     layer = nn.Linear(2, 2)
     assert not layer.weight.storage().is_shared()
     assert layer.share_memory().weight.storage().is_shared()
+
+
+def test_the_norm_of_the_padding_is_limited_too():
+    weight, places, offsets = rg.tensor([[3.0, 4.0], [6.0, 8.0]]), rg.tensor([0, 1]), rg.tensor([0])
+    F.embedding_bag(places, weight, offsets, max_norm=1.0, padding_idx=1)
+    assert np.allclose(weight.numpy(), [[0.6, 0.8], [0.6, 0.8]])

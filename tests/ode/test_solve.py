@@ -137,6 +137,33 @@ def test_the_time_of_an_event_is_differentiated_to_second_order():
     assert gradcheck(landing, (height, g)) and gradgradcheck(landing, (height, g))
 
 
+def test_interpolants_keep_their_history_when_they_are_first_read_without_one():
+    def fall(t, y):
+        return rg.stack([y[1], -1 - 0.3 * y[1] * y[1].abs()])
+
+    def ground(t, y):
+        return y[0]
+
+    ground.terminal = True
+    options = {"rtol": 1e-5, "atol": 1e-7}
+
+    def landing(y0):  # the root of the event is found without recording
+        return solve(fall, y0, (0.0, 5.0), method="dopri8", events=ground, **options).t_events[0][0]
+
+    def middle(y0, method, silent):
+        solution = solve(fall, y0, (0.0, 0.5), method=method, dense=True, **options)
+        if silent:
+            with rg.no_grad():
+                solution(0.37)
+        return solution(0.37)[0]
+
+    y0, direction, step = double([1.0, 0.5]), double([0.3, -0.7]), 1e-4
+    expected = (landing(y0 + step * direction) - landing(y0 - step * direction)).item() / (2 * step)
+    assert (grad(landing)(y0) * direction).sum().item() == pytest.approx(expected, rel=2e-4)
+    for method in ("dopri8", "bosh3", "kvaerno3"):
+        assert rg.equal(grad(middle)(y0, method, True), grad(middle)(y0, method, False))
+
+
 def test_events_have_directions_and_dense_output_meets_the_solution():
     up, down = (lambda t, y: y[0] - 0.5), (lambda t, y: y[0] - 0.5)
     up.direction, down.direction = 1, -1
@@ -254,6 +281,17 @@ def test_leapfrog_keeps_the_energy_and_has_gradients():
 def test_what_cannot_be_integrated_is_an_error(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_compiled_function_takes_the_times_from_a_tensor():
+    y, times = rg.tensor([1.0, 2.0]), rg.tensor([0.0, 1.0, 3.0])
+
+    def states(y, times):
+        return odeint(lambda t, y: -t * y, y, times, method="rk4", steps=4)
+
+    compiled = rg.compile(states)
+    for scale in (1.0, 0.5):
+        np.testing.assert_allclose(compiled(y, scale * times).numpy(), states(y, scale * times).numpy(), rtol=1e-6)
 
 
 @SLOW

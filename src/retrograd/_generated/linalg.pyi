@@ -1055,7 +1055,8 @@ def norm(*, input: Operand, ord: Order | None = None, dim: Dims | None = None, k
 def pinv(A: Operand, rcond: builtins.float | Tensor | None = None, hermitian: builtins.bool = False, *, atol: builtins.float | Tensor | None = None, rtol: builtins.float | Tensor | None = None) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
+    a tolerance drops, also how their vectors turn. The rank is constant nearby.
     Shape: (..., m, n) to (..., n, m).
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
@@ -1082,7 +1083,8 @@ def pinv(A: Operand, rcond: builtins.float | Tensor | None = None, hermitian: bu
 def pinv(*, input: Operand, rcond: builtins.float | Tensor | None = None, hermitian: builtins.bool = False, atol: builtins.float | Tensor | None = None, rtol: builtins.float | Tensor | None = None) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
+    a tolerance drops, also how their vectors turn. The rank is constant nearby.
     Shape: (..., m, n) to (..., n, m).
     Dtype: float32, float64 and complex; the result has the input's dtype.
 

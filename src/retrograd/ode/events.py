@@ -57,6 +57,7 @@ def crossings(system: System, method: ExplicitMethod, events: Sequence[Event], s
             event.before = event.number_at(system, step.t, step.y0)
         after = event.number_at(system, step.t + step.h, step.y1)
         if event.crosses(event.before, after):
+            method.at(system, step, step.t + step.h / 2)  # keeps the stages of the interpolant with their history
             found.append((_root(system, method, event, step, event.before, after), event))
         event.before = after
     found.sort(key=lambda pair: pair[0] * (1 if step.h > 0 else -1))

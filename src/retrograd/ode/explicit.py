@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.graph.modes import modes
 from ..core.tensor.tensor import Tensor
 from . import tableaus
 from .system import Leaves, System, Tolerance, combine
@@ -24,9 +25,16 @@ class Step:
 
     def derivative_at_end(self, system: System) -> Leaves:
         """Return f at the end of the step, the first stage of the next step."""
-        if self.f1 is None:
-            self.f1 = system(self.t + self.h, self.y1)
-        return self.f1
+        if self.f1 is not None:
+            return self.f1
+        f1 = system(self.t + self.h, self.y1)
+        if self.has_history_of_now():
+            self.f1 = f1
+        return f1
+
+    def has_history_of_now(self) -> bool:
+        """Return whether what is computed now may be kept: under ``no_grad`` it lacks a recorded step's history."""
+        return modes.grad_enabled or not any(k._requires for k in self.ks[-1])
 
 
 class ExplicitMethod:
@@ -75,6 +83,7 @@ class ExplicitMethod:
         weights = self.tableau.interpolant
         ks = step.ks
         if self.tableau is tableaus.DOPRI8:
+            ks = ks if step.has_history_of_now() else list(ks)
             weights = tableaus.DOPRI8_INTERPOLANT
             for c, row in tableaus.DOPRI8_EXTRA[len(ks) - len(self.tableau.c) :]:
                 stage = combine([1.0, *[step.h * a for a in row]], [step.y0, *ks])

@@ -145,7 +145,7 @@ def number(caller: str, value: Any, name: str) -> float:
     """
     if isinstance(value, Tensor):
         array: Any = value.array
-        while isinstance(array, Wrapping):
+        while isinstance(array, Wrapping) and hasattr(type(array), "mapped"):
             if array.mapped:
                 raise RuntimeError(
                     f"{caller}: {name} differs between the examples of vmap, which share their steps; integrate over "

@@ -111,15 +111,18 @@ def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
     return tuple([floating(x) for x in alike(*values)])
 
 
-def differentiable(module: str, name: str = "") -> Callable[[Decorated], Decorated]:
+def differentiable(module: str, name: str = "", *, images: bool = False) -> Callable[[Decorated], Decorated]:
     """Decorate a function that has the name and signature of one of SciPy's, and takes Tensors.
 
-    Without a Tensor among its arguments, SciPy's function is called. If the function fails and SciPy's fails for the
+    Without a Tensor among its arguments, SciPy's function is called; with Tensors of integers only, which have no
+    derivative, it gives the Tensors of the result, in SciPy's dtypes. If the function fails and SciPy's fails for the
     same numbers, SciPy's error is raised.
 
     Args:
         module: the module of SciPy's function, ``"scipy.linalg"``.
         name: the name of SciPy's function, by default the decorated function's.
+        images: the result has the dtype of the first argument, so that SciPy's function is called with an image of
+            integers unless another Tensor requires a gradient.
     """
 
     def decorate(function: Decorated) -> Decorated:
@@ -129,6 +132,11 @@ def differentiable(module: str, name: str = "") -> Callable[[Decorated], Decorat
         def call(*args: object, **kwargs: object) -> object:
             if not has_tensor(args) and not has_tensor(kwargs.values()):
                 return getattr(scipys(module), public)(*args, **kwargs)
+            given = [*args, *kwargs.values()]
+            if is_constant(given[:1] if images else given) and (not images or is_constant(given[1:], floats=True)):
+                result = _tensors(getattr(scipys(module), public)(*detached(args), **detached(kwargs)))
+                if result is not None:
+                    return result
             try:
                 return function(*args, **kwargs)
             except Exception as error:
@@ -158,6 +166,41 @@ def _scipys_error(
     except Exception:
         return None
     return None
+
+
+def is_constant(values: Iterable[object], floats: bool = False) -> bool:
+    """Return whether all Tensors have integers or bools, and no value is a function, which may read other Tensors.
+
+    Args:
+        values: the arguments of a call.
+        floats: Tensors that do not require a gradient are constant, too.
+    """
+    for value in values:
+        if isinstance(value, Tensor):
+            if type(value.array) is not np.ndarray or value.requires_grad:
+                return False
+            if value.array.dtype.kind in "fc" and not floats:
+                return False
+        elif isinstance(value, (list, tuple)):
+            if not is_constant(value, floats):
+                return False
+        elif callable(value) and not isinstance(value, type):
+            return False
+    return True
+
+
+def _tensors(value: object) -> object:
+    """Return a result of SciPy with Tensors in place of arrays; None if other objects are in it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return tensor(value) if value.dtype.kind in "biufc" else None
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    if type(value) not in (tuple, list):
+        return None
+    found = [_tensors(item) for item in cast("Sequence[object]", value)]
+    if any(item is None for item in found):
+        return None
+    return tuple(found) if isinstance(value, tuple) else found
 
 
 _PLAIN = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError)

@@ -60,6 +60,8 @@ def _of_axis(name: str) -> Callable[..., Tensor]:
         *,
         plan: None = None,
     ) -> Tensor:
+        if n is not None and n < 1:
+            raise ValueError(f"invalid number of data points ({n}) specified")
         result: Tensor = transform(_floating(x), n, axis, norm)
         return result
 
@@ -163,6 +165,8 @@ def _transformed(
 ) -> Tensor:
     if form not in (1, 2, 3, 4):
         raise ValueError(f"scipy.fft.{kind}: type must be 1, 2, 3 or 4, got {form}")
+    if n is not None and n < 1:
+        raise ValueError(f"invalid number of data points ({n}) specified")
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f'Invalid norm value \'{norm}\', should be "backward", "ortho" or "forward"')
     x = ops.moveaxis(x, axis, -1)
@@ -242,6 +246,8 @@ def _along_axes(kind: str, back: bool) -> Callable[..., Tensor]:
             chosen = [axes] if isinstance(axes, int) else list(axes)
         if lengths is not None and len(lengths) != len(chosen):
             raise ValueError("when given, axes and shape arguments have to be of the same length")
+        if len({axis % values.ndim for axis in chosen}) != len(chosen):
+            raise ValueError("all axes must be unique")
         for place, axis in enumerate(chosen):
             n = None if lengths is None or lengths[place] == -1 else lengths[place]
             values = _transformed(values, kind, type, n, axis, norm, orthogonalize, back)

@@ -357,12 +357,19 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
     """Return the samples with their axis last, and the lengths of the intervals between them."""
     values = floating_tensor(y).movedim(axis, -1)
     if x is None:
-        return values, tensor(dx).astype(values.real.dtype) * ops.ones(values.shape[-1] - 1, dtype=values.real.dtype)
+        count = max(values.shape[-1] - 1, 0)
+        return values, tensor(dx).astype(values.real.dtype) * ops.ones(count, dtype=values.real.dtype)
     points = floating_tensor(x)
     points = points if points.ndim == 1 else points.movedim(axis, -1)
     if points.shape[-1] != values.shape[-1]:
         raise ValueError(f"x has {points.shape[-1]} points and y {values.shape[-1]} along axis {axis}")
     return values, points[..., 1:] - points[..., :-1]
+
+
+def _quotient(a: Tensor | float, b: Tensor) -> Tensor:
+    """Return ``a / b``, and 0 for ``b = 0``, as SciPy has it for points that repeat."""
+    repeats = b.detach() == 0
+    return ops.where(repeats, 0.0, a / ops.where(repeats, 1.0, b))
 
 
 @differentiable("scipy.integrate")
@@ -388,6 +395,8 @@ def cumulative_trapezoid(
     tensor([0. , 1.5, 4. ])
     """
     values, steps = _samples(y, x, dx, axis)
+    if not values.shape[-1]:
+        raise ValueError("At least one point is required along `axis`.")
     if initial is not None and initial != 0:
         raise ValueError("`initial` must be `None` or `0`.")
     return _with_initial((steps * (values[..., 1:] + values[..., :-1]) / 2).cumsum(-1), initial, axis)
@@ -416,13 +425,15 @@ def simpson(y: ArrayLike, x: ArrayLike | None = None, *, dx: ArrayLike = 1.0, ax
     end = count - 1 if count % 2 else count - 2
     h0, h1 = h[..., 0:end:2], h[..., 1:end:2]
     y0, y1, y2 = values[..., 0:end:2], values[..., 1 : end + 1 : 2], values[..., 2 : end + 1 : 2]
-    both = h0 + h1
-    total = (both / 6 * (y0 * (2 - h1 / h0) + y1 * both * both / (h0 * h1) + y2 * (2 - h0 / h1))).sum(-1)
+    both, ratio = h0 + h1, _quotient(h0, h1)
+    middle = y1 * both * _quotient(both, h0 * h1)
+    total = (both / 6 * (y0 * (2 - _quotient(1.0, ratio)) + middle + y2 * (2 - ratio))).sum(-1)
     if count % 2:
         return total
     a, b = h[..., -2], h[..., -1]
-    last = (2 * b * b + 3 * a * b) / (6 * (a + b)) * values[..., -1] + (b * b + 3 * a * b) / (6 * a) * values[..., -2]
-    return total + last - b**3 / (6 * a * (a + b)) * values[..., -3]
+    last = _quotient(2 * b * b + 3 * a * b, 6 * (a + b)) * values[..., -1]
+    last = last + _quotient(b * b + 3 * a * b, 6 * a) * values[..., -2]
+    return total + last - _quotient(b**3, 6 * a * (a + b)) * values[..., -3]
 
 
 @differentiable("scipy.integrate")
@@ -436,6 +447,8 @@ def cumulative_simpson(
     tensor([0.3333, 2.6667, 9.    ])
     """
     values, h = _samples(y, x, dx, axis)
+    if not values.shape[-1]:
+        raise ValueError("At least one point is required along `axis`.")
     if values.shape[-1] < 3:
         return _with_initial((h * (values[..., 1:] + values[..., :-1]) / 2).cumsum(-1), initial, axis)
     first = _first_of_two(values, h)

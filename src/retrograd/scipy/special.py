@@ -16,9 +16,11 @@ from ..ops.numpy.arguments import axes_of, floating, tensor, tensors
 from ..ops.numpy.scipy_bessel import SPHERICAL
 from ..ops.numpy.scipy_special import JACOBI, RULES
 from ..ops.table.elementwise import elementwise
-from .arguments import ArrayLike, differentiable, other_names, scipys
+from .arguments import ArrayLike, differentiable, is_mapped, other_names, scipys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..core.tensor.tensor import Tensor
 
 __all__ = [
@@ -80,7 +82,12 @@ def softmax(x: ArrayLike, axis: Axes = None) -> Tensor:
     >>> rg.scipy.special.softmax(rg.tensor([0.0, 0.0]))
     tensor([0.5, 0.5])
     """
-    return ops.exp(log_softmax(x, axis))
+    values = floating(tensor(x))
+    if isinstance(axis, tuple) or values.is_complex():
+        return ops.exp(log_softmax(values, axis))
+    if axis is None:
+        return ops.softmax(values.reshape(-1), 0).reshape(values.shape)
+    return ops.softmax(values, axis)
 
 
 # Gamma functions and what counts by them
@@ -93,7 +100,10 @@ def multigammaln(a: ArrayLike, d: int) -> Tensor:
     >>> rg.scipy.special.multigammaln(rg.tensor([3.0]), 2)
     tensor([1.5502])
     """
-    return special.multigammaln(floating(tensor(a)), d)
+    values = floating(tensor(a))
+    if not is_mapped((values,)) and bool((values.detach() <= 0.5 * (d - 1)).any()):
+        raise ValueError(f"scipy.special.multigammaln: a must be greater than (d - 1) / 2 = {0.5 * (d - 1)}")
+    return special.multigammaln(values, d)
 
 
 @differentiable("scipy.special")
@@ -105,6 +115,8 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     """
     values = floating(tensor(x))
     orders = np.asarray(n)
+    if bool((orders != np.trunc(orders)).any()):
+        raise ValueError("scipy.special.polygamma: the orders must be integers")
     if orders.ndim == 0:
         return special.polygamma(int(orders), values)
     chosen = [(orders == k, special.polygamma(int(k), values)) for k in np.unique(orders)]
@@ -114,9 +126,11 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Tensor:
     return result
 
 
-def _counted(n: Tensor, k: Tensor, result: Tensor) -> Tensor:
-    """Return the result where ``0 <= k <= n``, else 0."""
-    return ops.where((k <= n) & (n >= 0) & (k >= 0), result, 0.0)
+def _counted(n: Tensor, k: Tensor, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return a function of ``n`` and ``k`` where ``0 <= k <= n``, else 0."""
+    inside = (k <= n) & (n >= 0) & (k >= 0)
+    # The function is evaluated at (1, 0) where its result is not used: its derivative can be NaN there.
+    return ops.where(inside, function(ops.where(inside, n, 1.0), ops.where(inside, k, 0.0)), 0.0)
 
 
 @differentiable("scipy.special")
@@ -130,8 +144,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
         raise ValueError("scipy.special.comb: exact=True counts with Python integers; give it numbers")
     n, count = [floating(x) for x in tensors(N, k)]
     if repetition:
-        return ops.where((count == 0) & (n >= 0), 1.0, RULES["binom"](n + count - 1, count))
-    return _counted(n, count, RULES["binom"](n, count))
+        return ops.where((count == 0) & (n >= 0), 1.0, _counted(n + count - 1, count, RULES["binom"]))
+    return _counted(n, count, RULES["binom"])
 
 
 @differentiable("scipy.special")
@@ -144,7 +158,7 @@ def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor:
     if exact:
         raise ValueError("scipy.special.perm: exact=True counts with Python integers; give it numbers")
     n, count = [floating(x) for x in tensors(N, k)]
-    return _counted(n, count, RULES["poch"](n - count + 1, count))
+    return _counted(n, count, lambda n, k: RULES["poch"](n - k + 1, k))
 
 
 @differentiable("scipy.special")
@@ -238,14 +252,20 @@ def _of_integers(name: str) -> Rule:
 
 
 def _sph_legendre_slope(g: Array, n: Array, m: Array, x: Array) -> Array:
-    """The mean of the ladder operators (Edmonds, Angular Momentum in Quantum Mechanics, 2.5.24)."""
+    """The mean of the ladder operators (Edmonds, Angular Momentum in Quantum Mechanics, 2.5.24).
+
+    SciPy's functions of odd order contain ``|sin(theta)|``, so that the operators change their sign outside of [0, pi].
+    """
+    side = np.where(np.sin(x) < 0, -1.0, 1.0)
     up, down = np.sqrt(np.maximum((n - m) * (n + m + 1), 0.0)), np.sqrt(np.maximum((n + m) * (n - m + 1), 0.0))
-    return g * (up * _SPH_LEGENDRE(n, m + 1, x) - down * _SPH_LEGENDRE(n, m - 1, x)) / 2
+    return g * side * (up * _SPH_LEGENDRE(n, m + 1, x) - down * _SPH_LEGENDRE(n, m - 1, x)) / 2
 
 
 def _assoc_legendre_slope(g: Array, n: Array, m: Array, x: Array, ans: Array) -> Array:
-    """DLMF 14.10.5."""
-    return g * ((m - n - 1) * _ASSOC_LEGENDRE(n + 1, m, x) + (n + 1) * x * ans) / (1 - x * x)
+    """DLMF 14.10.5; the function of an order above the degree is 0."""
+    exists = np.abs(m) <= n
+    above = np.where(exists, _ASSOC_LEGENDRE(np.where(exists, n + 1, 0), np.where(exists, m, 0), x), 0.0)
+    return g * ((m - n - 1) * above + (n + 1) * x * ans) / (1 - x * x)
 
 
 def _legendre(name: str, slope: Rule) -> Primitive:

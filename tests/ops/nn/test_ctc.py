@@ -43,6 +43,14 @@ def test_gradients_through_log_softmax():
     assert rg.autograd.gradgradcheck(loss, (x,))
 
 
+def test_a_sequence_without_an_alignment_has_no_gradient():
+    x = F.log_softmax(rg.tensor(np.random.default_rng(0).normal(size=(3, 2, 4))), -1).detach().requires_grad_()
+    loss = F.ctc_loss(x, rg.tensor([[1, 2, 3], [1, 1, 2]]), (3, 2), (3, 3), reduction="none")
+    loss.sum().backward()
+    assert np.isinf(loss[1].item()) and np.isnan(x.grad[:2, 1].numpy()).all()
+    assert (x.grad[2, 1] == 0).all() and np.isfinite(x.grad[:, 0].numpy()).all()
+
+
 def test_too_short_an_input():
     x = logits(2, 1, 3)
     targets = rg.tensor(np.array([[1, 1]]))

@@ -281,7 +281,7 @@ class Weibull(TransformedDistribution):
     ) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         super().__init__(
-            Exponential(ones_like(self.scale)),
+            Exponential(ones_like(self.scale), validate_args=validate_args),
             [PowerTransform(self.concentration.reciprocal()), AffineTransform(0, self.scale)],
             validate_args=validate_args,
         )
@@ -491,7 +491,7 @@ class FisherSnedecor(Distribution):
         return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        a, b, log_value = 0.5 * self.df1, 0.5 * self.df2, value.log()
-        log_odds = self.df1.log() - self.df2.log() + log_value
+        a, b, log_ratio = 0.5 * self.df1, 0.5 * self.df2, self.df1.log() - self.df2.log()
+        log_odds = log_ratio + value.log()
         norm = (a + b).lgamma() - a.lgamma() - b.lgamma()
-        return norm + a * log_odds - log_value - (a + b) * logaddexp(log_odds, zeros_like(log_odds))
+        return norm + a * log_ratio + (a - 1).xlogy(value) - (a + b) * logaddexp(log_odds, zeros_like(log_odds))

@@ -108,7 +108,7 @@ class Kumaraswamy(TransformedDistribution):
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         super().__init__(
-            Uniform(zeros_like(self.concentration0), ones_like(self.concentration0)),
+            Uniform(zeros_like(self.concentration0), ones_like(self.concentration0), validate_args=validate_args),
             [
                 PowerTransform(self.concentration0.reciprocal()),
                 AffineTransform(1.0, -1.0),

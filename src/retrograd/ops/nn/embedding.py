@@ -207,6 +207,8 @@ def embedding_bag(
             f"expected per_sample_weights in {weight.dtype}, as weight, got {describe(per_sample_weights)}"
         )
     positions, factors = index.reshape(-1), per_sample_weights
+    if max_norm is not None:  # also the row of the padding, as PyTorch does
+        _limit_norms(weight, positions, max_norm, norm_type)
     bag, bags = _bags(index, offsets, include_last_offset)
     padding = _padding(padding_idx, weight)
     if factors is not None:
@@ -219,7 +221,7 @@ def embedding_bag(
         else:
             positions, bag = positions[real], bag[real.array]
             factors = None if factors is None else factors[real]
-    rows = embedding(positions, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    rows = embedding(positions, weight, None, None, norm_type, scale_grad_by_freq)
     if factors is not None:
         rows = rows * unsqueeze(factors, -1)
     xp = array_module(weight)

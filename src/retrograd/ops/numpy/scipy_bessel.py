@@ -16,7 +16,6 @@ from ...core.tensor.tensor import Tensor
 from ..math.exponential import EXP
 from ..math.powers import POW, SQRT
 from ..math.special.bessel import J0, K0, Y0
-from ..math.special.gamma import LGAMMA
 from ..math.special.orders import by_order
 from ..table.masks import WHERE
 from .arguments import tensor
@@ -86,7 +85,7 @@ for _name, _factor in (("hankel1", 0), ("hankel2", 0), ("hankel1e", 1j), ("hanke
 
 def _struve_excess(v: Array, x: Array) -> Array:
     """``(x / 2)^v / (sqrt(pi) gamma(v + 3/2))``."""
-    return POW(x / 2, v) * EXP(-LGAMMA(v + 1.5)) / _SQRT_PI
+    return POW(x / 2, v) * RULES["rgamma"](v + 1.5) / _SQRT_PI
 
 
 STRUVE: Primitive = define(
@@ -131,7 +130,8 @@ def _spherical(name: str, below: int, above: int) -> None:
 
     def slope(n: Array, x: Array) -> Array:
         lower = primitive(np.maximum(n - 1, 0), x)  # times 0 for n = 0
-        return (below * n * lower + above * (n + 1) * primitive(n + 1, x)) / (2 * n + 1)
+        result = (below * n * lower + above * (n + 1) * primitive(n + 1, x)) / (2 * n + 1)
+        return WHERE(n < 0, math.nan, result) if np.any(n < 0) else result
 
     primitive: Primitive = define(
         name, "n x", None, lambda g, n, x: g * slope(n, x), loops=True, forward=with_integer_first(name)
@@ -143,8 +143,14 @@ def _spherical(name: str, below: int, above: int) -> None:
 
 
 def _in_dtype_of(n: Array, x: Array) -> Array:
-    """The orders in the dtype of the point, which they do not change."""
+    """The orders in the dtype of the point, which they do not change.
+
+    Raises:
+        ValueError: they are not integers.
+    """
     orders = np.asarray(n.array if isinstance(n, Tensor) else n)
+    if bool((orders != np.trunc(orders)).any()):
+        raise ValueError(f"the orders of spherical Bessel functions must be integers, got {orders}")
     return orders.astype(tensor(x).array.real.dtype)
 
 

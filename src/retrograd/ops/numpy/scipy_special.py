@@ -273,9 +273,9 @@ define("spence", "z", lambda g, z: -g * HYP2F1(1.0, 1.0, 2.0, 1 - z))
 
 
 def _lower(polynomial: Rule, n: Array, *rest: Array | float) -> Array:
-    """The polynomial of the next lower degree; 0 for the degree 0 and what is below, whose derivative is 0."""
-    least = (n <= 0) & (np.floor(n) == n)
-    return WHERE(least, 0.0, polynomial(WHERE(least, 0.0, n - 1), *rest))
+    """The polynomial of the next lower degree; 0 for the degree 0, whose derivative is 0."""
+    constant = np.equal(n, 0)
+    return WHERE(constant, 0.0, polynomial(WHERE(constant, 0.0, n - 1), *rest))
 
 
 def with_integer_first(name: str) -> Rule:
@@ -308,9 +308,27 @@ LAGUERRE: Primitive = define(
     "eval_genlaguerre", "n alpha x", None, None, lambda g, n, alpha, x: -g * _lower(LAGUERRE, n, alpha + 1, x)
 )
 define("eval_laguerre", "n x", None, lambda g, n, x: -g * _lower(LAGUERRE, n, 1.0, x))
-define("eval_legendre", "n x", None, lambda g, n, x: g * (n + 1) / 2 * _lower(JACOBI, n, 1.0, 1.0, x))
-define("eval_chebyt", "n x", None, lambda g, n, x: g * n * _lower(GEGENBAUER, n, 1.0, x))
-define("eval_chebyu", "n x", None, lambda g, n, x: g * 2 * _lower(GEGENBAUER, n, 2.0, x))
+
+
+def _legendre_slope(g: Array, n: Array, x: Array) -> Array:
+    n = np.where(n < 0, -n - 1, n)  # P_n = P_(-n - 1)
+    return g * (n + 1) / 2 * _lower(JACOBI, n, 1.0, 1.0, x)
+
+
+def _chebyt_slope(g: Array, n: Array, x: Array) -> Array:
+    n = np.abs(n)  # T_n = T_(-n)
+    return g * n * _lower(GEGENBAUER, n, 1.0, x)
+
+
+def _chebyu_slope(g: Array, n: Array, x: Array) -> Array:
+    below = n < -1  # U_n = -U_(-n - 2)
+    n = np.where(below, -n - 2, n)
+    return g * np.where(below, -2.0, 2.0) * _lower(GEGENBAUER, np.where(np.equal(n, -1), 0.0, n), 2.0, x)
+
+
+define("eval_legendre", "n x", None, _legendre_slope)
+define("eval_chebyt", "n x", None, _chebyt_slope)
+define("eval_chebyu", "n x", None, _chebyu_slope)
 HERMITE: Primitive = define(
     "eval_hermite",
     "n x",
@@ -477,7 +495,7 @@ RULES |= {
     "chdtrc": lambda v, x: apply(IGAMMAC, (v / 2, x / 2), {}),
     "gdtr": lambda a, b, x: apply(IGAMMA, (b, a * x), {}),
     "gdtrc": lambda a, b, x: apply(IGAMMAC, (b, a * x), {}),
-    "pdtr": lambda k, m: apply(IGAMMAC, (floor(k) + 1, m), {}),
+    "pdtr": lambda k, m: WHERE(floor(k) < 0, math.nan, apply(IGAMMAC, (np.maximum(floor(k), 0.0) + 1, m), {})),
     "pdtrc": lambda k, m: apply(IGAMMA, (floor(k) + 1, m), {}),
     "bdtr": lambda k, n, p: apply(BETAINC, (n - floor(k), floor(k) + 1, 1 - p), {}),
     "bdtrc": lambda k, n, p: apply(BETAINC, (floor(k) + 1, n - floor(k), p), {}),

@@ -26,7 +26,8 @@ class interp1d:
         kind: the kind, or the degree of a spline.
         axis: the axis of ``y`` that belongs to ``x``.
         copy: as in SciPy; nothing is written to the arguments.
-        bounds_error: whether a point outside raises a ValueError; None means yes without a ``fill_value``.
+        bounds_error: whether a point outside raises a ValueError; None means yes,
+            unless ``fill_value`` is ``"extrapolate"``, also where another one is given.
         fill_value: the value outside, one for both sides or a tuple of two, or ``"extrapolate"``.
         assume_sorted: whether ``x`` is increasing.
 
@@ -62,8 +63,7 @@ class interp1d:
             raise ValueError(f"fill_value must be numbers or 'extrapolate', got {fill_value!r}")
         if self._extrapolate and bounds_error:
             raise ValueError("Cannot extrapolate and raise at the same time.")
-        plain = isinstance(fill_value, float) and math.isnan(fill_value)
-        self.bounds_error = plain if bounds_error is None else bounds_error
+        self.bounds_error = not self._extrapolate if bounds_error is None else bounds_error
         self.fill_value = fill_value
         degree = _DEGREES.get(kind) if isinstance(kind, str) else kind
         self._spline = None
@@ -166,10 +166,26 @@ class RegularGridInterpolator:
             grid.append(x)
         self.grid, self.values, self.method = tuple(grid), table, method
         self.bounds_error, self.fill_value = bounds_error, fill_value
+        self._check_lengths(method)
+
+    def _check_lengths(self, method: str) -> None:
+        """Check that there are points enough for a spline.
+
+        Raises:
+            ValueError: an axis has too few points.
+        """
+        least = _DEGREES.get(method, 0) + 1
+        for axis, x in enumerate(self.grid):
+            if x.shape[0] < least:
+                raise ValueError(
+                    f"There are {x.shape[0]} points in dimension {axis}, but method {method} requires at least {least} "
+                    "points per dimension."
+                )
 
     def __call__(self, xi: ArrayLike, method: str | None = None) -> Tensor:
         """Return the values at points, given along the last axis, or as a tuple of one array for each dimension."""
         method = self.method if method is None else method
+        self._check_lengths(method)
         if isinstance(xi, tuple):
             points = ops.stack(list(ops.broadcast_tensors(*floats(*xi, self.values)[:-1])), -1)
         else:

@@ -117,10 +117,10 @@ def rq(
     x = matrix(a, check_finite)
     if mode not in ("full", "economic", "r"):
         raise ValueError("Mode argument should be one of ['full', 'r', 'economic']")
-    if x.shape[-2] > x.shape[-1] or mode == "full" and x.shape[-2] != x.shape[-1]:
+    if x.shape[-2] > x.shape[-1] or mode != "economic" and x.shape[-2] != x.shape[-1]:
         raise NotImplementedError("scipy.linalg.rq of Tensors: square matrices, or wide ones with mode='economic'")
-    flipped = ours.qr(ops.flip(x, (-2,)).mH, "reduced")
-    r, q = ops.flip(flipped.R.mH, (-2, -1)), ops.flip(flipped.Q.mH, (-2,))
+    flipped = ours.qr(ops.flip(x, (-2, -1)).mH, "reduced")
+    r, q = ops.flip(flipped.R.mH, (-2, -1)), ops.flip(flipped.Q.mH, (-2, -1))
     return r if mode == "r" else (r, q)
 
 

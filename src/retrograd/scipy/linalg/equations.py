@@ -170,6 +170,8 @@ def solve(
             raise NotImplementedError("scipy.linalg.solve can currently not solve a^T x = b for complex matrices.")
         x = x.mT
     columns, single = as_columns(y)
+    if columns.ndim < x.ndim:  # as a matrix for each of a, which PyTorch's solve takes for a stack of vectors
+        columns = columns[(None,) * (x.ndim - columns.ndim)]
     result = ours.solve(x, columns)
     return result[..., 0] if single else result
 

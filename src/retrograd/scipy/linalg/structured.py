@@ -164,7 +164,7 @@ def khatri_rao(a: ArrayLike, b: ArrayLike) -> Tensor:
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-1]:
         raise ValueError("scipy.linalg.khatri_rao: expected matrices with equally many columns")
     product = x[..., :, None, :] * y[..., None, :, :]
-    return product.reshape(*product.shape[:-3], -1, product.shape[-1])
+    return product.reshape(*product.shape[:-3], x.shape[-2] * y.shape[-2], product.shape[-1])
 
 
 @linalg

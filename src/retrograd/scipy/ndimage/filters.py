@@ -12,7 +12,7 @@ from ...core.tensor.tensor import Tensor
 from ..arguments import ArrayLike, differentiable, floats
 from ..signal.convolution import convolved, extended
 
-ndimage = differentiable("scipy.ndimage")
+ndimage = differentiable("scipy.ndimage", images=True)
 
 Mode = str | Sequence[str]
 Number = float | Sequence[float]
@@ -60,7 +60,7 @@ def correlate1d(
     tensor([1., 3., 2.])
     """
     x, kernel = _image(input, output, weights)
-    return _along(x, kernel, axis, mode, cval, origin)
+    return _along(x, kernel.conj(), axis, mode, cval, origin)
 
 
 @ndimage
@@ -126,7 +126,7 @@ def correlate(
     tensor([1., 3., 2.])
     """
     x, kernel = _image(input, output, weights)
-    return _correlated(x, kernel, mode, cval, _each(origin, x.ndim, "origin"))
+    return _correlated(x, kernel.conj(), mode, cval, _each(origin, x.ndim, "origin"))
 
 
 @ndimage
@@ -195,7 +195,7 @@ def gaussian_filter1d(
     tensor([0.1067, 0.7866, 0.1067])
     """
     x, width = _image(input, output, sigma)
-    return _smoothed(x, width, axis, order, mode, cval, truncate, radius)
+    return _smoothed(x, width.real, axis, order, mode, cval, truncate, radius)
 
 
 @ndimage
@@ -217,7 +217,8 @@ def gaussian_filter(
     tensor([0.1067, 0.7866, 0.1067])
     """
     x, widths = _image(input, output, sigma)
-    chosen = range(x.ndim) if axes is None else axes
+    widths = widths.real
+    chosen = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
     count = len(chosen)
     columns = zip(
         chosen,
@@ -271,7 +272,7 @@ def uniform_filter(
     tensor([1., 1., 1.])
     """
     (x,) = _image(input, output)
-    chosen = range(x.ndim) if axes is None else axes
+    chosen = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
     count = len(chosen)
     for axis, n, how, start in zip(
         chosen, _each(size, count, "size"), _each(mode, count, "mode"), _each(origin, count, "origin"), strict=True

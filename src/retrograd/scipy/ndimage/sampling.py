@@ -80,6 +80,8 @@ def spline_filter(input: ArrayLike, order: int = 3, output: type = np.float64, m
     tensor([1., 1., 1.])
     """
     _checked(order, mode)
+    if order < 2:
+        raise RuntimeError("spline order not supported")
     (x,) = floats(input)
     return _filtered(x, order, mode, range(x.ndim))
 
@@ -89,7 +91,7 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
     if mode in ("constant", "grid-constant"):
         return x
     if mode == "nearest":
-        return ops.clamp(x, 0, n - 1)
+        return ops.clamp(x, -4, n + 3)  # the pixels that a point takes are clamped, not the point
     if n == 1:
         return 0 * x
     if mode == "mirror":
@@ -277,12 +279,10 @@ def zoom(
     points = []
     for axis, (n, size) in enumerate(zip(x.shape, shape, strict=True)):
         if grid_mode:
-            at = (pixels[axis] + 0.5) * (n / size) - 0.5
+            at = (pixels[axis] + 0.5) * (n / size if size else 1.0) - 0.5
         else:
             at = pixels[axis] * ((n - 1) / (size - 1) if size > 1 else 1.0)
         points.append(tensor(at.astype(pixels.dtype)))
-    if grid_mode:
-        mode = {"constant": "grid-constant", "wrap": "grid-wrap"}.get(mode, mode)
     return _sampled(x, points, order, mode, cval, prefilter)
 
 

@@ -222,7 +222,10 @@ def correlate2d(
     tensor([[0., 1., 2.]])
     """
     first, second = _pair(in1, in2)
-    return _bounded(first, ops.flip(second, (0, 1)).conj(), mode, boundary, fillvalue, True)
+    result = _bounded(first, ops.flip(second, (0, 1)).conj(), mode, boundary, fillvalue, True)
+    # SciPy exchanges the inputs if in2 is the larger one, and then conjugates in1.
+    exchanged = mode == "valid" and any(m < n for m, n in zip(first.shape, second.shape, strict=True))
+    return result.conj() if exchanged else result
 
 
 @signal

@@ -19,7 +19,7 @@ from ...core.graph.primitive import Primitive, apply
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, floats, scipys
+from ..arguments import ArrayLike, floats, is_mapped, scipys
 from ..linalg import companion
 from .convolution import convolved, extended, padded, signal, upfirdn
 
@@ -64,6 +64,8 @@ def _normalized(b: ArrayLike, a: ArrayLike, *others: ArrayLike) -> tuple[Tensor,
     numerator, denominator, *rest = floats(b, a, *others)
     numerator, denominator = numerator.reshape(-1), denominator.reshape(-1)
     first = denominator[:1]
+    if not is_mapped((first,)) and bool((first.detach() == 0).any()):
+        raise ValueError("the filter coefficient a[0] must not be 0")
     return numerator / first, denominator / first, *rest
 
 
@@ -141,6 +143,8 @@ def _sections(sos: ArrayLike, x: ArrayLike, *others: ArrayLike) -> tuple[Tensor,
     sections, *rest = floats(sos, x, *others)
     if sections.ndim != 2 or sections.shape[1] != 6:
         raise ValueError(f"sos array must be shape (n_sections, 6), got {tuple(sections.shape)}")
+    if not is_mapped((sections,)) and bool((sections[:, 3].detach() != 1).any()):
+        raise ValueError("sos[:, 3] should be all ones")
     return sections, *rest
 
 

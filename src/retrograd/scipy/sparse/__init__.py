@@ -1,10 +1,12 @@
 """``scipy.sparse`` with values that are Tensors: ``csr_array`` and others, and ``linalg``, with SciPy's signatures.
 
-``arrays`` has the classes, ``construct`` functions that make arrays of others. ``csr_array(A)`` takes a sparse array of
+``arrays`` has the classes, ``elementwise`` more of their methods, ``construct`` functions that make arrays of others.
+``csr_array(A)`` takes a sparse array of
 SciPy, and ``A.to_scipy()`` gives one; both share memory. Other names are SciPy's own. Programs import this package.
 """
 
 from ..arguments import other_names
+from . import elementwise as elementwise
 from . import linalg
 from .arrays import SparseArray, coo_array, coo_matrix, csc_array, csc_matrix, csr_array, csr_matrix
 from .construct import block_array, block_diag, diags_array, hstack, issparse, kron, tril, triu, vstack

@@ -387,7 +387,10 @@ class SparseArray:
     def __truediv__(self, other: MatrixLike) -> SparseArray:
         if as_sparse(other) is not None:
             raise TypeError("the quotient of two sparse arrays is not sparse; use toarray()")
-        return self.multiply(1 / tensor(other))
+        divisor = tensor(other)
+        if divisor.array.dtype.kind in "biu":
+            divisor = divisor.double()  # as in NumPy; PyTorch's reciprocal of an integer is float32
+        return self.multiply(1 / divisor)
 
     def _added(self, other: MatrixLike, sign: int) -> SparseArray | Tensor:
         found = as_sparse(other)
@@ -422,7 +425,8 @@ class SparseArray:
         if dense.ndim not in (1, 2) or dense.shape[0] != self.shape[1]:
             raise ValueError(f"matmul: a sparse array of shape {self.shape} cannot be multiplied by {describe(dense)}")
         data, dense = promoted(self.data, dense)
-        result: Tensor = apply(SPMM, (data, dense.reshape((dense.shape[0], -1))), {"places": self.places})
+        columns = dense[:, None] if dense.ndim == 1 else dense
+        result: Tensor = apply(SPMM, (data, columns), {"places": self.places})
         return result.reshape((self.shape[0], *dense.shape[1:]))
 
     dot = __matmul__
@@ -445,26 +449,8 @@ class SparseArray:
     def mean(self, axis: int | None = None) -> Tensor:
         """Return the sum divided by the number of elements."""
         count = self.shape[0] * self.shape[1] if axis is None else self.shape[axis]
-        return self.sum(axis) / count
-
-
-# Functions that keep zeros, which SciPy's arrays have as methods.
-_KEEPING_ZERO = (
-    "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh trunc"
-)
-
-
-def _method(name: str) -> Callable[[SparseArray], SparseArray]:
-    def call(self: SparseArray) -> SparseArray:
-        array = self.sum_duplicates()
-        return array.with_data(getattr(np, name)(array.data))
-
-    call.__name__, call.__doc__ = name, f"Return ``np.{name}`` of each value."
-    return call
-
-
-for _name in _KEEPING_ZERO.split():
-    setattr(SparseArray, _name, _method(_name))
+        sums = self.sum(axis)
+        return (sums.double() if sums.array.dtype.kind in "biu" else sums) / count
 
 
 class _Coordinates(SparseArray):

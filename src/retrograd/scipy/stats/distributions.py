@@ -80,12 +80,7 @@ class Distribution:
         if name.removeprefix("log") == ("pdf" if family.discrete else "pmf"):
             raise AttributeError(f"scipy.stats.{self.name} has no {name}")
         x, *shapes, loc, scale = floats(point, *self._parameters(args, kwargs))
-        valid = (scale > 0) & (loc == loc)
-        if family.valid is not None:
-            valid = valid & family.valid(*shapes)
-        else:
-            for shape in shapes:
-                valid = valid & (shape > 0)
+        valid = self._valid(shapes, loc, scale)
         if name in ("ppf", "isf"):
             value = self._quantile(x, shapes, name == "isf") * scale + loc
         else:
@@ -95,6 +90,15 @@ class Distribution:
             if name in ("pdf", "pmf"):
                 value = ops.exp(value)
         return ops.where(valid & ~ops.isnan(x.detach()), value, math.nan)
+
+    def _valid(self, shapes: list[Tensor], loc: Tensor, scale: Tensor) -> Tensor:
+        """Return where the parameters are those of a distribution."""
+        valid = (scale > 0) & (loc == loc)
+        if self.family.valid is not None:
+            return valid & self.family.valid(*shapes)
+        for shape in shapes:
+            valid = valid & (shape > 0)
+        return valid
 
     def _value(self, name: str, y: Tensor, shapes: list[Tensor]) -> Tensor:
         """Return a function of a standardized point, for a density its logarithm."""
@@ -157,9 +161,11 @@ class Distribution:
             return result
         *shapes, loc, scale = floats(*self._parameters(args, kwargs))
         if name == "mean":
-            return self.family.mean(*shapes) * scale + loc
-        value = self.family.var(*shapes) * scale * scale
-        return ops.sqrt(value) if name == "std" else value
+            value = self.family.mean(*shapes) * scale + loc
+        else:
+            value = self.family.var(*shapes) * scale * scale
+            value = ops.sqrt(value) if name == "std" else value
+        return ops.where(self._valid(shapes, loc, scale), value, math.nan)
 
 
 def _bound(bound: Bound, shapes: list[Tensor]) -> Tensor | float:

@@ -85,8 +85,10 @@ def _t_logpdf(x: Tensor, df: Tensor) -> Tensor:
 
 
 def _t_var(df: Tensor) -> Tensor:
-    finite = df > 2
+    finite = (df > 2) & ~ops.isinf(df)
     spread = df / ops.where(finite, df - 2, 1.0)
+    spread = ops.where(ops.isinf(df), 1.0, spread)
+    finite = df > 2
     return ops.where(finite, spread, ops.where(df > 1, math.inf, math.nan))
 
 
@@ -102,7 +104,7 @@ def _invgamma_moment(a: Tensor, order: int) -> Tensor:
     exists = a > order
     shape = ops.where(exists, a, order + 1.0)
     value = 1 / (shape - 1) if order == 1 else 1 / ((shape - 1) ** 2 * (shape - 2))
-    return ops.where(exists, value, math.inf if order == 1 else math.nan)
+    return ops.where(exists, value, math.inf)
 
 
 def _f_mean(dfn: Tensor, dfd: Tensor) -> Tensor:
@@ -113,7 +115,7 @@ def _f_mean(dfn: Tensor, dfd: Tensor) -> Tensor:
 def _f_var(dfn: Tensor, dfd: Tensor) -> Tensor:
     exists = dfd > 4
     n = ops.where(exists, dfd, 5.0)
-    return ops.where(exists, 2 * n * n * (dfn + n - 2) / (dfn * (n - 2) ** 2 * (n - 4)), math.nan)
+    return ops.where(exists, 2 * n * n * (dfn + n - 2) / (dfn * (n - 2) ** 2 * (n - 4)), math.inf)
 
 
 def _weibull_moment(c: Tensor, order: int) -> Tensor:

@@ -51,6 +51,8 @@ def _zmap(scores: ArrayLike, compare: ArrayLike, axis: Axis, ddof: int, nan_poli
     sample, dim = _sample(others, axis, nan_policy)
     mean = sample.mean(dim, keepdim=axis is not None)
     spread = ops.std(sample, dim, correction=ddof, keepdim=axis is not None)
+    if sample.ndim and sample.shape[dim] <= ddof:
+        spread = spread * math.nan
     return (values - mean) / spread
 
 
@@ -206,12 +208,13 @@ def entropy(
     >>> rg.scipy.stats.entropy(rg.tensor([1.0, 1.0]), base=2)
     tensor(1.)
     """
-    p, dim = _sample(pk, axis, nan_policy)
-    p = p / p.sum(dim, keepdim=True)
     if qk is None:
-        value = RULES["entr"](p)
+        p, dim = _sample(pk, axis, nan_policy)
+        value = RULES["entr"](p / p.sum(dim, keepdim=True))
     else:
-        p, q = floats(p, qk)
+        p, q = ops.broadcast_tensors(*floats(pk, qk))
+        (p, dim), (q, _) = _sample(p, axis, nan_policy), _sample(q, axis, nan_policy)
+        p = p / p.sum(dim, keepdim=True)
         value = RULES["rel_entr"](p, q / q.sum(dim, keepdim=True))
     total: Tensor = value.sum(dim, keepdim=keepdims)
     return total if base is None else total / math.log(base)
@@ -281,6 +284,8 @@ def linregress(
     if alternative != "two-sided" or nan_policy != "propagate" or keepdims:
         raise NotImplementedError("scipy.stats.linregress of Tensors: alternative, nan_policy, keepdims: the defaults")
     a, b = floats(x, y)
+    if a.ndim != b.ndim or a.shape[axis] != b.shape[axis]:
+        raise ValueError(f"x and y must have equally many points along axis {axis}, got {a.shape} and {b.shape}")
     n = a.shape[axis]
     mean_x, mean_y = a.mean(axis, keepdim=True), b.mean(axis, keepdim=True)
     a, b = a - mean_x, b - mean_y
@@ -291,6 +296,8 @@ def linregress(
     t = r * ops.sqrt(freedom / ((1 - r + 1e-20) * (1 + r + 1e-20)))
     p = 2 * RULES["stdtr"](ops.full_like(t.detach(), freedom), -ops.abs(t))
     error = ops.sqrt((1 - r * r) * yy / xx / freedom)
+    if n == 2:  # SciPy's p-value of a line through two points, which has no error
+        p, error = 1.0 - (ops.diff(b, dim=axis).sum(axis) != 0).astype(p.dtype), ops.zeros_like(error)
     result = LinregressResult(slope, mean_y - slope * mean_x, r, p, error)
     result.intercept_stderr = error * ops.sqrt(xx + mean_x * mean_x)
     return result

@@ -18,6 +18,7 @@ from ...table.registry import also_named, operator
 from ...table.types import Operand
 from ..matrices import adjoint, finite, is_vector_batch, matrices, transposed
 from ..products.matmul import MATMUL
+from .truncated import drops_values, truncated
 
 
 def _pinv_rule(g: Array, x: Array, ans: Array) -> Array:
@@ -52,6 +53,11 @@ def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) 
     if rtol is None:
         rtol = max(rows, columns) * precision(x.dtype) if atol is None else 0.0
     atol, rtol = [bound.array if isinstance(bound, Tensor) else bound for bound in (atol, rtol)]
+    if x.requires_grad and x.array.size:
+        least, relative = [np.asarray(0.0 if bound is None else bound)[..., None] for bound in (atol, rtol)]
+        dropped = np.maximum(least, relative).max() > max(rows, columns) * precision(x.dtype)
+        if dropped and drops_values(x, least, relative):
+            x = truncated(x, least, relative)
     return apply(PINV, (x,), {"atol": atol, "rtol": rtol})
 
 
@@ -67,7 +73,8 @@ def pinv(
 ) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: the pseudo-inverse of each matrix; singular values that count as zero stay zero.
 
-    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P, where the rank is constant.
+    Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
+    a tolerance drops, also how their vectors turn. The rank is constant nearby.
     Shape: (..., m, n) to (..., n, m).
 
     Args:

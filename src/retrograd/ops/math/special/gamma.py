@@ -28,6 +28,8 @@ def _trigamma(x: Array) -> Array:
 
 
 def _polygamma(x: Array, n: int) -> Array:
+    if np.iscomplexobj(x):
+        raise NotImplementedError("the second derivative of the gamma function is not known for complex numbers")
     if n == 1:
         return _trigamma(x)
     library = library_for(x, "polygamma")

@@ -97,6 +97,8 @@ def _ctc_backward(
 ) -> tuple[Array]:
     """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
     steps = np.where(np.isinf(loss), 0, alignment.steps) if zero_infinity else alignment.steps
+    if not zero_infinity:  # without an alignment, no element has a derivative
+        g = np.where(np.isinf(loss), loss.dtype.type(np.nan), g)
     if alignments.takes(log_probs, alignment.labels):
         return (alignments.backward(g, log_probs, loss, forward, *alignment._replace(steps=steps)),)
     xp, dtype = array_module(log_probs), log_probs.dtype

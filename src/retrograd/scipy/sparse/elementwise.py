@@ -1,0 +1,63 @@
+"""Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+
+from ...core.tensor.tensor import new_tensor
+from ..arguments import detached
+from .arrays import MatrixLike, ScipyMatrix, SparseArray, as_sparse, csr_array, csr_matrix
+
+# Functions that keep zeros, which SciPy's arrays have as methods.
+_KEEPING_ZERO = (
+    "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh trunc"
+)
+
+
+def _method(name: str) -> Callable[[SparseArray], SparseArray]:
+    def call(self: SparseArray) -> SparseArray:
+        array = self.sum_duplicates()
+        return array.with_data(getattr(np, name)(array.data))
+
+    call.__name__, call.__doc__ = name, f"Return ``np.{name}`` of each value."
+    return call
+
+
+# SciPy compares the numbers. A sparse array keeps its hash by identity, as Tensors do.
+
+
+def _comparison(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
+    compare: Callable[[ScipyMatrix, MatrixLike], MatrixLike] = getattr(operator, name)
+
+    def call(self: SparseArray, other: MatrixLike) -> MatrixLike:
+        found = as_sparse(other)
+        theirs = detached(other) if found is None else found.detach().to_scipy()
+        result = compare(self.detach().to_scipy(), theirs)
+        if isinstance(result, np.ndarray):
+            return new_tensor(result)
+        if not hasattr(result, "tocsr"):  # of a value that SciPy does not compare with
+            return result
+        return csr_matrix(result.tocsr()) if self.is_matrix else csr_array(result.tocsr())
+
+    call.__name__ = f"__{name}__"
+    call.__doc__ = f"Return where ``operator.{name}`` holds, a sparse array of bools as SciPy's, without a gradient."
+    return call
+
+
+def _count(name: str) -> Callable[..., MatrixLike]:
+    def call(self: SparseArray, *args: int | None, **kwargs: int | None) -> MatrixLike:
+        return getattr(self.detach().to_scipy(), name)(*args, **kwargs)
+
+    call.__name__, call.__doc__ = name, f"Return SciPy's ``{name}``: places or counts, which have no gradient."
+    return call
+
+
+for _name in _KEEPING_ZERO.split():
+    setattr(SparseArray, _name, _method(_name))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(SparseArray, f"__{_name}__", _comparison(_name))
+for _name in ("argmax", "argmin", "count_nonzero", "nonzero"):
+    setattr(SparseArray, _name, _count(_name))
