@@ -112,6 +112,19 @@ def test_a_name_that_is_not_listed_has_the_subject_of_its_longest_prefix(name, s
     assert absent.sentence(name).startswith(f"{name} is not available in Retrograd: {subject}")
 
 
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [
+        ("torch.nn.functional.foo", "belongs to layers, losses and their functions"),
+        ("torch.nn.functional.grouped_mm_foo", "belongs to layers, losses and their functions"),
+        ("torch.fx.experimental.foo", "belongs to PyTorch's compiler and exporter"),
+        ("torch.foo", "belongs to functions and classes of PyTorch's top level"),
+    ],
+)
+def test_a_name_that_is_not_listed_has_the_subject_of_its_module(name, purpose):
+    assert absent.sentence(name).startswith(f"{name} is not available in Retrograd: it {purpose}.")
+
+
 def test_methods_and_storages_of_pytorch_say_what_they_are_for():
     x = rg.ones(2)
     with pytest.raises(NotImplementedError, match=r"^torch.Tensor.q_scale is not available in Retrograd: it quantizes"):
