@@ -76,6 +76,7 @@ message("import torch.foo.bar")
 message("torch.nn.Conv2D")
 message("torch.mse_loss")
 message("torch.distributed.checkpoint.Foo")
+message("torch.nn.utils.prune.foo")
 """
 
 
@@ -94,6 +95,7 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         + said("torch.mse_loss"),
         "AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo'. "
         + said("torch.distributed.checkpoint.Foo"),
+        f"AttributeError module 'torch.nn.utils.prune' has no attribute 'foo'. {said('torch.nn.utils.prune.foo')}",
     ]
 
 
@@ -106,6 +108,7 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         ("torch.fx.experimental.proxy_tensor", "it belongs to PyTorch's compiler and exporter."),
         ("torch.Tensor.q_scale", "it quantizes models."),
         ("torch.cuda.jiterator", "it manages a GPU, its streams and its memory."),
+        ("torch.nn.functional.foo", "it belongs to layers, losses and their functions."),
     ],
 )
 def test_a_name_that_is_not_listed_has_the_subject_of_its_longest_prefix(name, subject):

@@ -34,7 +34,6 @@ DIFFERENT = {
     "adaptive_avg_pool": "the mean of no pixels is refused, whatever the output size",
     "batch_norm": "the running statistics are checked also where there is nothing to normalize",
     "channel_shuffle": "PyTorch's backward raises",
-    "cholesky_ex": "where there is no factor stands NaN, in PyTorch whatever elimination left",
     "conv": "PyTorch takes kernels of length 0, and derives the number of channels from an empty weight",
     "cov": "weights without dimensions",
     "cross_entropy": "without classes each row's loss is an empty sum, 0",

@@ -132,7 +132,8 @@ def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builti
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
         check_errors: whether to raise an error all the same.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
+        that elimination had computed then, the bad pivot, and elements of A after them.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -154,7 +155,8 @@ def cholesky_ex(*, input: Tensor, upper: builtins.bool = False, check_errors: bu
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
         check_errors: whether to raise an error all the same.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
+        that elimination had computed then, the bad pivot, and elements of A after them.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.

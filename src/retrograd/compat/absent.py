@@ -334,7 +334,7 @@ SUBJECTS: tuple[tuple[str, str, str], ...] = (
     ("is for Tensors that Retrograd does not have", "Use dense Tensors, or retrograd.sparse.", "Tensor"),
     ("was removed from PyTorch", "Use the functions of torch.linalg.",
      "Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce"),
-    ("belongs to layers, losses and their functions", "", "nn"),
+    ("belongs to layers, losses and their functions", "", "nn nn.functional"),
     ("belongs to optimizers", "", "optim"),
     ("belongs to probability distributions", "", "distributions"),
     ("belongs to linear algebra", "", "linalg"),

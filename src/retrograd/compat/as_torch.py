@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # its import takes 20 ms
     from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")
+_PUBLIC = frozenset(["autograd", "distributed", "distributions", "nn", "onnx", "optim", "quasirandom", "signal"])
 _PACKAGE = os.path.dirname(retrograd.__file__) + os.sep
 
 
@@ -44,6 +45,8 @@ class Torch(ModuleType):
         value = getattr(retrograd, name)
         if not name.startswith("__"):
             setattr(self, name, value)
+            if isinstance(value, ModuleType):
+                _name_as_torch()
         return value
 
     def __dir__(self) -> list[str]:
@@ -80,6 +83,14 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         if self._own is not None:
             module.__spec__ = self._own
+
+
+def _name_as_torch() -> None:
+    """Let the loaded modules that PyTorch has, too, say PyTorch's names in errors about missing names."""
+    for name, module in list(sys.modules.items()):
+        package, _, path = name.partition(".")
+        if package == "retrograd" and path.partition(".")[0] in _PUBLIC and "._" not in name:
+            vars(module).setdefault("__getattr__", legacy_names(name))
 
 
 def _no_module(name: str) -> ModuleNotFoundError:
@@ -162,6 +173,7 @@ def install() -> None:
     _tensor.arrays_keep_dtype = False
     serialization.saves_objects = True
     _install_in_children()
+    _name_as_torch()
     dtype.package = "torch"
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
     if "recompiles" in os.environ.get("TORCH_LOGS", ""):

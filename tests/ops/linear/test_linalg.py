@@ -140,3 +140,18 @@ def test_an_empty_matrix_has_an_empty_lu_decomposition():
     (gradient,) = rg.autograd.grad(parts[1].sum() + parts[2].sum(), x)
     assert gradient.shape == (0, 0)
     assert [part.shape for part in rg.linalg.lu_factor(x)] == [(0, 0), (0,)]
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+def test_cholesky_ex_returns_what_elimination_computed_before_the_bad_pivot(upper, dtype):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).standard_normal((5, 6, 6)).astype(dtype)
+    x = x @ x.swapaxes(-1, -2) + (1j * np.tril(np.triu(np.ones((6, 6)), 1), 1) if dtype == np.complex128 else 0)
+    x = (x + x.conj().swapaxes(-1, -2)) / 2
+    for i in range(4):
+        x[i, i + 1, i + 1] = -3.0
+    x[4] += 10 * np.eye(6)
+    mine, its = rg.linalg.cholesky_ex(rg.tensor(x), upper=upper), torch.linalg.cholesky_ex(torch.tensor(x), upper=upper)
+    assert mine.info.tolist() == its.info.tolist() and mine.info[-1] == 0 and (mine.info[:-1] > 0).all()
+    np.testing.assert_allclose(mine.L.numpy(), its.L.numpy(), rtol=1e-10, atol=1e-12)

@@ -1,6 +1,7 @@
 """Inverses, solutions and factors that report failure per matrix instead of raising.
 
-``info`` is 0 where a matrix could be done. Elsewhere it says why, and what stands in the result is NaN.
+``info`` is 0 where a matrix could be done. Elsewhere it says why; inverses and solutions are NaN there, and a Cholesky
+factor is what elimination had computed.
 """
 
 from __future__ import annotations
@@ -85,6 +86,27 @@ def _order_of_bad_minor(x: Array) -> Array:
                 info[place] = order
                 break
     return info
+
+
+def _partial_factors(x: Array, info: Array, upper: bool) -> Array:
+    """Per matrix the columns that elimination has computed when it meets the bad pivot; 0 where it meets none.
+
+    As LAPACK's, the matrix holds the bad pivot on its diagonal, and the elements of ``x`` that were not reached.
+    """
+    xp = array_module(x)
+    factors = xp.zeros_like(x)
+    for place in np.ndindex(*info.shape):
+        done = int(info[place]) - 1
+        if done < 0:
+            continue
+        lower = xp.tril(x[place].conj().T if upper else x[place])
+        if done:
+            corner = xp.linalg.cholesky(lower[:done, :done])
+            lower[done:, :done] = xp.linalg.solve(corner, lower[done:, :done].conj().T).conj().T
+            lower[:done, :done] = corner
+        lower[done, done] -= (xp.abs(lower[done, :done]) ** 2).sum()
+        factors[place] = lower.conj().T if upper else lower
+    return factors
 
 
 def _without_failures(x: Tensor, info: Any) -> Tensor:
@@ -179,7 +201,8 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
         A: symmetric or Hermitian matrices.
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
 
-    Returns: (L, info): info is the order of the first leading minor that is not positive, and the factor NaN.
+    Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
+        that elimination had computed then, the bad pivot, and elements of A after them.
 
     Raises:
         RuntimeError: A is not square, or with ``check_errors`` not positive-definite.
@@ -195,7 +218,9 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
         if check_errors:
             raise
     info = _order_of_bad_minor(x.array)
-    return CholeskyExResult(_with_failures(cholesky(_without_failures(x, info), upper=upper), info, 2), _info(info))
+    factor = cholesky(_without_failures(x, info), upper=upper)
+    partial = new_tensor(_partial_factors(x.array, info, upper))
+    return CholeskyExResult(where(new_tensor(np.asarray(info != 0)[..., None, None]), partial, factor), _info(info))
 
 
 @operator(namespace="linalg", method=False)
