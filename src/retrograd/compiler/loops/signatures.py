@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ..passes.common_subexpressions import key_of
-from ..program import Instruction, Value
+from ..program import Arguments, Instruction, Keywords, Value
 
 MAX_PERIODS_TRIED = 12
 _WINDOW = 8  # instructions that are compared to find periods
@@ -41,8 +41,8 @@ class Signatures:
 
     def of(self, step: Instruction, loose: bool = False) -> int:
         """Return the number of the instruction's signature."""
-        args: tuple[Any, ...] = step.args
-        kwargs: dict[str, Any] = step.kwargs
+        args: Arguments = step.args
+        kwargs: Keywords = step.kwargs
         if loose and (place := place_of_number(step)) is not None:
             if place[0] == "operand":
                 args = tuple([_OPEN if type(x) is not Value else x for x in args])
@@ -80,7 +80,7 @@ class Signatures:
             return kind, self._form(x)
         if kind is int or kind is float or kind is bool:
             return kind, x, str(x) if not x else ""  # 0.0 is not -0.0
-        if kind is tuple or kind is list:
+        if kind is tuple or kind is list or isinstance(x, tuple):
             return kind, tuple([self._key(item) for item in x])
         if kind is FunctionType:
             return self._function(x)
@@ -100,6 +100,8 @@ class Signatures:
         kind = type(nest)
         if kind is Value:
             return "value", self._form(nest)
+        if isinstance(nest, tuple):
+            return self._key(nest)
         if isinstance(nest, (np.ndarray, np.generic)) and nest.nbytes <= 1 << 12:
             return kind, nest.shape, nest.dtype.str, nest.tobytes()
         if hasattr(kind, "with_key"):
