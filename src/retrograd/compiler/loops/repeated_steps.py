@@ -24,7 +24,7 @@ from .body import Body
 from .execution import Execution
 from .matching import MIN_BLOCKS, Match, Run, Table
 from .rolled import Forward
-from .signatures import Signatures, likely_periods
+from .signatures import Signatures, likely_periods, without_equal
 
 MIN_INSTRUCTIONS = 400  # of a program; shorter ones compile fast, and one region for all steps is faster
 MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
@@ -44,8 +44,11 @@ def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) ->
         return list(instructions)
     made = {out for step in instructions for out in step.outs}
     takes = {value for step in instructions for value in step.read if value not in made}
-    rolling = _Rolling(versions(instructions, takes), gives)
-    rolling.find(False)
+    steps = versions(instructions, takes)
+    signatures = Signatures()
+    steps, codes = without_equal(steps, [signatures.of(step) for step in steps], gives)
+    rolling = _Rolling(steps, gives)
+    rolling.find(False, codes)
     rolling.find(True)
     return rolling.result() if rolling.found else list(instructions)
 
@@ -63,14 +66,14 @@ class _Rolling:
         self._old_roots: dict[Value, Value] = {}  # of the values of blocks
         self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # the same, where a view is read
 
-    def find(self, loose: bool) -> None:
-        """Find runs of blocks that are loops, the longest first."""
+    def find(self, loose: bool, known: Sequence[int] = ()) -> None:
+        """Find runs of blocks that are loops, the longest first; ``known`` are the codes of the instructions."""
         signatures = Signatures()
         codes = -1 - np.arange(len(self.steps))
         done = 0
         for start, stop in [*sorted((match.run.start, match.run.stop) for match in self.found), (len(codes), 0)]:
             if start - done >= MIN_INSTRUCTIONS // 2:
-                codes[done:start] = [signatures.of(step, loose) for step in self.steps[done:start]]
+                codes[done:start] = known[done:start] or [signatures.of(x, loose) for x in self.steps[done:start]]
             done = stop
         at = failures = 0
         while failures < MAX_FAILURES and (run := self._longest(codes, at)) is not None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ..passes.common_subexpressions import key_of
-from ..program import Arguments, Instruction, Keywords, Value
+from ..program import Arguments, Instruction, Keywords, Value, replaced
 
 MAX_PERIODS_TRIED = 12
 _WINDOW = 8  # instructions that are compared to find periods
@@ -169,6 +169,57 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
     return len(np.unique(_windows(np.array([signatures.of(step, True) for step in instructions], np.int64))))
 
 
+def without_equal(
+    steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
+) -> tuple[list[Instruction], list[int]]:
+    """Remove instructions that compute an earlier value again, such as what is the same in each step of a loop.
+
+    Args:
+        steps: the instructions in their order.
+        codes: the numbers of their signatures.
+        gives: the results of the program.
+
+    Returns:
+        The instructions that are left, and their codes.
+    """
+    fixed = {value.root for value in gives}  # memory that may change, or that the caller gets
+    for step in steps:
+        if step.writes:
+            fixed.update([value.root for value in step.writes])
+        if step.kind == "effect":
+            fixed.update([value.root for value in step.read])
+    known: dict[tuple[int, ...], Instruction] = {}
+    same: dict[Value, Value] = {}
+    left: list[Instruction] = []
+    left_codes: list[int] = []
+
+    def renamed(x: Any) -> Any:
+        return same.get(x, x) if type(x) is Value else x
+
+    for step, code in zip(steps, codes, strict=True):
+        if same and not same.keys().isdisjoint(step.read):
+            step = step.changed(
+                args=replaced(step.args, renamed),
+                kwargs=replaced(step.kwargs, renamed),
+                writes=tuple([same.get(value, value) for value in step.writes]),
+            )
+        for out in step.outs:
+            if out.root in same:
+                out.root = same[out.root]
+        pure = step.kind in _PURE and step.outs and step.read and not step.writes
+        if pure and fixed.isdisjoint([value.root for value in (*step.read, *step.outs)]):
+            first = known.setdefault((code, step.run, *[value.index for value in step.read]), step)
+            if first is not step:
+                same.update(zip(step.outs, first.outs, strict=True))
+                continue
+        left.append(step)
+        left_codes.append(code)
+    return left, left_codes
+
+
+_PURE = frozenset(("array", "primitive", "whole"))
+
+
 def _windows(codes: Array) -> Array:
     """Return a hash of each window of successive codes."""
     factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
@@ -178,4 +229,4 @@ def _windows(codes: Array) -> Array:
     return found
 
 
-__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number"]
+__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number", "without_equal"]
