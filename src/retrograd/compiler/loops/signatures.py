@@ -20,6 +20,7 @@ from ..passes.common_subexpressions import key_of
 from ..program import Arguments, Instruction, Keywords, Value, replaced
 
 MAX_PERIODS_TRIED = 12
+MIN_EQUAL = 4  # instructions that compute the same
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
@@ -172,7 +173,9 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
 def without_equal(
     steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
 ) -> tuple[list[Instruction], list[int]]:
-    """Remove instructions that compute an earlier value again, such as what is the same in each step of a loop.
+    """Remove instructions that compute the same as several others, such as what is the same in each step of a loop.
+
+    Fewer than ``MIN_EQUAL`` equal instructions stay: without them, a step where numbers coincide would be no block.
 
     Args:
         steps: the instructions in their order.
@@ -188,7 +191,19 @@ def without_equal(
             fixed.update([value.root for value in step.writes])
         if step.kind == "effect":
             fixed.update([value.root for value in step.read])
-    known: dict[tuple[int, ...], Instruction] = {}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    first_of: dict[Value, int] = {}  # the index of the first of the values that are equal to a value
+    for number, (step, code) in enumerate(zip(steps, codes, strict=True)):
+        pure = step.kind in _PURE and step.outs and step.read and not step.writes
+        if pure and fixed.isdisjoint([value.root for value in (*step.read, *step.outs)]):
+            key = code, step.run, *[first_of.get(value, value.index) for value in step.read]
+            group = groups.setdefault(key, [])
+            group.append(number)
+            if len(group) > 1:
+                first_of.update(zip(step.outs, [out.index for out in steps[group[0]].outs], strict=True))
+    equal = {number: group[0] for group in groups.values() if len(group) >= MIN_EQUAL for number in group[1:]}
+    if not equal:
+        return list(steps), list(codes)
     same: dict[Value, Value] = {}
     left: list[Instruction] = []
     left_codes: list[int] = []
@@ -196,7 +211,11 @@ def without_equal(
     def renamed(x: Any) -> Any:
         return same.get(x, x) if type(x) is Value else x
 
-    for step, code in zip(steps, codes, strict=True):
+    for number, (step, code) in enumerate(zip(steps, codes, strict=True)):
+        first = equal.get(number)
+        if first is not None:
+            same.update(zip(step.outs, steps[first].outs, strict=True))
+            continue
         if same and not same.keys().isdisjoint(step.read):
             step = step.changed(
                 args=replaced(step.args, renamed),
@@ -206,12 +225,6 @@ def without_equal(
         for out in step.outs:
             if out.root in same:
                 out.root = same[out.root]
-        pure = step.kind in _PURE and step.outs and step.read and not step.writes
-        if pure and fixed.isdisjoint([value.root for value in (*step.read, *step.outs)]):
-            first = known.setdefault((code, step.run, *[value.index for value in step.read]), step)
-            if first is not step:
-                same.update(zip(step.outs, first.outs, strict=True))
-                continue
         left.append(step)
         left_codes.append(code)
     return left, left_codes
