@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -24,6 +25,7 @@ MIN_EQUAL = 4  # instructions that compute the same
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
+_PRIMITIVES = frozenset(("add", "sub", "mul", "div"))
 _ARITHMETIC = frozenset(
     (
         np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
@@ -52,10 +54,8 @@ class Signatures:
                 args = (*step.read, _OPEN, index[1:] if type(index) is tuple else ())
                 kwargs = {name: x for name, x in kwargs.items() if name != "index"}
         function = step.function
-        key: list[object] = [
-            step.kind,
-            id(function) if type(function) is not FunctionType else self._function(function),
-        ]
+        whole = type(function) in (FunctionType, partial)
+        key: list[object] = [step.kind, self._function(function) if whole else id(function)]
         for x in args:
             key.append(self._form(x) if type(x) is Value else self._key(x))
         if kwargs:
@@ -88,6 +88,8 @@ class Signatures:
         return key_of(x, self._key_of_object)
 
     def _function(self, function: Any) -> object:
+        if type(function) is partial:  # made anew for each call
+            return partial, self._function(function.func), self._key(function.args), self._key(function.keywords)
         if type(function) is not FunctionType or not function.__closure__:
             return id(function)
         known = self._functions.get(id(function))
@@ -129,13 +131,14 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
             return "index", first
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
-        function = step.function
-        if isinstance(function, np.ufunc) or type(function) is type(operator.add):
-            a, b = step.args
-            if function in _ARITHMETIC and (type(a) is Value) is not (type(b) is Value):
-                number, value = (b, a) if type(a) is Value else (a, b)
-                if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
-                    return "operand", number
+        function, a, b = step.function, *step.args
+        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # whose function may be wrapped
+        if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
+            arithmetic = function in _ARITHMETIC
+        if arithmetic and (type(a) is Value) is not (type(b) is Value):
+            number, value = (b, a) if type(a) is Value else (a, b)
+            if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
+                return "operand", number
     return None
 
 
