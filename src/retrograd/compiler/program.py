@@ -47,9 +47,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+
+Function: TypeAlias = Callable[..., Any]
+Arguments: TypeAlias = tuple[Any, ...]
+Keywords: TypeAlias = dict[str, Any]
 
 # Functions whose results have shapes that may depend on elements.
 SHAPED_BY_DATA = frozenset(
@@ -149,9 +153,9 @@ class Instruction:
     def __init__(
         self,
         kind: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None = None,
+        function: Function,
+        args: Arguments,
+        kwargs: Keywords | None = None,
         outs: tuple[Value, ...] = (),
         writes: tuple[Value, ...] = (),
         *,
@@ -196,7 +200,7 @@ class Instruction:
         """Take the values among the arguments from a caller that has found them."""
         self._reads = values
 
-    def give(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def give(self, args: Arguments, kwargs: Keywords) -> None:
         """Set the arguments."""
         self.args, self.kwargs, self._reads = args, kwargs, None
 

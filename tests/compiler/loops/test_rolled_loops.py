@@ -214,3 +214,24 @@ def test_a_compiled_checkpointed_loop_stores_the_square_root_of_its_carries():
 def test_loops_are_rolled_after_bfloat16_and_meta_have_come():
     rg.ones(1, dtype=rg.bfloat16), rg.empty(1, device="meta")
     assert check_looped(0) == "rolled"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
+def test_rolled_arrays_of_a_step_have_the_numbers_of_eager_ones(dtype):
+    def loss(u, k):
+        def step(u, _):
+            near = rg.roll(u, 1, 0) + rg.roll(u, -2, 0) * rg.roll(u, 1, 1) - rg.roll(u, -1, -1)
+            near = near + rg.roll(u, (1, 1), (0, 1))
+            return u + k * (near - rg.roll(u.sin(), 3, 0) * rg.roll(u, 13, 0)), rg.roll(u, 2, 1)
+
+        u, ys = scan(step, u, length=4)
+        return (u**2).sum() + ys.mean()
+
+    u = rg.tensor(np.random.default_rng(0).standard_normal((24, 25)).astype(dtype))
+    k = rg.tensor(0.05, dtype=u.dtype)
+    for function in (loss, grad(loss, argnums=(0, 1))):
+        compiled = rg.compile(function)
+        for _ in range(2):
+            pairs = compiled(u, k), function(u, k)
+            for got, want in zip(*pairs, strict=True) if isinstance(pairs[0], tuple) else [pairs]:
+                np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-3 if dtype == np.float32 else 1e-11)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.blas import SEVERAL, one_thread
 from ...kernels.runtime import result_arrays, threads
-from ..program import Asked, Instruction, Value
+from ..program import Asked, Function, Instruction, Keywords, Value
 from ..run import arenas
 from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
@@ -67,9 +67,9 @@ class Region:
         self.asked: list[Asked] = []  # the large arrays among the results
         self.run = self._python_function()
 
-    def _python_function(self) -> Callable[..., Any]:
+    def _python_function(self) -> Function:
         """Return the function of the input values; it passes inputs, new arrays and the arena in one tuple."""
-        names: dict[str, Any] = {
+        names: Keywords = {
             "call": self._function.call, "empty": np.empty, "asarray": np.asarray, "Miss": Miss, "keep": self._function,
             "arenas": [], "new_arena": self._new_arena, "pool": threads.helpers, "laid": _with_strides,
             "ndarray": np.ndarray, "asked": result_arrays.empty, "one_thread": one_thread,
@@ -121,7 +121,7 @@ class Region:
         lines.append(f"return {outs[0] if len(outs) == 1 else '(' + ''.join(o + ', ' for o in outs) + ')'}")
         source = f"def region({', '.join(given)}):\n" + "".join(f"    {line}\n" for line in lines)
         exec(compile(source, "<region>", "exec"), names)
-        run: Callable[..., Any] = names["region"]
+        run: Function = names["region"]
         return run
 
     def _new_arena(self) -> Array:

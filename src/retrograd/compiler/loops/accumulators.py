@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..program import Instruction, Value
+from ..program import Arguments, Function, Instruction, Value
 
 
 class Index(NamedTuple):
@@ -178,7 +178,7 @@ def written_rows(
     def put(array: Value, index: Index, value: object) -> None:
         out.append(Instruction("array", operator.setitem, (array, index.key(count), value), None, (), (array,)))
 
-    def made(function: Callable[..., Any], args: tuple[Any, ...], value: Value) -> Value:
+    def made(function: Function, args: Arguments, value: Value) -> Value:
         step = Instruction("array", function, args, None, (value,))
         step.paths = ((),)
         out.append(step)

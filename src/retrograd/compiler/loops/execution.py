@@ -14,10 +14,12 @@ from ..cpu.steps import Unlowered
 from ..passes import optimized
 from ..passes.constants import fold_constants
 from ..passes.expressions import keeps_shapes
+from ..passes.order import versions
 from ..program import Instruction, Value
 from ..run.replay import Replay, live_instructions
 from ..trace.numpy_scalars import drop_scalar_conversions, ensure_array
 from .body import Body
+from .halos import with_halos
 from .native import Loop, NativeLoop
 
 
@@ -40,7 +42,8 @@ class Execution:
         steps = [
             step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in program.instructions
         ]
-        steps = live_instructions(steps, outputs, {value for value, _ in program.inputs})
+        known_inputs = {value for value, _ in program.inputs}
+        steps = versions(live_instructions(steps, outputs, known_inputs), known_inputs)
         moving = given[: carries + slices]
         same = [*given[carries + slices :], *outside]
         before, self.steps = _invariant(steps, moving)
@@ -112,7 +115,7 @@ class Execution:
             try:
                 loop = self.loop
                 native = NativeLoop(
-                    self.steps,
+                    with_halos(self.steps, (*loop.next, *loop.results)),
                     replace(loop, saved=saved),
                 )
             except (Unlowered, RuntimeError) as why:  # LLVM raises RuntimeError

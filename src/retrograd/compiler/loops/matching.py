@@ -77,6 +77,7 @@ class Match:
         rows: the arrays of which each block writes one row, after the loop.
         gone: the instructions of a block that are left out for them.
         ends: by result, the value of such an array after the loop.
+        written: those of ``same`` to whose memory all blocks write.
         inputs: values like the carries, slices, numbers and indexed arrays, in this order.
     """
 
@@ -92,8 +93,8 @@ class Match:
         self._values: dict[int, Value] = {}
         self.carried: dict[int, list[Value]] = {}
         self.slices: list[list[Value]] = []
-        self.numbers: list[tuple[list[Any], DType]] = []
-        self.indexed: list[tuple[Value, int, int, Any]] = []
+        self.numbers: list[tuple[list[float], DType]] = []
+        self.indexed: list[tuple[Value, int, int, tuple[object, ...]]] = []
         self.dropped: dict[int, int] = {}
         self.same: list[Value] = []
         self.kept: list[int] = []
@@ -105,6 +106,7 @@ class Match:
         self.rows: list[Rows] = []
         self.gone: set[int] = set()
         self.ends: dict[int, Value] = {}
+        self.written: list[Value] = []
 
     @staticmethod
     def of(table: Table, run: Run, loose: bool) -> Match | None:
@@ -270,18 +272,19 @@ class Match:
         for k in self.ends:
             del self.carried[k]
         for rows in self.rows:
-            for k, _ in rows.parts:
-                if k is not None:
-                    if k not in self.kept:
-                        self.kept.append(k)
-                    if k in self.last_only:
-                        self.last_only.remove(k)
+            for part, _ in rows.parts:
+                if part is not None:
+                    if part not in self.kept:
+                        self.kept.append(part)
+                    if part in self.last_only:
+                        self.last_only.remove(part)
         for number, (kind, _) in indexed.items():
             if kind in ("place", "erase", "store") and number not in self.gone:
                 return False
-            where = self._block.sources[number][0] if kind == "index" else ("outside", None)
-            if where[0] == "own" or where[0] == "carry" and where[1][0] not in self.ends:
-                return False
+            if kind == "index":
+                source, what = self._block.sources[number][0]
+                if source == "own" or source == "carry" and what[0] not in self.ends:
+                    return False
         return True
 
     def _find_leaving(self) -> None:
@@ -309,7 +312,7 @@ class Match:
             if place is None:
                 continue
             others = [place_of_number(steps[run.start + block * run.period + number]) for block in range(run.blocks)]
-            numbers: list[Any] = [other[1] for other in others if other is not None and other[0] == place[0]]
+            numbers: list[int] = [other[1] for other in others if other is not None and other[0] == place[0]]
             if len(numbers) < run.blocks:
                 return None
             if all(x == numbers[0] and str(x) == str(numbers[0]) for x in numbers):

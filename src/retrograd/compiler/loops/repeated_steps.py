@@ -18,13 +18,13 @@ from ...core.arrays.dtypes import DType
 from ..cpu.steps import row_major
 from ..passes.expressions import keeps_shapes
 from ..passes.order import versions
-from ..program import Instruction, Program, Value, replaced
+from ..program import Arguments, Instruction, Program, Value, replaced
 from .accumulators import written_rows
 from .body import Body
 from .execution import Execution
 from .matching import MIN_BLOCKS, Match, Run, Table
 from .rolled import Forward
-from .signatures import Signatures, likely_periods
+from .signatures import Signatures, likely_periods, without_equal
 
 MIN_INSTRUCTIONS = 400  # of a program; shorter ones compile fast, and one region for all steps is faster
 MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
@@ -44,8 +44,11 @@ def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) ->
         return list(instructions)
     made = {out for step in instructions for out in step.outs}
     takes = {value for step in instructions for value in step.read if value not in made}
-    rolling = _Rolling(versions(instructions, takes), gives)
-    rolling.find(False)
+    steps = versions(instructions, takes)
+    signatures = Signatures()
+    steps, codes = without_equal(steps, [signatures.of(step) for step in steps], gives)
+    rolling = _Rolling(steps, gives)
+    rolling.find(False, codes)
     rolling.find(True)
     return rolling.result() if rolling.found else list(instructions)
 
@@ -63,14 +66,14 @@ class _Rolling:
         self._old_roots: dict[Value, Value] = {}  # of the values of blocks
         self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # the same, where a view is read
 
-    def find(self, loose: bool) -> None:
-        """Find runs of blocks that are loops, the longest first."""
+    def find(self, loose: bool, known: Sequence[int] = ()) -> None:
+        """Find runs of blocks that are loops, the longest first; ``known`` are the codes of the instructions."""
         signatures = Signatures()
         codes = -1 - np.arange(len(self.steps))
         done = 0
         for start, stop in [*sorted((match.run.start, match.run.stop) for match in self.found), (len(codes), 0)]:
             if start - done >= MIN_INSTRUCTIONS // 2:
-                codes[done:start] = [signatures.of(step, loose) for step in self.steps[done:start]]
+                codes[done:start] = known[done:start] or [signatures.of(x, loose) for x in self.steps[done:start]]
             done = stop
         at = failures = 0
         while failures < MAX_FAILURES and (run := self._longest(codes, at)) is not None:
@@ -180,10 +183,10 @@ class _Rolling:
         inside = {out for step in self.steps[run.start : run.stop] for out in step.outs}
         template = self.steps[run.start : run.start + run.period]
         own = {out for step in template for out in step.outs}
-        if any(
-            value.root not in own for k, step in enumerate(template) if k not in match.gone for value in step.writes
-        ):
-            return False
+        for number, step in enumerate(template):
+            for value in step.writes if number not in match.gone else ():
+                if value.root not in own and not self._in_place(match, value.root):
+                    return False
         written = {
             value.root
             for step in (*self.steps[: run.start], *self.steps[run.stop :])
@@ -195,18 +198,29 @@ class _Rolling:
             return False
         return all(v.shape is not None and v.size for v in (*leaving, *match.given()))
 
+    def _in_place(self, match: Match, root: Value) -> bool:
+        """Return whether all steps may write to memory from outside: only their own views of it are read."""
+        if root not in match.same or root.shape is None or not _is_row_major(root):
+            return False
+        if root not in match.written:
+            match.written.append(root)
+        passed = [match.out(match.middle, k) for k in match.carried]
+        passed += [match.out(block, k) for k, block in match.leaving]
+        passed += [x for x in match.same if x is not root]
+        return all(value.root is not root for value in (*match.given(), *passed))
+
     def _loop(self, match: Match) -> list[Instruction]:
         """Return the instructions that replace a run."""
         run, before = match.run, list[Instruction]()
         ascending = descending = 0
-        rows = [self._places(row) for row in match.slices]
-        for places, row in zip(rows, match.slices, strict=True):
+        pieces = [self._places(row) for row in match.slices]
+        for places, row in zip(pieces, match.slices, strict=True):
             if places is not None and len(places) == 1:
                 ascending += row[0].nbytes * (places[0][2] > 0)
                 descending += row[0].nbytes * (places[0][2] < 0)
         reverse = descending > ascending
         slices: list[Any] = [
-            self._stacked(row, places, reverse, before) for row, places in zip(match.slices, rows, strict=True)
+            self._stacked(row, places, reverse, before) for row, places in zip(match.slices, pieces, strict=True)
         ]
         for numbers, dtype in match.numbers:
             column = np.array(numbers[::-1] if reverse else numbers, dtype)
@@ -232,7 +246,7 @@ class _Rolling:
         last += [match.out(run.blocks - 1, k) for k in match.last_only]
         stacked = [k for k in match.kept if k not in match.carried]
         forward = Forward(execution, run.blocks, saved, len(starts), len(slices))
-        loop = Instruction("rolled", forward, (*starts, *slices, *match.same), None)
+        loop = Instruction("rolled", forward, (*starts, *slices, *match.same), None, (), tuple(match.written))
         for instruction in self._table.steps[run.start : run.stop]:
             for value in instruction.outs:
                 self._old_roots[value] = value.root
@@ -252,15 +266,15 @@ class _Rolling:
         after: list[Instruction] = []
         for rows in match.rows:
             stacks = []
-            for k, _ in rows.parts:
-                row = [] if k is None else [match.out(block, k) for block in range(run.blocks)]
+            for part, _ in rows.parts:
+                row = [] if part is None else [match.out(block, part) for block in range(run.blocks)]
                 stacks.append(self._stacked(row, self._places(row), False, after) if row else None)
             result = None if rows.result is None else match.ends[rows.result]
             if result is not None:
                 result.root = result
             after += written_rows(rows, run.blocks, stacks, result, lambda like: self._new(like.shape, like.dtype))
-        for step in (*before, *after):
-            step.operator, step.site, step.backward = loop.operator, loop.site, loop.backward
+        for made in (*before, *after):
+            made.operator, made.site, made.backward = loop.operator, loop.site, loop.backward
         return [*before, loop, *after]
 
     def _keep(self, match: Match, k: int, start: Sequence[Value | None], more: int, reverse: bool) -> Value:
@@ -309,7 +323,8 @@ class _Rolling:
             args, kwargs = replaced(step.args, renamed), replaced(step.kwargs, renamed)
             if number_input is not None:
                 args = tuple([x if type(x) is Value else inputs[number_input] for x in args])
-            writes = tuple([fresh[value] for value in step.writes])
+            renamed_to = dict(zip(step.read, named, strict=True))
+            writes = tuple([renamed_to[value] for value in step.writes])
             for out in step.outs:
                 own = out.root is out
                 root = None if own else fresh.get(out.root) or roots.get(id(out.root))
@@ -382,7 +397,14 @@ class _Rolling:
         return self._computed(np.concatenate, (tuple(parts), 0), len(row), row[0], before)
 
     def _slice(
-        self, stack: Value, first: int, step: int, count: int, rest: Any, reverse: bool, before: list[Instruction]
+        self,
+        stack: Value,
+        first: int,
+        step: int,
+        count: int,
+        rest: tuple[object, ...],
+        reverse: bool,
+        before: list[Instruction],
     ) -> Value:
         """Return a copy of rows of an array, and append the instructions that compute it."""
         if count == 1:
@@ -398,23 +420,18 @@ class _Rolling:
         made.paths = ((),)
         before.append(made)
         if rest:
-            shape = np.empty((1,) * 0)  # the shape after the other indices
-            like = np.broadcast_to(shape, view.shape)[(slice(None), *rest)]
-            inner = self._new(like.shape, stack.dtype)
+            fixed = _expanded(rest, len(view.shape) - 1)
+            left = [n for n, k in enumerate(fixed, 1) if k is None]
+            inner = self._new((count, *[view.shape[n] for n in left]), stack.dtype)
             inner.root = view.root
-            strides = [
-                s for s, k in zip(view.strides[1:], _expanded(rest, len(view.shape) - 1), strict=True) if k is None
-            ]
-            inner.strides = (view.strides[0], *strides)
+            inner.strides = (view.strides[0], *[view.strides[n] for n in left])
             made = Instruction("array", operator.getitem, (view, (slice(None), *rest)), None, (inner,), view=True)
             made.paths = ((),)
             before.append(made)
             view = inner
         return view
 
-    def _computed(
-        self, function: Any, args: tuple[Any, ...], count: int, like: Value, before: list[Instruction]
-    ) -> Value:
+    def _computed(self, function: Any, args: Arguments, count: int, like: Value, before: list[Instruction]) -> Value:
         made = self._new((count, *like.shape), like.dtype)
         step = Instruction("array", function, args, None, (made,))
         step.paths = ((),)
@@ -437,12 +454,12 @@ def _is_row_major(value: Value) -> bool:
     return all(a == b or n == 1 for a, b, n in zip(value.strides, natural, value.shape, strict=True))
 
 
-def _expanded(rest: Sequence[Any], dims: int) -> list[Any]:
+def _expanded(rest: Sequence[object], dims: int) -> list[int | None]:
     """Return, for each dimension, its integer index, or None if it stays."""
     given = [k for k in rest if k is not Ellipsis]
     at = next((n for n, k in enumerate(rest) if k is Ellipsis), len(rest))
-    full: list[Any] = [None] * (dims - len(given))
-    return [k if type(k) is int else None for k in (*given[:at], *full, *given[at:])]
+    full = [None] * (dims - len(given))
+    return [k if isinstance(k, int) else None for k in (*given[:at], *full, *given[at:])]
 
 
 def _row_of(step: Instruction) -> Iterable[tuple[Value, tuple[Value, int]]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -17,12 +18,14 @@ import numpy as np
 
 from ...core.arrays import Array
 from ..passes.common_subexpressions import key_of
-from ..program import Instruction, Value
+from ..program import Arguments, Instruction, Keywords, Value, replaced
 
 MAX_PERIODS_TRIED = 12
+MIN_EQUAL = 4  # instructions that compute the same
 _WINDOW = 8  # instructions that are compared to find periods
 _OPEN = "depends on the step"
 _INDEXED = {"getitem": "index", "setitem": "store", "getitem_backward": "place", "setitem_backward": "erase"}
+_PRIMITIVES = frozenset(("add", "sub", "mul", "div"))
 _ARITHMETIC = frozenset(
     (
         np.add, np.subtract, np.multiply, np.true_divide, operator.add, operator.sub, operator.mul, operator.truediv,
@@ -41,8 +44,8 @@ class Signatures:
 
     def of(self, step: Instruction, loose: bool = False) -> int:
         """Return the number of the instruction's signature."""
-        args: tuple[Any, ...] = step.args
-        kwargs: dict[str, Any] = step.kwargs
+        args: Arguments = step.args
+        kwargs: Keywords = step.kwargs
         if loose and (place := place_of_number(step)) is not None:
             if place[0] == "operand":
                 args = tuple([_OPEN if type(x) is not Value else x for x in args])
@@ -51,10 +54,8 @@ class Signatures:
                 args = (*step.read, _OPEN, index[1:] if type(index) is tuple else ())
                 kwargs = {name: x for name, x in kwargs.items() if name != "index"}
         function = step.function
-        key: list[object] = [
-            step.kind,
-            id(function) if type(function) is not FunctionType else self._function(function),
-        ]
+        whole = type(function) in (FunctionType, partial)
+        key: list[object] = [step.kind, self._function(function) if whole else id(function)]
         for x in args:
             key.append(self._form(x) if type(x) is Value else self._key(x))
         if kwargs:
@@ -80,13 +81,15 @@ class Signatures:
             return kind, self._form(x)
         if kind is int or kind is float or kind is bool:
             return kind, x, str(x) if not x else ""  # 0.0 is not -0.0
-        if kind is tuple or kind is list:
+        if kind is tuple or kind is list or isinstance(x, tuple):
             return kind, tuple([self._key(item) for item in x])
         if kind is FunctionType:
             return self._function(x)
         return key_of(x, self._key_of_object)
 
     def _function(self, function: Any) -> object:
+        if type(function) is partial:  # made anew for each call
+            return partial, self._function(function.func), self._key(function.args), self._key(function.keywords)
         if type(function) is not FunctionType or not function.__closure__:
             return id(function)
         known = self._functions.get(id(function))
@@ -100,6 +103,8 @@ class Signatures:
         kind = type(nest)
         if kind is Value:
             return "value", self._form(nest)
+        if isinstance(nest, tuple):
+            return self._key(nest)
         if isinstance(nest, (np.ndarray, np.generic)) and nest.nbytes <= 1 << 12:
             return kind, nest.shape, nest.dtype.str, nest.tobytes()
         if hasattr(kind, "with_key"):
@@ -126,13 +131,14 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
             return "index", first
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
-        function = step.function
-        if isinstance(function, np.ufunc) or type(function) is type(operator.add):
-            a, b = step.args
-            if function in _ARITHMETIC and (type(a) is Value) is not (type(b) is Value):
-                number, value = (b, a) if type(a) is Value else (a, b)
-                if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
-                    return "operand", number
+        function, a, b = step.function, *step.args
+        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # whose function may be wrapped
+        if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
+            arithmetic = function in _ARITHMETIC
+        if arithmetic and (type(a) is Value) is not (type(b) is Value):
+            number, value = (b, a) if type(a) is Value else (a, b)
+            if type(number) in (int, float) and value.shape is not None and value.dtype.kind == "f":
+                return "operand", number
     return None
 
 
@@ -167,6 +173,69 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
     return len(np.unique(_windows(np.array([signatures.of(step, True) for step in instructions], np.int64))))
 
 
+def without_equal(
+    steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
+) -> tuple[list[Instruction], list[int]]:
+    """Remove instructions that compute the same as several others, such as what is the same in each step of a loop.
+
+    Fewer than ``MIN_EQUAL`` equal instructions stay: without them, a step where numbers coincide would be no block.
+
+    Args:
+        steps: the instructions in their order.
+        codes: the numbers of their signatures.
+        gives: the results of the program.
+
+    Returns:
+        The instructions that are left, and their codes.
+    """
+    fixed = {value.root for value in gives}  # memory that may change, or that the caller gets
+    for step in steps:
+        if step.writes:
+            fixed.update([value.root for value in step.writes])
+        if step.kind == "effect":
+            fixed.update([value.root for value in step.read])
+    groups: dict[tuple[int, ...], list[int]] = {}
+    first_of: dict[Value, int] = {}  # the index of the first of the values that are equal to a value
+    for number, (step, code) in enumerate(zip(steps, codes, strict=True)):
+        pure = step.kind in _PURE and step.outs and step.read and not step.writes
+        if pure and fixed.isdisjoint([value.root for value in (*step.read, *step.outs)]):
+            key = code, step.run, *[first_of.get(value, value.index) for value in step.read]
+            group = groups.setdefault(key, [])
+            group.append(number)
+            if len(group) > 1:
+                first_of.update(zip(step.outs, [out.index for out in steps[group[0]].outs], strict=True))
+    equal = {number: group[0] for group in groups.values() if len(group) >= MIN_EQUAL for number in group[1:]}
+    if not equal:
+        return list(steps), list(codes)
+    same: dict[Value, Value] = {}
+    left: list[Instruction] = []
+    left_codes: list[int] = []
+
+    def renamed(x: Any) -> Any:
+        return same.get(x, x) if type(x) is Value else x
+
+    for number, (step, code) in enumerate(zip(steps, codes, strict=True)):
+        first = equal.get(number)
+        if first is not None:
+            same.update(zip(step.outs, steps[first].outs, strict=True))
+            continue
+        if same and not same.keys().isdisjoint(step.read):
+            step = step.changed(
+                args=replaced(step.args, renamed),
+                kwargs=replaced(step.kwargs, renamed),
+                writes=tuple([same.get(value, value) for value in step.writes]),
+            )
+        for out in step.outs:
+            if out.root in same:
+                out.root = same[out.root]
+        left.append(step)
+        left_codes.append(code)
+    return left, left_codes
+
+
+_PURE = frozenset(("array", "primitive", "whole"))
+
+
 def _windows(codes: Array) -> Array:
     """Return a hash of each window of successive codes."""
     factors = np.random.default_rng(0).integers(1, 1 << 62, _WINDOW, dtype=np.int64)
@@ -176,4 +245,4 @@ def _windows(codes: Array) -> Array:
     return found
 
 
-__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number"]
+__all__ = ["Signatures", "count_distinct", "index_of", "likely_periods", "place_of_number", "without_equal"]

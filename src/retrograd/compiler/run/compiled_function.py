@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, update_wrapper
 from logging import getLogger
 from threading import RLock
@@ -23,7 +23,7 @@ from ...func.nests import Structure, flatten
 from ...nn.parameter import Parameter
 from ..loops.rolled import roll
 from ..loops.signatures import count_distinct
-from ..program import Value
+from ..program import Arguments, Function, Keywords, Value
 from ..trace.argument_copies import Copies
 from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import ESCAPED, containers, is_referenced_outside
@@ -52,7 +52,7 @@ class Compiled(Wrapper):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Function,
         fallback: bool,
         dynamic: bool | None,
         limit: int = LIMIT,
@@ -522,7 +522,7 @@ def forget() -> None:
         compiled._failures, compiled._wasted = 0, (0, 0)
 
 
-def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Structure]:
+def _flatten_call(args: Arguments, kwargs: Keywords) -> tuple[list[Any], Structure]:
     """Flatten the arguments of a call, without recursion if all of them are leaves."""
     if kwargs or not _LEAVES.issuperset(map(type, args)):
         return flatten((args, kwargs))
@@ -545,6 +545,6 @@ _STAND_IN = (
 _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 
 
-def _casts() -> tuple[Any, ...]:
+def _casts() -> Arguments:
     """Return autocast's casts on this thread, without importing autocast."""
     return casting[0]() if casting else ()

@@ -72,8 +72,8 @@ def compile(
         fallback: if the function depends on the elements of Tensors (``if loss > 3``), run it eagerly with a warning
             instead of raising an error. By default so only under ``retrograd run``, without ``fullgraph``.
         limit: the largest number of programs, for different shapes, modes and numbers.
-        max_operators: the largest number of operators, forward and backward, in a program. A longer call, such as a
-            loop of many steps, runs eagerly, as do all later calls, with one warning.
+        max_operators: the largest number of operators, forward and backward, in a program. The equal steps of a loop
+            count once, if they can be rolled. A longer call runs eagerly, as do all later calls, with one warning.
 
     Raises:
         TypeError: the argument is not callable.

@@ -106,7 +106,7 @@ class Entry:
             }
             forward, backward = roll_repeats(forward, needed), roll_repeats(backward, outputs)
         if len(forward) + len(backward) > longest:
-            raise TooLong(f"it has more than {longest:,} operators")
+            raise TooLong(f"it has more than {longest:,} operators ({[*forward, *backward][longest].site})")
         if not program.varies:
             forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
             backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)

@@ -7,14 +7,14 @@ instruction.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
 from numpy import may_share_memory
 
 from ...kernels.runtime.result_arrays import into
-from ..program import Instruction, Method, Value, values_in
+from ..program import Function, Instruction, Keywords, Method, Value, values_in
 from ..trace.effects import give_back, reusable_grad
 from .arenas import Plan
 
@@ -50,13 +50,13 @@ class Replay:
         gives = tuple(gives)
         self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
         self.lines: list[Instruction | None] = [None, None]  # by line number
-        self._constants: dict[str, Any] = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
+        self._constants: Keywords = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
         self._constants |= {"spent": reusable_grad, "give_back": give_back}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
         source = self._source(takes, gives)
         exec(compile(source, self.file, "exec"), self._constants)
-        self.function: Callable[..., Any] = self._constants["replay"]
+        self.function: Function = self._constants["replay"]
         self.source = source
 
     def __call__(self, arrays: Sequence[Any]) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from ...core.arrays import Array
 from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.observers import Observer
 from ...core.tensor.storage import is_saved, is_writable, unshare
 from ...core.tensor.tensor import Tensor, is_dense
-from ..program import Instruction, Program, Value
+from ..program import Arguments, Function, Instruction, Keywords, Program, Value
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .trace_modes import tracing_paused
 from .traced_arrays import Traced
@@ -41,8 +41,12 @@ class EffectTracer(Observer):
         """End the trace without a program."""
         raise NotImplementedError
 
-    def _value(self, array: Any, root: Value | None = None) -> Value:
+    def _value(self, array: Array, root: Value | None = None) -> Value:
         """Return a new value for an array."""
+        raise NotImplementedError
+
+    def _traced(self, array: Array, node: Value) -> Traced:
+        """Return the Traced array of a value."""
         raise NotImplementedError
 
     def _append(self, instruction: Instruction) -> None:
@@ -64,7 +68,7 @@ class EffectTracer(Observer):
         self.outside[id(x)] = Outside(x, node)
         if node.on_gpu:
             self._allocations[id(backend_of(array).allocation(array))] = node.root
-        x.array = Traced(self, array, node)
+        x.array = self._traced(array, node)
         self.program.inputs.append((node, source or ("tensor", x)))
 
     def lift_grad(self, leaf: Tensor) -> None:
@@ -136,12 +140,12 @@ class EffectTracer(Observer):
             self.program.inputs.append((holder, ("object", index)))
         return holder
 
-    def _effect(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Instruction:
+    def _effect(self, function: Function, args: Arguments) -> Instruction:
         instruction = Instruction("effect", function, args)
         self._append(instruction)
         return instruction
 
-    def takes_over(self, optimizer: Any, step: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
+    def takes_over(self, optimizer: Any, step: Function, args: Any, kwargs: Keywords) -> bool:
         """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
         if not self.tracing:
             return False
@@ -178,7 +182,7 @@ class EffectTracer(Observer):
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
         return True
 
-    def acts(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    def acts(self, function: Function, args: Arguments) -> bool:
         """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
         if not self.tracing:
             return False

@@ -24,7 +24,7 @@ from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure
 from ...ops.table.arguments import dimension
-from ..program import Instruction, Program, Value, values_in
+from ..program import Arguments, Instruction, Program, Value, values_in
 from ..run.guards import Surroundings
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
@@ -59,7 +59,7 @@ class Lifted(NamedTuple):
     tensor: Tensor
     value: Value
     requires: bool
-    hooks: tuple[Any, ...]
+    hooks: Arguments
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Sizes:
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
-        self.known: dict[Any, tuple[Any, ...]] = {size_key(trace): ()}
+        self.known: dict[Any, Arguments] = {size_key(trace): ()}
         self.calls: dict[Any, int] = {}
         self._sized = [index for index, _ in array_arguments(trace)]
         self.trace = replace(trace, sizes=self)

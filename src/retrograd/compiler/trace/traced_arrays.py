@@ -334,7 +334,7 @@ def _define_operators() -> None:
 def _binary(tracer: Tracing, function: Callable[..., Any], left: Any, right: Any) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return NotImplemented
-    for x, other in ((left, right), (right, left)):
+    for x, other in ((left, right), (right, left)) if type(left) is Number or type(right) is Number else ():
         if type(x) is Number and not isinstance(other, _OPERANDS):  # "ab" * n, [0] * n, Decimal(2) * n
             number = x.plain()
             return function(number, right) if x is left else function(left, number)

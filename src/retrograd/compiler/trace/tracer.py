@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 from weakref import ref
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
 from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
 from ...core.graph.nodes import reachable
@@ -25,7 +26,7 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
-from ..program import SHAPED_BY_DATA, Asked, Instruction, Method, Value, replaced
+from ..program import SHAPED_BY_DATA, Arguments, Asked, Function, Instruction, Keywords, Method, Value, replaced
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
 from .effect_tracer import EffectTracer
@@ -34,15 +35,16 @@ from .numpy_scalars import as_array
 from .traced_arrays import Number, Traced, TracedModule, is_metadata_function
 from .untrace import (
     as_real,
-    is_package_function,
+    called_by_user,
     is_real,
+    kind_of,
     lies_in,
     owner_of,
     same_number,
     separated,
     untrace_in_place,
     unwrap,
-)
+)  # fmt: skip
 
 OTHER_THREAD = "another thread works with an array or number of the function"
 MAX_REPEATS = 100  # a trace has at most this many times the instructions that a program may have
@@ -69,7 +71,7 @@ class Tracer(EffectTracer):
         suspended: the tracer of a loop's body, while that runs.
     """
 
-    roll: Callable[..., Any] | None = None
+    roll: Function | None = None
     distinct: Callable[[Sequence[Instruction]], int] | None = None
     suspended: Tracer | None = None
 
@@ -151,10 +153,10 @@ class Tracer(EffectTracer):
 
     def call(
         self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        writes: tuple[Any, ...] = (),
+        function: Function,
+        args: Arguments,
+        kwargs: Keywords,
+        writes: Arguments = (),
         kind: str = "",
         primitive: Any = None,
     ) -> Any:
@@ -171,8 +173,8 @@ class Tracer(EffectTracer):
             if type(x) is not Traced:
                 return self._call_any(function, args, kwargs, writes, kind, primitive)
         bare, nodes = parts
-        bare_kwargs: dict[str, Any] = {}
-        named: dict[str, Any] = {}
+        bare_kwargs: Keywords = {}
+        named: Keywords = {}
         if kwargs:
             count = len(args)
             bare_kwargs, named = (
@@ -191,7 +193,7 @@ class Tracer(EffectTracer):
             self._busy -= 1
         if self.broken:
             return result
-        instruction = Instruction(self._kind_of(function, kind), function, tuple(nodes), named, primitive=primitive)
+        instruction = Instruction(kind_of(function, kind), function, tuple(nodes), named, primitive=primitive)
         instruction.know_reads(tuple(read))
         if not (writes or asked) and (type(result) is np.ndarray or isinstance(result, np.generic)):
             return self._with_array(instruction, result)
@@ -199,10 +201,10 @@ class Tracer(EffectTracer):
 
     def _call_any(
         self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        writes: tuple[Any, ...],
+        function: Function,
+        args: Arguments,
+        kwargs: Keywords,
+        writes: Arguments,
         kind: str,
         primitive: Any,
     ) -> Any:
@@ -222,21 +224,14 @@ class Tracer(EffectTracer):
             self._busy -= 1
         if not self.tracing:
             return result
-        kind = self._kind_of(function, kind)
+        kind = kind_of(function, kind)
         if any(is_real(unwrap(x)) and type(x) is not Traced for x in writes):
             self.breaks(f"{function!r} writes into an array from outside of the function")
             return result
         nodes, named = replaced(args, self._node_of), replaced(kwargs, self._node_of)
         return self._called(Instruction(kind, function, nodes, named, primitive=primitive), writes, result, asked)
 
-    @staticmethod
-    def _kind_of(function: Callable[..., Any], kind: str) -> str:
-        """Return the kind of an instruction; ``new`` is only a wish to trace a call without traced arguments."""
-        if not kind:
-            return "whole" if type(function) is FunctionType and is_package_function(function) else "array"
-        return "array" if kind == "new" else kind
-
-    def _called(self, instruction: Instruction, writes: tuple[Any, ...], result: Any, asked: Sequence[Any]) -> Any:
+    def _called(self, instruction: Instruction, writes: Arguments, result: Any, asked: Sequence[Any]) -> Any:
         """Append an instruction that has given ``result``."""
         if writes:
             instruction.writes = tuple([x.node for x in writes if type(x) is Traced])
@@ -265,7 +260,9 @@ class Tracer(EffectTracer):
             instruction.operator, instruction.backward = node.operator, True
             instruction.site = self._sites.get(node.sequence) or user_site(3)
         else:
-            instruction.site = self._site = user_site(3)
+            if instruction.function is not as_array:  # belongs to the instruction before it
+                self._site = user_site(3)
+            instruction.site = self._site
             instruction.operator = instruction.name
         instructions = self.program.instructions
         instruction.number = len(instructions)
@@ -309,6 +306,9 @@ class Tracer(EffectTracer):
             self.from_python.add(node)
         self._append(instruction)
         return Traced(self, result, node)
+
+    def _traced(self, array: Array, node: Value) -> Traced:
+        return Traced(self, array, node)
 
     def _from_python(self, instruction: Instruction) -> bool:
         """Return whether all arguments depend only on outside numbers and large arrays."""
@@ -398,7 +398,7 @@ class Tracer(EffectTracer):
 
     # Called by primitives, random generators and functions that create arrays
 
-    def forward_of(self, primitive: Any) -> Callable[..., Any]:
+    def forward_of(self, primitive: Any) -> Function:
         """Return the primitive's forward for Traced arrays."""
 
         def trace_forward(*arrays: Any, **params: Any) -> Any:
@@ -413,11 +413,15 @@ class Tracer(EffectTracer):
 
     def _as_array(self, x: Any) -> Any:
         """Return a 0-d array for a NumPy scalar: views of a Tensor and in-place writes need memory."""
-        if type(x) is Traced and isinstance(x.numbers, np.generic):
+        if type(x) is not Traced or not isinstance(x.numbers, np.generic):
+            return x
+        if x.tracer is not self or not self.tracing:
             return self.call(as_array, (x,), {}, kind="array")
-        return x
+        instruction = Instruction("array", as_array, (x.node,))
+        instruction.know_reads((x.node,))
+        return self._with_array(instruction, np.asarray(x.numbers))
 
-    def write_of(self, primitive: Any) -> Callable[..., Any]:
+    def write_of(self, primitive: Any) -> Function:
         """Return the primitive's in-place form for Traced arrays."""
 
         def trace_write(out: Any, *arrays: Any, **params: Any) -> Any:
@@ -431,7 +435,7 @@ class Tracer(EffectTracer):
 
         return trace_write
 
-    def drawn(self, draw: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    def drawn(self, draw: Function, args: Any, kwargs: Keywords) -> Any:
         """Draw random numbers, anew in each replay, and once for both runs of a checkpoint."""
         draw = partial(self.call, draw, tuple(args), kwargs, kind="draw")
         return draw() if self.checkpoint_runs is None else self.checkpoint_runs.drawn(draw)
@@ -444,7 +448,7 @@ class Tracer(EffectTracer):
         """Return the array module for functions that create arrays."""
         return TracedModule(self, xp) if self.tracing else xp
 
-    def made_by(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def made_by(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
         """Create an array, anew in each replay; with Traced arguments also numbers and tuples of arrays."""
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         bare = function(*bare_args, **bare_kwargs)
@@ -462,7 +466,7 @@ class Tracer(EffectTracer):
         if self.suspended is not None:
             self.suspended.breaks("the body of a loop reads a number from outside")
         if not self._on_other_thread() and self.tracing:
-            if number.node in self.from_python or not self._by_user():
+            if number.node in self.from_python or not called_by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
                 self._append(instruction)
             else:
@@ -474,7 +478,7 @@ class Tracer(EffectTracer):
         if self.suspended is not None:
             self.suspended.breaks(f"the body of a loop reads elements through {how}")
         if not self._on_other_thread() and self.tracing:
-            if self._by_user():
+            if called_by_user():
                 self._refuse_read(f"what {how} gives")
             else:
                 self.cannot_trace(how)
@@ -492,13 +496,6 @@ class Tracer(EffectTracer):
             raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
-    def _by_user(self) -> bool:
-        """Return whether the caller is the user's program and not the package."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
-            frame = frame.f_back
-        return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
-
     def depends_on_elements(self, x: Any) -> bool:
         """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
         array = x.array if isinstance(x, Tensor) else x
@@ -508,16 +505,16 @@ class Tracer(EffectTracer):
 
     # Observer
 
-    def calling(self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> None:
+    def calling(self, primitive: Any, inputs: Arguments, params: Keywords) -> None:
         self._count = len(self.program.instructions)
         for value in inputs:
             if is_dense(value) and getattr(value.array, "tracer", None) is not self:
                 self.lift(value)
 
-    def opened(self, what: object, inputs: tuple[Any, ...]) -> None:
+    def opened(self, what: object, inputs: Arguments) -> None:
         self.lift_nest(inputs)
 
-    def closed(self, what: object, inputs: tuple[Any, ...], result: Any) -> None:
+    def closed(self, what: object, inputs: Arguments, result: Any) -> None:
         """Trace the creation of Tensors from numbers or NumPy arrays, so that each replay creates them."""
         if not self.tracing or isinstance(result, BaseException):
             return
@@ -530,7 +527,7 @@ class Tracer(EffectTracer):
                     self.lift(x)
 
     def called(
-        self, primitive: Any, inputs: tuple[Any, ...], params: dict[str, Any], outputs: tuple[Tensor, ...], node: Any
+        self, primitive: Any, inputs: Arguments, params: Keywords, outputs: tuple[Tensor, ...], node: Any
     ) -> None:
         if node is not None and self.tracing:
             traced = len(self.program.instructions) > self._count
@@ -599,9 +596,3 @@ class Tracer(EffectTracer):
         """Return the value of a Tensor, array or number that the function returns, or None for a constant."""
         array = x.array if is_dense(x) else x
         return array.node if type(array) in (Traced, Number) else None
-
-
-_PACKAGE = __file__[: -len("compiler/trace/tracer.py")]
-_PASSED = (
-    "compiler/trace/traced_arrays.py", "compiler/trace/tracer.py", "core/tensor/tensor.py", "ops/numpy/bare_arrays.py",
-)  # fmt: skip

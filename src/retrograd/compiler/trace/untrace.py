@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def unwrap(x: Any) -> Any:
     return x._xp if kind is TracedModule else x
 
 
-def separated(args: Sequence[object], tracer: object, reads: list[Value]) -> tuple[list[Any], list[Any]] | None:
+def separated(args: Sequence[Any], tracer: object, reads: list[Value]) -> tuple[list[object], list[object]] | None:
     """Return the arguments of a call with real arrays, and with values in place of traced arrays.
 
     Args:
@@ -49,18 +50,18 @@ def separated(args: Sequence[object], tracer: object, reads: list[Value]) -> tup
     Returns:
         None if an argument is neither plain nor an array or number of the trace: ``replaced`` handles these.
     """
-    bare: list[Any] = []
-    nodes: list[Any] = []
+    bare: list[object] = []
+    nodes: list[object] = []
     for x in args:
         kind = type(x)
         if kind is Traced or kind is Number:
-            if x.tracer is not tracer:  # type: ignore[attr-defined]
+            if x.tracer is not tracer:
                 return None
-            bare.append(x.numbers)  # type: ignore[attr-defined]
-            nodes.append(x.node)  # type: ignore[attr-defined]
-            reads.append(x.node)  # type: ignore[attr-defined]
+            bare.append(x.numbers)
+            nodes.append(x.node)
+            reads.append(x.node)
         elif kind is tuple or kind is list:
-            parts = separated(x, tracer, reads)  # type: ignore[arg-type]
+            parts = separated(x, tracer, reads)
             if parts is None:
                 return None
             bare.append(kind(parts[0]))
@@ -100,6 +101,27 @@ def is_real(x: object) -> bool:
 def is_package_function(function: object) -> bool:
     """Return whether ``function`` belongs to this package."""
     return str(getattr(function, "__module__", "")).startswith("retrograd.") and type(function).__name__ == "function"
+
+
+def kind_of(function: object, kind: str) -> str:
+    """Return the kind of an instruction; ``new`` only says that a call without traced arguments is traced, too."""
+    if not kind:
+        return "whole" if type(function) is FunctionType and is_package_function(function) else "array"
+    return "array" if kind == "new" else kind
+
+
+def called_by_user() -> bool:
+    """Return whether the caller of the tracer's method is the user's program and not the package."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.endswith(_PASSED):
+        frame = frame.f_back
+    return frame is None or not frame.f_code.co_filename.startswith(_PACKAGE)
+
+
+_PACKAGE = __file__[: -len("compiler/trace/untrace.py")]
+_PASSED = (
+    "compiler/trace/traced_arrays.py", "compiler/trace/tracer.py", "core/tensor/tensor.py", "ops/numpy/bare_arrays.py",
+)  # fmt: skip
 
 
 def owner_of(array: Array) -> Array:
