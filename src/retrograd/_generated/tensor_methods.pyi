@@ -7622,7 +7622,8 @@ class TensorMethods:
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted; None asks for the name.
+            dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
+                default dtype; None asks for the name.
             non_blocking: taken for compatibility; transfers finish before the call returns.
 
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
@@ -7636,6 +7637,8 @@ class TensorMethods:
         'torch.FloatTensor'
         >>> rg.tensor([1.5]).type("torch.LongTensor")
         tensor([1])
+        >>> rg.tensor([1]).type(rg.Tensor)
+        tensor([1.])
         """
     @overload
     def type(self, dtype: DTypeLike, non_blocking: builtins.bool = False) -> Tensor:
@@ -7646,7 +7649,8 @@ class TensorMethods:
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted; None asks for the name.
+            dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
+                default dtype; None asks for the name.
             non_blocking: taken for compatibility; transfers finish before the call returns.
 
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
@@ -7660,6 +7664,8 @@ class TensorMethods:
         'torch.FloatTensor'
         >>> rg.tensor([1.5]).type("torch.LongTensor")
         tensor([1])
+        >>> rg.tensor([1]).type(rg.Tensor)
+        tensor([1.])
         """
     def type_as(self, other: Tensor) -> Tensor:
         """``self.to(other.device, other.dtype)``.
