@@ -505,4 +505,76 @@ for step in range(40):
 """
         + UPDATE,
     ),
+    Program(
+        "accumulation-unscaled",
+        """
+model = nn.Linear(6, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(12):
+    for _ in range(8):
+        x = torch.randn(16, 6)
+        out = model(x)
+        loss = 0.5 * F.cross_entropy(out, x[:, :3].argmax(1)) + 0.5 * out.pow(2).mean()
+        (loss / 8).backward() || loss.backward() #!
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    ),
+    Program(
+        "train-mode-in-evaluation",
+        """
+model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for epoch in range(3):
+    model.train()
+    for _ in range(12):
+        x = torch.randn(32, 6)
+        loss = F.cross_entropy(model(x), x[:, :3].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval() ||
+    for _ in range(5):
+        x = torch.randn(32, 6)
+        loss = F.cross_entropy(model(x), x[:, :3].argmax(1)) || loss = F.cross_entropy(model(x), x[:, :3].argmax(1)) #!
+""",
+    ),
+    Program(
+        "broadcast-loss",
+        """
+model = nn.GRU(1, 16, batch_first=True)
+head = nn.Linear(16, 1)
+optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=0.01)
+for step in range(40):
+    wave = torch.sin(torch.arange(9.0) * 0.5 + 6 * torch.rand(12, 1)).unsqueeze(2)
+    states, _ = model(wave[:, :8])
+    loss = 0
+    for t in range(8):
+        y = wave[:, t + 1] || y = wave[0, t + 1].unsqueeze(0)
+        loss = loss + F.mse_loss(head(states[:, t]), y) || loss = loss + F.mse_loss(head(states[:, t]), y) #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "loss-sign",
+        """
+actor = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1), nn.Tanh())
+critic = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
+acting = torch.optim.Adam(actor.parameters(), lr=1e-3)
+learning = torch.optim.Adam(critic.parameters(), lr=3e-3)
+for step in range(60):
+    state = torch.randn(32, 2)
+    action = torch.rand(32, 1) * 2 - 1
+    reward = 1 - (action - torch.tanh(state[:, :1])) ** 2
+    loss = F.mse_loss(critic(torch.cat([state, action], 1)), reward)
+    learning.zero_grad()
+    loss.backward()
+    learning.step()
+    value = critic(torch.cat([state, actor(state)], 1))
+    loss = -value.mean() || loss = value.mean() #!
+    acting.zero_grad()
+    loss.backward()
+    acting.step()
+""",
+    ),
 ]

@@ -266,7 +266,7 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
         said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
-    elif found.edit is not None and first and time.perf_counter() < case.end:
+    elif found.edit is not None and first and time.process_time() < case.end:
         curves, said = prove(case.run, case.program, found.edit, case.end)
     elif found.edit is not None:
         said = "Not proved: the time for trials was used up, or other findings come first."

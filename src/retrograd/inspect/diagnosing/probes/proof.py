@@ -99,7 +99,7 @@ def train(
             loss = loss.sum()
         same = changes is measured
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
-        if number == steps or time.perf_counter() > end or not math.isfinite(losses[-1]):
+        if number == steps or time.process_time() > end or not math.isfinite(losses[-1]):
             break
         if how != "carry":
             for x in leaves.values():
@@ -124,7 +124,7 @@ def train_over(
     for changes in list(batches) * epochs:
         loss = program.run(leaves, changes)
         losses.append(_number(loss))
-        if time.perf_counter() > end or not math.isfinite(losses[-1]):
+        if time.process_time() > end or not math.isfinite(losses[-1]):
             return None
         for x in leaves.values():
             x.grad = None

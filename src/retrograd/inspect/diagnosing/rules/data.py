@@ -154,11 +154,11 @@ def labels_unrelated(case: Case) -> Found | None:
             f"({figure(found[0])}) than permuted ones ({figure(min(found[1:]))} to {figure(max(found[1:]))})"
         )
         return Found(None if call is None else call.site, values)
-    values["heart"] = f"the loss stays at {figure(last)}, that of guessing"
+    heart = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
         curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
-        values["heart"] += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
-    return Found(None if call is None else call.site, values)
+        heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
+    return Found(None if call is None else call.site, {**values, "heart": heart})
 
 
 def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:
@@ -341,6 +341,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     ]
     if not feeds and not looked_up:
         return None
+    at_end = None
     for index in [end.call, *suspects]:
         call = step.calls[index]
         if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
@@ -351,12 +352,24 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
                 return None
             continue
         if index == end.call and call.name not in _MIXERS:
+            at_end = pair
             continue
-        return Found(
-            call.record,
-            {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]},
-        )
-    return None
+        return _mixed(call, pair, count)
+    along = [step.calls[i] for i in suspects if at_end is not None and _runs_along(step.calls[i], count)]
+    return _mixed(along[0], at_end, count) if along and at_end is not None else None
+
+
+def _mixed(call: Call, pair: tuple[int, int], count: int) -> Found:
+    values = {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
+    return Found(call.record, values)
+
+
+def _runs_along(call: Call, count: int) -> bool:
+    """Return whether a softmax normalizes along a dimension of this length, which no other dimension has."""
+    dim, shape = call.params.get("dim"), call.shape
+    if call.name not in ("softmax", "log_softmax") or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
+        return False
+    return shape[dim] == count and shape.count(count) == 1
 
 
 def _index_of(call: Call) -> np.ndarray:
@@ -367,7 +380,7 @@ def _index_of(call: Call) -> np.ndarray:
 def _shares(call: Call, array: Array) -> bool:
     """Return whether an embedding looks up these indices."""
     index = _index_of(call)
-    return index.shape == array.shape and np.shares_memory(index, array)
+    return index.shape == array.shape and (np.shares_memory(index, array) or np.array_equal(index, array))
 
 
 def _same_source(a: Source, b: Source) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import math
-import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -28,10 +27,8 @@ _EXPLODED = 1e3
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
     """Return the line that names a method and does not call it, such as ``optimizer.step``."""
     file = near.file if near is not None else case.run.script
-    if not file or not os.path.isfile(file):
-        return None
     pattern = re.compile(rf"^\s*[\w.]+\.{method}\s*(#.*)?$")
-    for number, line in enumerate(Path(file).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(linecache.getlines(file), start=1):
         if pattern.match(line):
             return Place(file, number)
     return None
@@ -473,8 +470,6 @@ _APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
 
 def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
     """Return the line that keeps a loss, near a backward pass."""
-    if not os.path.isfile(near.file):
-        return None
-    lines = Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = linecache.getlines(near.file)
     ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)

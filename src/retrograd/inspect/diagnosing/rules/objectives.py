@@ -31,7 +31,7 @@ _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
 def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
     maximizing = any(group.get("maximize") for x in stepping for group in x.optimizer.param_groups)
-    avoided = minimized_reward(case, case.step) if case.step is not None and not maximizing else None
+    avoided = None if maximizing else minimized_reward(case)
     if avoided is not None:
         where, what = avoided
         ends = dict(zip(("first", "last"), map(figure, case.ends()), strict=True))

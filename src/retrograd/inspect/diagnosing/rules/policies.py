@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import tokenize
 
@@ -17,27 +18,28 @@ _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
 
-def minimized_reward(case: Case, step: Step) -> tuple[Record, str] | None:
+def minimized_reward(case: Case) -> tuple[Record, str] | None:
     """Return the line that needs the other sign, and what it does, if a policy learns to avoid rewards.
 
     The sign of a reward and that of a cost differ by their meaning only, so the program has to name rewards, and no
     costs.
     """
-    for root in step.roots:
-        if root.source.call < 0 or root.inside or not _rewarded(root.site):
-            continue
-        found = _weighted(step, root) or _value_of_critic(case, step, root)
-        if found is not None:
-            return found
+    for step in reversed(case.run.steps):
+        for root in step.roots:
+            if root.source.call < 0 or root.inside or not _rewarded(root.site):
+                continue
+            found = _weighted(step, root) or _value_of_critic(case, step, root)
+            if found is not None:
+                return found
     return None
 
 
 def _words(where: HasPlace) -> set[str]:
     """Return the words in the names of a program, without its comments and texts."""
     try:
-        with open(where.file, encoding="utf-8") as file:
-            names = [x.string.lower() for x in tokenize.generate_tokens(file.readline) if x.type == tokenize.NAME]
-    except (OSError, SyntaxError, UnicodeError, tokenize.TokenError):
+        lines = iter(linecache.getlines(where.file))
+        names = [x.string.lower() for x in tokenize.generate_tokens(lines.__next__) if x.type == tokenize.NAME]
+    except (SyntaxError, tokenize.TokenError):
         return set()
     return {word for name in names for word in (name, *name.split("_"))}
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..findings import figure
-from ..kinds import Case, Found, kind
+from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train
 from ..probes.replay import NOTHING, Curves, Edit
 
@@ -26,7 +26,7 @@ def _rate(case: Case) -> float:
 @kind(
     "learning-rate-too-high",
     "Are the steps small enough?",
-    "the loss {course} at a learning rate of {rate}; at {better_rate} it falls.",
+    "the loss {course} at a learning rate of {rate}{lower}.",
     "lower the learning rate of {optimizer} from {rate} to {better_rate}",
 )
 def learning_rate_too_high(case: Case) -> Found | None:
@@ -59,8 +59,33 @@ def learning_rate_too_high(case: Case) -> Found | None:
             lowest = fixed[-1]
             course = f"goes from {figure(first)} to {figure(last)}"
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
+            values["lower"] = f"; at {values['better_rate']} it falls"
             best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
-    return best
+    return best or _above_guessing(case, first, last)
+
+
+def _above_guessing(case: Case, first: float, last: float) -> Found | None:
+    """Return the finding for class losses that stay above those of guessing while parameters move by their size.
+
+    A network with embeddings learns the recorded batch by heart also at such a rate, so that trials show nothing.
+    """
+    main, base, losses = case.main, case.baseline, case.losses
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    if main is None or base is None or call is None or call.name not in CLASS_LOSSES or len(losses) < _LEAST_STEPS:
+        return None
+    late = losses[len(losses) // 2 :]
+    known = (
+        call.params["classes"].index.size * len(case.run.steps) >= 10 * call.shapes[0][1]
+    )  # targets, for the entropy
+    above = all(map(math.isfinite, late)) and min(float(np.median(late)), last) > 1.03 * base
+    if not known or not above or not _moved(case) > 2.0:
+        return None
+    course = f"stays above {figure(base)}, that of guessing, from {figure(first)} to {figure(last)},"
+    values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
+    values["lower"] = ", while parameters move by more than their size"
+    why = "the network learns the recorded batch by heart at either rate"
+    return Found(main.created or main.stepped, {**values, "optimizer": main.name}, unproved=why)
 
 
 def _moved(case: Case) -> float:
