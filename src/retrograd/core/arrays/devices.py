@@ -55,7 +55,7 @@ class Device:
         name, colon, number = str(type).partition(":")
         known = name in ("cpu", "cuda", "meta") or name in WITHOUT_TENSORS
         if not known or (colon and not number.isdecimal()) or (colon and index is not None):
-            raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
+            raise RuntimeError(f"device: expected 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
 
@@ -411,7 +411,7 @@ def get_default_device() -> Device:
     if _default_device is None:
         wanted = os.environ.get("RETROGRAD_BACKEND", "auto")
         if wanted not in ("auto", "numpy", "cupy"):
-            raise RuntimeError(f"RETROGRAD_BACKEND: wanted auto, numpy or cupy, got {wanted!r}")
+            raise RuntimeError(f"RETROGRAD_BACKEND: expected auto, numpy or cupy, got {wanted!r}")
         if wanted == "cupy" and not is_cuda_available():
             raise RuntimeError("RETROGRAD_BACKEND=cupy: CuPy is not installed or no GPU is available")
         _default_device = Device("cuda" if wanted == "cupy" or wanted == "auto" and is_cuda_available() else "cpu")

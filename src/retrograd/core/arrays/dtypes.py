@@ -63,7 +63,7 @@ def set_default_dtype(dtype: object) -> None:
     global _default_float
     dtype = as_dtype(dtype)
     if dtype.kind not in FLOATING or not is_number_dtype(dtype):
-        raise TypeError(f"set_default_dtype: wanted a floating dtype, got {dtype}")
+        raise TypeError(f"set_default_dtype: expected a floating dtype, got {dtype}")
     _default_float = dtype
 
 
@@ -150,7 +150,7 @@ def scalar_dtype(value: object) -> DType:
         return _default_float
     if isinstance(value, (complex, np.complexfloating)):
         return complex_of(_default_float)
-    raise TypeError(f"wanted a number, a Tensor or an array, got {type(value).__name__}")
+    raise TypeError(f"expected a number, a Tensor or an array, got {type(value).__name__}")
 
 
 def result_type(*operands: Any) -> DType:
@@ -176,7 +176,7 @@ def _result_type(*kinds: tuple[int, DType]) -> DType:
         found[place] = dtype if known is None else promote_types(known, dtype)
     result = _combine(found[_DIMENSIONED], _combine(found[_ZERO_DIM], found[_NUMBER]))
     if result is None:
-        raise TypeError("result_type: wanted at least one operand")
+        raise TypeError("result_type: expected at least one operand")
     return result
 
 
@@ -213,7 +213,7 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     for value in arrays:
         if not is_array_or_number(value):
             raise TypeError(
-                f"{name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
+                f"{name}: expected a Tensor, an array or a number, got {type(value).__name__} "
                 f"in ({', '.join(map(describe, inputs))})"
             )
     if rule == "strict":

@@ -75,7 +75,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
                 if type(spec) is cls:
                     return spec
             if spec is None:
-                raise TypeError("dtype: wanted a dtype, its name or its type, got None")
+                raise TypeError("dtype: expected a dtype, its name or its type, got None")
             return DTYPES[np.dtype(spec)]
 
         def __getattr__(self, name: str) -> Any:

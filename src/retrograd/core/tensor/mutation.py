@@ -234,7 +234,7 @@ def check_writable(name: str, x: Tensor) -> None:
     A base whose elements share memory may be written through a view whose elements do not.
     """
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
+        raise TypeError(f"{name}: expected a Tensor to write to, got {type(x).__name__}")
     if modes.grad_enabled and x._requires and x._node is None:
         raise _refusal(
             name,

@@ -307,13 +307,13 @@ class Tensor(Copies, TensorMethods):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"grad: wanted a Tensor or None, got {type(value).__name__}")
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
             if value is self:
                 raise RuntimeError("grad: a Tensor cannot be its own gradient")
             if value.array.shape != self.array.shape:
-                raise RuntimeError(f"grad: wanted the shape of {describe(self)}, got {describe(value)}")
+                raise RuntimeError(f"grad: expected the shape of {describe(self)}, got {describe(value)}")
             if value.array.dtype != self.array.dtype:
-                raise RuntimeError(f"grad: wanted the dtype of {describe(self)}, got {describe(value)}")
+                raise RuntimeError(f"grad: expected the dtype of {describe(self)}, got {describe(value)}")
         if watchers and modes.tracer is not None:
             modes.tracer.clears(self)
         self._grad = value
@@ -365,7 +365,7 @@ class Tensor(Copies, TensorMethods):
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"data: wanted a Tensor, got {type(value).__name__}")
+            raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
         requires, node = self._requires, self._node
         if requires and not is_differentiable(value.array.dtype):
             raise RuntimeError(f"data: a Tensor that requires grad cannot hold {value.array.dtype}")
@@ -419,7 +419,7 @@ def constructed(name: str, data: tuple[Any, ...], dtype: Any, device: str | Devi
     if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
         return _zeros(name, data or (0,), dtype, device)
     if len(data) > 1:
-        raise TypeError(f"{name}: wanted lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
+        raise TypeError(f"{name}: expected lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
     (values,) = data
     if isinstance(values, Size):
         return _zeros(name, values, dtype, device)
@@ -452,7 +452,7 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
         data = data.array
     if is_array(data):
         if not is_number_dtype(data.dtype):
-            raise TypeError(f"tensor: wanted numbers, got an array of dtype {data.dtype}")
+            raise TypeError(f"tensor: expected numbers, got an array of dtype {data.dtype}")
         backend = backend_of(data)
         if device is not None and backend_for(device).name != backend.name:
             data, backend = backend.to_numpy(data), backend_for(device)
@@ -464,7 +464,7 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
     if isinstance(data, np.generic):
         dtype = data.dtype if dtype is None else dtype
         if not is_number_dtype(dtype):
-            raise TypeError(f"tensor: wanted numbers, got {dtype}")
+            raise TypeError(f"tensor: expected numbers, got {dtype}")
     elif isinstance(data, (bool, int, float, complex)):
         dtype = scalar_dtype(data) if dtype is None else dtype
         if dtype.kind in "iu":
@@ -482,7 +482,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
     """Return nested sequences as a NumPy array, and the dtype of a Tensor made from them."""
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
         raise TypeError(
-            f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
+            f"tensor: could not infer a dtype from {type(data).__name__}; expected numbers, sequences or arrays"
         )
     if isinstance(data, bytearray):
         data = list(data)
@@ -522,7 +522,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
         ) from None
     if not is_number_dtype(array.dtype):
-        raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
+        raise TypeError(f"tensor: expected numbers, got elements of {array.dtype}")
     if dtype is not None and (dtype.kind in "iu" or dtype.kind not in "bc" and array.dtype.kind == "c"):
         check_elements(array, dtype)
     if dtype is None:

@@ -235,7 +235,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     tensor([0, 1, 2])
     """
     if not isinstance(array, (np.ndarray, Wrapping)):
-        raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
+        raise TypeError(f"expected a numpy.ndarray, got {type(array).__name__}")
     if array.size >= memory.LARGE and type(array) is np.ndarray:
         _meet(array)
     return new_tensor(to_array(array, device="cpu", copy=False))

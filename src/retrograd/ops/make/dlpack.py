@@ -128,7 +128,7 @@ def from_dlpack(ext_tensor: Array, *, device: Any = None, copy: bool | None = No
             array = NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
         tensor = new_tensor(_writable(array))
     else:
-        raise TypeError(f"from_dlpack: wanted an object with __dlpack__, got {type(ext_tensor).__name__}")
+        raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
     if device is not None:
         tensor = tensor.to(device=device)
     return tensor.clone() if copy else tensor

@@ -41,7 +41,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     x = operand(input)
     if x.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted floating rates, got {describe(x)}")
+        raise RuntimeError(f"expected floating rates, got {describe(x)}")
     if x.array.size and not bool((all_examples(x.array) >= 0).all()):
         raise RuntimeError(f"expected rates >= 0, got others among {describe(x)}")
     source = default_generator if generator is None else generator

@@ -142,9 +142,9 @@ class Generator:
         """
         _not_in_a_program("the state of a generator is set")
         if not isinstance(new_state, Tensor):
-            raise TypeError(f"set_state: wanted a Tensor, got {type(new_state).__name__}")
+            raise TypeError(f"set_state: expected a Tensor, got {type(new_state).__name__}")
         if new_state.array.dtype != np.uint8 or new_state.array.shape != (64,):
-            raise RuntimeError(f"set_state: wanted the 64 bytes that get_state gave, got {describe(new_state)}")
+            raise RuntimeError(f"set_state: expected the 64 bytes that get_state gave, got {describe(new_state)}")
         data = backend_of(new_state.array).to_numpy(new_state.array).tobytes()
         parts = [
             int.from_bytes(data[start:stop], "little")

@@ -30,7 +30,7 @@ def source_of(generator: Generator | None) -> Generator:
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"wanted a retrograd.Generator, got {type(generator).__name__}")
+        raise TypeError(f"expected a retrograd.Generator, got {type(generator).__name__}")
     return generator
 
 

@@ -58,7 +58,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     x = operand(input)
     array = x.array
     if p is None and array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
+        raise RuntimeError(f"expected floating probabilities, got {describe(x)}")
     _check_probabilities(array if p is None else np.asarray(number(p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, _DOUBLE, generator) < (array if p is None else p)
@@ -90,7 +90,7 @@ def multinomial(
     x = operand(input)
     weights = x.array
     if weights.dtype.kind not in FLOATING or weights.ndim not in (1, 2):
-        raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
+        raise RuntimeError(f"expected a floating vector or matrix of weights, got {describe(x)}")
     xp = backend_of(weights).xp
     choices = weights.shape[-1]
     if num_samples <= 0:
@@ -133,7 +133,7 @@ def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
 
 def _check_floating(x: Tensor) -> None:
     if x.array.dtype.kind not in INEXACT:
-        raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {describe(x)}; expected a floating dtype")
 
 
 def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
@@ -254,7 +254,7 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
     if set(named) - {"from", "to"}:
         raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")
     if len(bounds) + len(named) > 2:
-        raise TypeError(f"wanted from and to at most, got {bounds} and {named}")
+        raise TypeError(f"expected from and to at most, got {bounds} and {named}")
     if bounds:
         places = ("to",) if len(bounds) == 1 and "to" not in named else ("from", "to")
         named |= dict(zip(places, bounds))

@@ -32,7 +32,7 @@ def sampled_window(
     """``shape(xp, n)`` at ``n = 0, 1, ..., count - 1``, divided by the number of the last; ``single`` for one."""
     kind = dtype_or_default(dtype)
     if kind.kind not in FLOATING:
-        raise error(f"wanted a floating dtype, got {kind}")
+        raise error(f"expected a floating dtype, got {kind}")
     count = integer(count, "window_length")
     if count < 0:
         raise error(f"the length must not be negative, got {count}")

@@ -263,7 +263,7 @@ def nan_to_num(
         posinf, neginf = high if posinf is None else posinf, low if neginf is None else neginf
     values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
     if any(isinstance(value, complex) for value in values.values()):
-        raise TypeError(f"wanted real numbers for nan, posinf and neginf, got {values}")
+        raise TypeError(f"expected real numbers for nan, posinf and neginf, got {values}")
     return apply(NAN_TO_NUM, (x,), values)
 
 

@@ -223,7 +223,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """
     x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
-        raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"expected Tensors of one dtype, got {x.dtype} and {y.dtype}")
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")

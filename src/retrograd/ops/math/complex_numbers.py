@@ -181,7 +181,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     input = operand(input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"wanted a complex Tensor, got {input.dtype}")
+        raise RuntimeError(f"expected a complex Tensor, got {input.dtype}")
     return apply(VIEW_AS_REAL, (input,), {})
 
 
@@ -202,7 +202,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     input = operand(input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):
         raise RuntimeError(
-            f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
+            f"expected float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
         )
     return apply(VIEW_AS_COMPLEX, (input,), {})
 

@@ -131,7 +131,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     start, stop = operand(input), operand(end, "end")
     dtype = start.array.dtype
     if dtype.kind not in INEXACT:
-        raise NotImplementedError(f"wanted floating Tensors, got {dtype}")
+        raise NotImplementedError(f"expected floating Tensors, got {dtype}")
     if isinstance(weight, (int, float, complex)):
         if dtype.itemsize == 2 and stop.array.dtype == dtype:
             return lerp(start.to(float32), stop.to(float32), weight).to(dtype)

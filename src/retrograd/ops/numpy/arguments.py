@@ -77,7 +77,7 @@ def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Ten
         return operand(value)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"wanted numbers, got elements of {array.dtype}")
+        raise TypeError(f"expected numbers, got elements of {array.dtype}")
     if weak and dtype is not None:
         array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind == "f" else dtype)
     return new_tensor(array if beside is None else backend_of(beside.array).asarray(array))

@@ -46,12 +46,12 @@ class Joiner:
             raise TypeError(f"{self._name}[{items[0]!r}]: matrices of NumPy's class matrix are not made")
         places = [place for place, item in enumerate(items) if not (place == 0 and isinstance(item, str))]
         if not places:
-            raise ValueError(f"{self._name}: wanted something to join")
+            raise ValueError(f"{self._name}: expected something to join")
         for place in places:
             if isinstance(items[place], slice):
                 items[place] = np.r_[items[place]]
             elif not is_operand(items[place]) and not isinstance(items[place], (list, tuple)):
-                raise TypeError(f"{self._name}: wanted Tensors, arrays, numbers or slices, got {type(items[place])}")
+                raise TypeError(f"{self._name}: expected Tensors, arrays, numbers or slices, got {type(items[place])}")
         operands = alike(*[items[place] for place in places])
         # NumPy joins the places of the elements, so that shapes and axes are its own.
         first = 0

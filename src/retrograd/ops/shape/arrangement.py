@@ -77,7 +77,7 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
         repeats = (only_keyword("repeats", repeats, keywords),)
     sizes = integers(repeats, "repeats")
     if len(sizes) < self.array.ndim:
-        raise RuntimeError(f"wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
+        raise RuntimeError(f"expected a number for each of the dimensions of {describe(self)}, got {sizes}")
     return _tiled(self, sizes)
 
 
@@ -174,7 +174,7 @@ def repeat_interleave(
     counts = repeats.array if isinstance(repeats, Tensor) else backend_of(x.array).asarray(repeats)
     length = x.array.shape[place]
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, length):
-        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
+        raise RuntimeError(f"expected {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
     source = _repeated_positions(new_tensor(counts), length, output_size)
     return apply(REPEAT_BY_COUNTS, (x,), {"index": Index((*(slice(None),) * place, source.array))})
 
@@ -276,7 +276,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least 2 dimensions, got {describe(x)}")
     return flip(x, 1)
 
 
@@ -294,7 +294,7 @@ def flipud(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.ndim < 1:
-        raise RuntimeError(f"wanted at least 1 dimension, got {describe(x)}")
+        raise RuntimeError(f"expected at least 1 dimension, got {describe(x)}")
     return flip(x, 0)
 
 
@@ -320,7 +320,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     x = operand(input)
     plane = integers((dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
-        raise RuntimeError(f"wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
+        raise RuntimeError(f"expected two dimensions of an input with at least two, got {plane} of {describe(x)}")
     turns = integer(k, "k")
     return apply(ROT90, (x,), {"k": turns, "dims": dimensions(plane, x.ndim)})
 
@@ -349,7 +349,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     )
     if dims is None or isinstance(dims, (tuple, list)) and not dims:
         if len(amounts) != 1:
-            raise RuntimeError(f"wanted one shift without dims, got {amounts}")
+            raise RuntimeError(f"expected one shift without dims, got {amounts}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(dims) != len(amounts):
@@ -418,7 +418,7 @@ TRIU: Primitive = Primitive(
 def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     x = operand(input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least 2 dimensions, got {describe(x)}")
     place = integer(diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
@@ -463,7 +463,7 @@ def _vectors(tensors: tuple[Operand | Sequence[Operand], ...]) -> list[Tensor]:
     xs = tensor_list(list(tensors))
     for x in xs:
         if x.ndim > 1:
-            raise RuntimeError(f"wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
+            raise RuntimeError(f"expected vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
     return [x if x.ndim else reshape(x, (1,)) for x in xs]
 
 
@@ -522,7 +522,7 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
     """
     for x in tensors:
         if operand(x).ndim != 1:
-            raise RuntimeError(f"wanted vectors, got {describe(x)}")
+            raise RuntimeError(f"expected vectors, got {describe(x)}")
     xs = _vectors(tensors)
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
@@ -552,7 +552,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """
     x = operand(input)
     if x.ndim != 1 or r < 0:
-        raise RuntimeError(f"wanted a vector and r >= 0, got {describe(x)} and r={r}")
+        raise RuntimeError(f"expected a vector and r >= 0, got {describe(x)} and r={r}")
     if r == 0:
         return x.new_empty(0)
     choose: Callable[..., Any] = _combinations_with_replacement if with_replacement else _combinations

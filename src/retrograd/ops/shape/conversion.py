@@ -65,7 +65,7 @@ def _as_dtype(dtype: DTypeLike) -> DType:
     except TypeError:
         result = None
     if result is None or not is_number_dtype(result) or dtype is None:
-        raise TypeError(f"wanted a dtype, got {dtype!r}")
+        raise TypeError(f"expected a dtype, got {dtype!r}")
     return result
 
 
@@ -149,7 +149,7 @@ def to(
         copy = rest.pop(0)
     if rest or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
         raise TypeError(
-            "wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
+            "expected to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
             f"{', '.join(map(repr, args))}"
         )
     return _converted(
@@ -231,7 +231,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     tensor([1., 2.])
     """
     if not isinstance(other, Tensor):
-        raise TypeError(f"wanted a Tensor, got {type(other).__name__}")
+        raise TypeError(f"expected a Tensor, got {type(other).__name__}")
     return _converted(self, other.array.dtype, other.device)
 
 
@@ -307,7 +307,7 @@ def cuda(
     else:
         place = Device(device)
     if place.type != "cuda":
-        raise RuntimeError(f"wanted a CUDA device, got {device!r}")
+        raise RuntimeError(f"expected a CUDA device, got {device!r}")
     return _converted(self, device=place)
 
 

@@ -167,7 +167,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     """
     x = operand(input)
     if not x.array.ndim or step <= 0:
-        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+        raise RuntimeError(f"expected at least 1 dimension and step > 0, got {describe(x)} and step {step}")
     place = dimension(dim, x.array.ndim)
     return _copied(x[(*(slice(None),) * place, slice(start, end, step))])
 

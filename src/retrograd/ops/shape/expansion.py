@@ -91,7 +91,7 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     least = min(lengths, default=0)
     if new < 0 or least < 0 and any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
         raise RuntimeError(
-            f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
+            f"expand({describe(self)}, {lengths}): expected at least {len(own)} lengths, -1 only where one exists"
         )
     shape = lengths
     if least < 0:

@@ -253,7 +253,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     xs = [operand(x, "tensors") for x in tensors]
     for place, x in enumerate(xs):
         if x.ndim > 2:
-            raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
+            raise RuntimeError(f"expected at most 2 dimensions, got {describe(x)} at position {place}")
     return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
@@ -294,7 +294,7 @@ def _pieces(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
 def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
     x = operand(input)
     if x.array.ndim < least:
-        raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
+        raise RuntimeError(f"expected at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
     return x
 
 
@@ -507,7 +507,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     x = operand(input)
     if not x.array.ndim:
-        raise IndexError(f"wanted at least one dimension, got {describe(x)}")
+        raise IndexError(f"expected at least one dimension, got {describe(x)}")
     place = dimension(dim, x.array.ndim)
     return apply_views(UNBIND, x, {"dim": place}) if x.array.shape[place] else ()
 

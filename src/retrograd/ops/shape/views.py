@@ -136,7 +136,7 @@ DIAG_EMBED: Primitive = Primitive(
 
 def _two_dimensions(x: Tensor, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
-        raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise IndexError(f"expected at least 2 dimensions, got {describe(x)}")
     first, second = dimension(dim1, ndim), dimension(dim2, ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
@@ -188,7 +188,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """
     x = operand(input)
     if not x.array.ndim:
-        raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
+        raise RuntimeError("expected at least 1 dimension, got a 0-d tensor")
     first, second = _two_dimensions(x, dim1, dim2, x.array.ndim + 1)
     place = integer(offset, "offset")
     shape = list(x.array.shape[:-1])
@@ -218,7 +218,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """
     x = operand(input)
     if x.array.ndim not in (1, 2):
-        raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected 1 or 2 dimensions, got {describe(x)}")
     return diag_embed(x, diagonal) if x.array.ndim == 1 else x.diagonal(diagonal).clone()
 
 
@@ -428,7 +428,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     array = x.array
     shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
-        raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
+        raise RuntimeError(f"expected as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize

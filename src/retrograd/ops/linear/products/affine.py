@@ -154,14 +154,14 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
-        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+        raise RuntimeError(f"expected input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
         return apply(LINEAR_NO_BIAS, (x, w), {})
     b = operand(bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
-        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"expected bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
     return apply(LINEAR, (x, w, b), {})
 
 
@@ -188,7 +188,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
-            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
+            f"expected inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
             f"got {describe(x)} and {describe(y)}"
         )
     rows = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
@@ -197,5 +197,5 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         return result
     b = operand(bias, "bias")
     if b.array.shape != (out,):
-        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"expected bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b

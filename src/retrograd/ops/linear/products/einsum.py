@@ -291,7 +291,7 @@ def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     sublists = args[1::2] if output is None else (*args[1::2], output)
     if not operands or not all(isinstance(sublist, (list, tuple)) for sublist in sublists):
         given = ", ".join(type(value).__name__ for value in args)
-        raise TypeError(f"wanted an equation and operands, or operands each with a list of numbers, got {given}")
+        raise TypeError(f"expected an equation and operands, or operands each with a list of numbers, got {given}")
     terms = ["".join(_subscript(number) for number in sublist) for sublist in sublists]
     return ",".join(terms[: len(operands)]) + ("" if output is None else "->" + terms[-1]), tuple(operands)
 

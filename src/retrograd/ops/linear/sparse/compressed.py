@@ -101,7 +101,7 @@ def _of_starts(
     v = as_tensor(values, dtype=dtype, device=device)
     for name, index in ((starts_name, first), (others_name, second)):
         if index.array.ndim != 1 or index.array.size and index.array.dtype.kind not in "iu":
-            raise RuntimeError(f"wanted {name} to be a vector of integers, got {describe(index)}")
+            raise RuntimeError(f"expected {name} to be a vector of integers, got {describe(index)}")
     xp = array_module(v)
     s, c = first.array.astype(np.int64), second.array.astype(np.int64)
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
@@ -179,7 +179,7 @@ def columns_compressed(a: SparseTensor) -> CompressedColumnsTensor:
         RuntimeError: it is not a matrix.
     """
     if a.ndim != 2 or a.dense_dim():
-        raise RuntimeError(f"to_sparse_csc: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+        raise RuntimeError(f"to_sparse_csc: expected a sparse matrix, got one of shape {tuple(a.shape)}")
     if isinstance(a, CompressedColumnsTensor):
         return a
     turned = SparseTensor(a._at[[1, 0]], a._elements, (a.shape[1], a.shape[0])).coalesce()
@@ -227,7 +227,7 @@ def to_sparse_csr(self: Tensor) -> Any:
     tensor([1])
     """
     if self.array.ndim != 2:
-        raise RuntimeError(f"wanted a matrix, got {describe(self)}")
+        raise RuntimeError(f"expected a matrix, got {describe(self)}")
     return compressed(to_sparse(self))
 
 
@@ -239,5 +239,5 @@ def to_sparse_csc(self: Tensor) -> Any:
     tensor([0])
     """
     if self.array.ndim != 2:
-        raise RuntimeError(f"wanted a matrix, got {describe(self)}")
+        raise RuntimeError(f"expected a matrix, got {describe(self)}")
     return columns_compressed(to_sparse(self))

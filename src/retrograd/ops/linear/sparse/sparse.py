@@ -152,10 +152,10 @@ class SparseTensor(SparseMethods):
     def grad(self, gradient: SparseTensor | None) -> None:
         if gradient is not None:
             if not isinstance(gradient, SparseTensor):
-                raise RuntimeError(f"grad: wanted a SparseTensor or None, got {describe(gradient)}")
+                raise RuntimeError(f"grad: expected a SparseTensor or None, got {describe(gradient)}")
             if gradient.shape != self.shape or not np.array_equal(gradient._at.numpy(), self._at.numpy()):
                 raise RuntimeError(
-                    f"grad: wanted the size {tuple(self.shape)} and the coordinates of the Tensor, "
+                    f"grad: expected the size {tuple(self.shape)} and the coordinates of the Tensor, "
                     f"got the size {tuple(gradient.shape)} and {gradient._nnz()} coordinates"
                 )
         self._elements.grad = None if gradient is None else gradient._elements
@@ -232,7 +232,7 @@ class SparseTensor(SparseMethods):
         order = list(range(self.ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
         if order[self.sparse_dim() :] != list(range(self.sparse_dim(), self.ndim)):
-            raise RuntimeError(f"transpose: wanted two of the {self.sparse_dim()} dimensions of the coordinates")
+            raise RuntimeError(f"transpose: expected two of the {self.sparse_dim()} dimensions of the coordinates")
         places = order[: self.sparse_dim()]
         return SparseTensor(self._at[places], self._elements, tuple(self.shape[d] for d in order))
 
@@ -419,7 +419,7 @@ def _rows_compressed(result: Any) -> Any:
 def compressed(a: SparseTensor) -> CompressedTensor:
     """A sparse matrix with its rows compressed."""
     if a.ndim != 2 or a.dense_dim():
-        raise RuntimeError(f"to_sparse_csr: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+        raise RuntimeError(f"to_sparse_csr: expected a sparse matrix, got one of shape {tuple(a.shape)}")
     a = a.coalesce()
     return CompressedTensor(a._indices(), a._elements, a.shape, True)
 
@@ -503,7 +503,7 @@ def sparse_coo_tensor(
         raise RuntimeError(f"indices must be integers, got {describe(at)}")
     at = at.to(np.int64)
     if at.array.ndim != 2 or v.array.ndim < 1 or v.array.shape[0] != at.array.shape[1]:
-        raise RuntimeError(f"wanted indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
+        raise RuntimeError(f"expected indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
     count, rest = len(at.array), v.array.shape[1:]
     if size is None:
         lengths = tuple(int(length) for length in at.array.max(axis=1) + 1) if at.array.size else (0,) * count
@@ -584,7 +584,7 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = N
     """
     count = self.array.ndim if sparse_dim is None else integer(sparse_dim, "sparse_dim")
     if not 1 <= count <= self.array.ndim:
-        raise RuntimeError(f"wanted coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
+        raise RuntimeError(f"expected coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
     there = self.array != 0
     there = there.any(axis=tuple(range(count, there.ndim))) if count < there.ndim else there
     found = tuple(new_tensor(index) for index in there.nonzero())

@@ -140,7 +140,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
     if mode == "constant":
         if np.ndim(unwrapped(constant_values)) != 0:
-            raise TypeError("np.pad on Tensors: wanted one number for constant_values")
+            raise TypeError("np.pad on Tensors: expected one number for constant_values")
         return functional.pad(x, [width for pair in reversed(widths) for width in pair], value=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"np.pad on Tensors: mode={mode!r} is not supported")

@@ -96,7 +96,7 @@ def _roots(p: Any) -> Tensor:
     """The eigenvalues of the companion matrix, and zeros for the last coefficients that are 0."""
     x = floating(tensor(p))
     if x.ndim != 1:
-        raise ValueError(f"wanted the coefficients in one dimension, got {describe(x)}")
+        raise ValueError(f"expected the coefficients in one dimension, got {describe(x)}")
     places = np.flatnonzero(x.array)
     if not len(places):
         return x[:0]
