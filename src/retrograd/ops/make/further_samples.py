@@ -1,4 +1,4 @@
-"""Further random numbers: counts of a given rate, and numbers written over a Tensor."""
+"""Further random numbers: Poisson and other distributions, also written to a Tensor in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .sampling import _check_floating, _write
 
 _DOUBLE = np.dtype(np.float64)
 
-# The derivative of what is drawn is zero, as PyTorch has it.
+# Samples have zero derivatives, as in PyTorch.
 POISSON: Primitive = Primitive("poisson", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample"))
 
 

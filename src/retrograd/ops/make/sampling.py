@@ -1,4 +1,4 @@
-"""Sampling: Tensors drawn by probabilities, and random numbers written over a Tensor."""
+"""Sampling with given probabilities, and random numbers written to a Tensor in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .random_arrays import check_within, integers, standard_normal, uniform
 
 _DOUBLE = np.dtype(np.float64)
 
-# The derivative of what is drawn by probabilities is zero, as PyTorch has it.
+# Samples have zero derivatives with respect to probabilities, as in PyTorch.
 BERNOULLI: Primitive = Primitive(
     "bernoulli", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample")
 )
@@ -112,18 +112,18 @@ def multinomial(
             sample = (points[:, :, None] >= bounds[:, None, :]).sum(axis=-1)
         else:
             sample = xp.searchsorted(bounds[0], points[0], side="right").reshape(1, -1)
-        # Rounding must not reach past the last position that has a weight.
+        # Rounding must not select a position after the last one with a positive weight.
         last = choices - 1 - (rows[:, ::-1] > 0).argmax(axis=-1)
         sample = xp.minimum(sample, last[:, None])
     else:
-        # The smallest of exponential waiting times with these rates.
+        # Select the positions with the smallest exponential waiting times of these rates.
         waits = -xp.log1p(-uniform(xp, rows.shape, _DOUBLE, generator))
         order = xp.where(rows > 0, waits / xp.where(rows > 0, rows, 1), np.inf)
         sample = xp.argsort(order, axis=-1)[:, :num_samples]
     return new_tensor(sample.reshape((*weights.shape[:-1], num_samples)).astype(np.int64, copy=False))
 
 
-# Written over a Tensor
+# In-place forms
 
 
 def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
@@ -137,7 +137,7 @@ def _check_floating(x: Tensor) -> None:
 
 
 def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
-    """The argument ``from``, a reserved word that only ``**keywords`` can take."""
+    """Return the argument ``from``, a reserved word, which can only be passed by ``**keywords``."""
     if keywords and list(keywords) != ["from"]:
         raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")
     return keywords.get("from", bound)
@@ -217,7 +217,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     _check_floating(self)
     if not lambd > 0:
         raise RuntimeError(f"expects lambd > 0, got {lambd}")
-    # In float16 numbers near 0 would be 0, whose logarithm is infinite; they become the least number above it.
+    # In float16, uniform numbers may round to 0, whose logarithm is infinite; use the smallest positive number instead.
     least = 2.0**-24 if self.array.dtype == np.float16 and lambd < math.inf else 0.0
 
     def draw(xp: Any) -> Any:
@@ -249,7 +249,7 @@ def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = 
 
 
 def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | None]) -> tuple[int | None, int | None]:
-    """The arguments ``from`` and ``to`` of ``random_``; a single positional one is ``to``."""
+    """Return the arguments ``from`` and ``to`` of ``random_``; a single positional argument is ``to``."""
     named = {"from" if name == "from_" else name: value for name, value in keywords.items()}
     if set(named) - {"from", "to"}:
         raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")

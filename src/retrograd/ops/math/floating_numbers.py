@@ -1,4 +1,4 @@
-"""Floating numbers taken apart, the next one, and the step at zero."""
+"""The operators heaviside, nextafter and frexp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The elements in another arrangement, copied: repeated, turned, rolled, kept in a triangle, on a grid."""
+"""Copies with rearranged elements: repetition, flips and rotations, rolls, triangles, grids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _repeat(x: Array, sizes: tuple[int, ...]) -> Array:
 
 
 def _repeat_rule(g: Array, sizes: tuple[int, ...], x_shape: tuple[int, ...]) -> Array:
-    """The sum over the copies: each dimension of g is split into (copies, length)."""
+    """Sum over the copies: each dimension of g is split into (copies, length)."""
     lengths = (1,) * (len(sizes) - len(x_shape)) + x_shape
     split = tuple([length for pair in zip(sizes, lengths) for length in pair])
     return g.reshape(split).sum(axis=tuple(range(0, len(split), 2))).reshape(x_shape)
@@ -181,7 +181,7 @@ def repeat_interleave(
 
 @batching.called_per_example
 def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tensor:
-    """The positions 0, 1, .. ``length - 1``, each as often as ``repeats`` says.
+    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times.
 
     Raises:
         RuntimeError: a number of repeats is negative, or their sum is not ``total``.
@@ -196,7 +196,7 @@ def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tens
     return new_tensor(xp.searchsorted(ends, xp.arange(found), side="right"))
 
 
-# Turning
+# Flips, rotations and rolls
 
 
 def _flip(x: Array, dims: tuple[int, ...]) -> Array:
@@ -356,19 +356,19 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
         raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in number")
     places = tuple([dimension(dim, x.ndim) for dim in dims])
     if not x.ndim:
-        raise IndexError(f"dims {tuple(dims)} name a dimension, of which a 0-d input has none")
+        raise IndexError(f"dims {tuple(dims)} are out of range for a 0-d input")
     return apply(ROLL, (x,), {"shifts": amounts, "dims": places})
 
 
 # Triangles
 
-SMALL = 1 << 12  # elements of a matrix whose triangle is remembered
-BAND = 32  # rows of larger ones that are emptied at once but for the columns where they differ
+SMALL = 1 << 12  # elements of a matrix up to which the mask of its triangle is cached
+BAND = 32  # rows of larger matrices that are zeroed together, except for columns where the rows differ
 
 
 @lru_cache(maxsize=64)
 def _gone(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
-    """Where a triangle of a matrix has zeros."""
+    """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 

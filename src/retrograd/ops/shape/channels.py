@@ -1,4 +1,4 @@
-"""Channels and pixels: factors of one moved to the other."""
+"""Rearrange channels and pixels: pixel_shuffle and related operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion: other dtypes, other devices, copies."""
+"""Conversion to other dtypes and devices, and copies."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _as_dtype(dtype: DTypeLike) -> DType:
 
 
 def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = None, copy: bool = False) -> Tensor:
-    """``x`` itself where it already is what is wanted, unless a copy is asked for."""
+    """Convert x to a dtype and device; return x itself if nothing changes and no copy is requested."""
     y = x
     if device is not None:
         here = x.device
@@ -376,7 +376,7 @@ def detach(input: Tensor) -> Tensor:
     return operand(input).detach()
 
 
-# Questions about dtypes, answered in those that users see
+# Functions on public dtypes
 
 
 def get_default_dtype() -> PublicDType:

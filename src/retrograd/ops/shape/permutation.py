@@ -1,4 +1,4 @@
-"""The dimensions in another order, as views: transposes, permutations and their properties of Tensor."""
+"""Transposes and permutations of dimensions, as views."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PERMUTE: Primitive = Primitive(
 
 
 def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes the given one."""
+    """Return the inverse of a permutation."""
     places = [0] * len(permutation)
     for place, source in enumerate(permutation):
         places[source] = place

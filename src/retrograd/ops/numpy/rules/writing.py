@@ -1,4 +1,4 @@
-"""NumPy's functions that write into an array, on Tensors: the written Tensor takes the history of what it gets."""
+"""NumPy's functions that write into an array, for Tensors: the writes are recorded for the backward pass."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..arguments import Rules, tensor, tensors, unwrapped
 
 
 def _target(name: str, target: Any, *sources: Any) -> Tensor:
-    """The Tensor that is written.
+    """Return the Tensor to write to.
 
     Raises:
-        TypeError: it is an array, which cannot hold the history of the sources.
+        TypeError: the target is an array, which cannot have a history.
     """
     if isinstance(target, Tensor):
         return target
@@ -27,7 +27,7 @@ def _target(name: str, target: Any, *sources: Any) -> Tensor:
 
 
 def _filled(values: Any, count: int) -> Tensor:
-    """``count`` numbers, the values again and again."""
+    """Return ``count`` numbers, the values repeated cyclically."""
     flat = ops.reshape(tensor(values), (-1,))
     return flat[np.arange(count) % len(flat)]
 
