@@ -279,7 +279,7 @@ def test_shares_cover_the_range_once_and_tell_errors(monkeypatch):
 
 def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
     monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
-    with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: wanted compiled, jit or reference, got 'fastest'"):
+    with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: expected compiled, jit or reference, got 'fastest'"):
         kernels.available()
 
 

@@ -209,7 +209,7 @@ def test_a_loop_that_cannot_be_compiled_is_one_warning_and_numpys_result(monkeyp
     monkeypatch.setattr(numba_functions, "compiled", fails)
     monkeypatch.setattr(loop_calls, "_warned", [])
     monkeypatch.setattr(kernels, "loop", lambda module, name: loop_calls.Loop("tests.nothing", name))
-    with pytest.warns(RuntimeWarning, match="could not be compiled .*populate_array.*; NumPy computes in its place"):
+    with pytest.warns(RuntimeWarning, match="could not be compiled .*populate_array.*; NumPy is used instead"):
         y = rg.tanh(rg.ones(300, 300))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

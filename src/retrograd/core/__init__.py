@@ -1,1 +1,1 @@
-"""The engine: Tensors, primitives, the graph and its backward walk. It knows no operator."""
+"""The engine: Tensors, primitives, the computational graph and the backward pass. It imports no operators."""

@@ -13,9 +13,9 @@ provided: dict[str, Callable[..., Any]] = {}
 
 
 def legacy_names(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module: a legacy name of PyTorch's, or an AttributeError with a hint."""
+    """Return the ``__getattr__`` of a module: it finds PyTorch's legacy names, or raises AttributeError with a hint."""
 
-    known: dict[str, Any] = {}  # not in the module itself, which stays as it is
+    known: dict[str, Any] = {}  # a cache outside the module, whose contents do not change
 
     def __getattr__(name: str) -> Any:
         if name in known:
@@ -23,7 +23,7 @@ def legacy_names(module: str) -> Callable[[str], Any]:
         if name.startswith("__") and name not in (
             "__future__",
             "__config__",
-        ):  # asked for by Python itself, at every import
+        ):  # looked up by Python itself at every import
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         known[name] = provided["legacy_name"](module, name)
         return known[name]
@@ -32,7 +32,7 @@ def legacy_names(module: str) -> Callable[[str], Any]:
 
 
 class LegacyMethod:
-    """A legacy method or property of a class: the first use enters all of them in the places of these."""
+    """A placeholder for a legacy method or property of a class; the first use installs all legacy methods."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,12 +43,12 @@ class LegacyMethod:
 
 
 def legacy_call(name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """The result of a call that failed as it stands, read as a legacy form; NotImplemented if it is none."""
+    """Return the result of a failed call read as a legacy form of it, or NotImplemented if there is no such form."""
     return provided["legacy_call"](name, function, args, kwargs)
 
 
 def repr_html(purpose: str) -> Callable[[Any], str]:
-    """The method ``_repr_html_`` of a class, by which notebooks show its instances."""
+    """Return the method ``_repr_html_`` of a class, which notebooks call to display an instance."""
 
     def _repr_html_(self: object) -> str:
         html: str = provided[purpose](self)

@@ -1,6 +1,6 @@
-"""``typing.NamedTuple`` with the same classes as result, for which a class statement takes a fifth of the time.
+"""A replacement of ``typing.NamedTuple`` that creates equivalent classes in a fifth of the time.
 
-``typing`` compiles each annotation, and a source text for each class; importing the package defines fifty classes.
+``typing`` compiles each annotation and the source code of each constructor; importing Retrograd defines fifty classes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from operator import itemgetter
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-# CPython's fast getter is a private name, so its absence must not matter.
+# CPython's fast getter is private, so it may be missing.
 _getter = vars(collections).get("_tuplegetter") or (lambda place, doc: property(itemgetter(place), doc=doc))
 _SCOPE = {"__builtins__": {}, "new": tuple.__new__}
 
@@ -25,7 +25,7 @@ def _constructor(count: int) -> CodeType:
 
 
 class _Methods:
-    """The methods of every named tuple."""
+    """The methods of all named tuples."""
 
     @classmethod
     def _make(cls: Any, values: Iterable[object]) -> Any:

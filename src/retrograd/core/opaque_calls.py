@@ -1,4 +1,4 @@
-"""Functions that a program being compiled calls as a whole: what they do inside is NumPy's or a library's business."""
+"""Functions that the compiler records as a single instruction, without tracing their body."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class LoopMissing(RuntimeError):
-    """A compiled loop is not there for some kinds of arguments, and nothing has been written."""
+    """A compiled loop does not support the types of its arguments. Nothing has been written."""
 
-    # How a function of arrays is called again, with all loops turned off: ``retrograd.kernels`` sets it.
+    # Calls a function of arrays again with all compiled loops turned off; set by ``retrograd.kernels``.
     by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], Any]
 
 
 def whole(function: Function) -> Function:
-    """Let the function of arrays be one instruction of a program that is being compiled, whatever it consists of."""
+    """Decorate a function of arrays: the compiler records a call as one instruction."""
 
     @wraps(function)
     def call_whole(*args: Any, **kwargs: Any) -> Any:

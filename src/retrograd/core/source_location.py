@@ -1,4 +1,4 @@
-"""Where in the user's program an operator runs: the innermost line outside this package."""
+"""Locate the line of the user's program that runs an operator: the innermost line outside this package."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PASSED = (_PACKAGE, os.path.dirname(os.path.abspath(np.__file__)) + os.sep)
 
 
 class Site:
-    """A line of a program, in the function that runs it; its text is read when it is asked for."""
+    """A line of a program; its text is read on first access."""
 
     __slots__ = ("_code", "line")
 
-    module = ""  # as of a traced call: no module is known
+    module = ""  # the interface of a traced call, which knows its module
 
     def __init__(self, code: CodeType, line: int) -> None:
         self._code = code
@@ -43,33 +43,33 @@ class Site:
         return f"{os.path.basename(self.file)}:{self.line}"
 
     def in_traceback(self) -> str:
-        """As a traceback shows it, with the text."""
+        """Return the line in the format of a traceback, with its text."""
         where = f'File "{self.file}", line {self.line}, in {self.function}'
         return f"{where}\n    {self.code}" if self.code else where
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame, or the nearest of its callers, that runs neither this package nor NumPy."""
+    """Return the innermost frame, from ``frame`` outward, that is neither in this package nor in NumPy."""
     while frame is not None and frame.f_code.co_filename.startswith(_PASSED):
         frame = frame.f_back
     return frame
 
 
 def user_level() -> int:
-    """The ``stacklevel`` with which the caller's warning names the innermost line outside this package."""
+    """Return the ``stacklevel`` with which a warning of the caller names the innermost line outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_code.co_filename.startswith(_PASSED) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level
 
 
-# By a code object with the place in it (negative), and with the line, of which there is one Site. That holds the code
-# object, so that its identity is not given away again.
+# Keys are the id of a code object with either the (negative) instruction or the line. A Site refers to its code object,
+# so that the id cannot be reused.
 _sites: dict[tuple[int, int], Site] = {}
 
 
 def user_site(depth: int = 1) -> Site:
-    """The innermost line of the running program outside this package; ``depth`` calls up at least."""
+    """Return the innermost line outside this package, starting ``depth`` calls up."""
     frame = sys._getframe(depth)
     while frame.f_code.co_filename.startswith(_PASSED) and frame.f_back is not None:
         frame = frame.f_back
@@ -77,12 +77,12 @@ def user_site(depth: int = 1) -> Site:
 
 
 def user_stack(base: int, limit: int = 64) -> tuple[Site, ...]:
-    """The lines of the program that run now, from the frame of that identity inward to the innermost."""
+    """Return the lines of the program on the stack, from the frame with id ``base`` to the innermost frame."""
     return stack_of(sys._getframe(1), base, limit)
 
 
 def stack_of(innermost: FrameType, base: int, limit: int = 64) -> tuple[Site, ...]:
-    """The lines of the program from the frame of the identity ``base`` inward to this frame."""
+    """Return the lines of the program on the stack, from the frame with id ``base`` to ``innermost``."""
     sites: list[Site] = []
     frame = user_frame(innermost)
     while frame is not None and len(sites) < limit:
@@ -98,7 +98,7 @@ def _site_of(frame: FrameType) -> Site:
     place = id(code), -1 - frame.f_lasti
     site = _sites.get(place)
     if site is None:
-        if len(_sites) >= 20_000:  # of a program that keeps making functions: their code is let go
+        if len(_sites) >= 20_000:  # a program that keeps creating functions must not leak their code
             _sites.clear()
         number = line_of(code, frame.f_lasti, frame.f_lineno)
         line = id(code), number
@@ -107,7 +107,7 @@ def _site_of(frame: FrameType) -> Site:
 
 
 def line_of(code: CodeType, instruction: int, line: int | None) -> int:
-    """Return the line of a frame or traceback; where Python has None, that of the nearest instruction before it."""
+    """Return the line of an instruction; if Python has none, the line of the nearest instruction before it."""
     if line is not None:
         return line
     known = [number for start, _, number in code.co_lines() if number is not None and start <= instruction]

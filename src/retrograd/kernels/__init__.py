@@ -1,12 +1,12 @@
-"""Compiled loops, behind functions written in NumPy.
+"""Dispatch to compiled loops, with NumPy as the reference.
 
-A kernel has a reference: an ordinary function of arrays, in NumPy's functions, that computes the same. ``mapped`` and
-``by_rows`` put the compiled loop of a name in the reference's place where that pays: for large contiguous float32
-arrays in NumPy's memory. Loops come from the library that was compiled ahead of time (``runtime/library.py``), which is
-opened when the first one runs; where there is no library, or not this loop in it, the reference runs.
-``RETROGRAD_KERNELS=reference`` turns loops off; with ``RETROGRAD_KERNELS=jit`` Numba compiles all of them in memory.
+Each kernel has a reference, an ordinary function of arrays written in NumPy. ``mapped`` and ``by_rows`` replace the
+reference by a compiled loop where the loop is faster: for large contiguous float32 NumPy arrays. Loops come from a
+library compiled ahead of time (``runtime/library.py``), which is opened when the first loop runs. Without a library, or
+if the library does not contain a loop, the reference runs. ``RETROGRAD_KERNELS=reference`` turns all loops off; with
+``RETROGRAD_KERNELS=jit`` Numba compiles them in memory.
 
-This is the one place where it is chosen; the loops themselves stand in ``loops.py``.
+The loops themselves are in ``kernels/loops``.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ..core.opaque_calls import LoopMissing, whole
 from .runtime.result_arrays import empty
 from .runtime.threads import launch
 
-USEFUL = 1 << 15  # elements from which a loop gains more than the call of it costs
-SLOW = 1 << 13  # those from which one does that stands for a call of NumPy that is slow, or two
-SEVERAL = 1 << 5  # those from which one does that stands for several calls of NumPy
-REPEATED = 1 << 8  # elements of what is gone through again and again
-PLACES = 256  # neighbours that a loop along another dimension than the last takes together
-FEW_PLACES = 16  # those from which it pays to
-WORTH_SHARING = 1 << 13  # elements that another thread should at least be given
+USEFUL = 1 << 15  # elements from which a loop gains more time than its call costs
+SLOW = 1 << 13  # the same for a loop that replaces one slow or two ordinary NumPy calls
+SEVERAL = 1 << 5  # the same for a loop that replaces several NumPy calls
+REPEATED = 1 << 8  # minimum size of an operand that is broadcast along leading dimensions
+PLACES = 256  # adjacent elements that a loop along a dimension other than the last processes together
+FEW_PLACES = 16  # adjacent elements below which the array is transposed instead
+WORTH_SHARING = 1 << 13  # minimum number of elements per thread
 
 BASIC = "loops.elements.basic_loops"  # the module whose loops ``mapped`` and ``by_rows`` name
 
 Reference = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# What is called once, when a program meets a large array, and compiled loops are there.
+# Functions called once, at the first large array, if compiled loops are available.
 at_first_use: list[Callable[[], None]] = []
 
 
 def available() -> bool:
-    """Whether loops are turned on, and there is a library of them, or Numba where that is asked for; none is opened.
+    """Return whether loops are turned on and their library, or with ``jit`` Numba, is installed. Open neither.
 
     Raises:
-        RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
+        RuntimeError: ``RETROGRAD_KERNELS`` is not ``compiled``, ``jit`` or ``reference``.
     """
     from .runtime import library
 
@@ -58,19 +58,19 @@ def available() -> bool:
 
 
 def turned_on() -> str:
-    """``compiled``, ``jit``, or nothing where loops are turned off by the environment variable.
+    """Return ``compiled`` or ``jit``, or an empty string if the environment variable turns loops off.
 
     Raises:
-        RuntimeError: ``RETROGRAD_KERNELS`` is none of ``compiled``, ``jit`` and ``reference``.
+        RuntimeError: the environment variable has another value.
     """
     wanted = os.environ.get("RETROGRAD_KERNELS", "compiled")
     if wanted not in ("compiled", "jit", "reference"):
-        raise RuntimeError(f"RETROGRAD_KERNELS: wanted compiled, jit or reference, got {wanted!r}")
+        raise RuntimeError(f"RETROGRAD_KERNELS: expected compiled, jit or reference, got {wanted!r}")
     return "" if wanted == "reference" else wanted
 
 
 def jits() -> bool:
-    """Whether Numba is to compile loops in this process, and is installed."""
+    """Return whether Numba compiles loops in this process, and is installed."""
     from importlib.util import find_spec  # takes 2 ms to import
 
     return turned_on() == "jit" and find_spec("numba") is not None
@@ -78,38 +78,38 @@ def jits() -> bool:
 
 @cache
 def compiled() -> Any:
-    """The loops of ``basic_loops``, or None where loops are turned off or there are none."""
+    """Return the loops of ``basic_loops``, or None if loops are turned off or not available."""
     try:
         from .runtime import library
 
         if _references or not (jits() or turned_on() and library.opened() is not None):
             return None
         from .runtime.loop_calls import loops
-    except (ImportError, NameError):  # also where the interpreter is ending, without imports and ``open``
+    except (ImportError, NameError):  # during interpreter shutdown, imports and ``open`` fail
         return None
     return loops(BASIC)
 
 
-_ask_again = compiled.cache_clear
-_references: list[None] = []  # an item for each call that is done without loops now, on whatever thread
+_clear_cache = compiled.cache_clear
+_references: list[None] = []  # one item per running call without loops, on any thread
 
 
 def by_reference(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """The function's result, with loops turned off meanwhile: on all threads, which lose some time at most."""
+    """Call the function with loops turned off; other threads also run without loops until it returns."""
     _references.append(None)
-    _ask_again()
+    _clear_cache()
     try:
         return function(*args, **kwargs)
     finally:
         _references.pop()
-        _ask_again()
+        _clear_cache()
 
 
 LoopMissing.by_reference = staticmethod(by_reference)
 
 
 def or_reference(function: Function) -> Function:
-    """Let the function, which asks for ``compiled()`` before all else, find its reference where a loop is missing."""
+    """Decorate a function that checks ``compiled()`` first: if a loop is missing, it runs again without loops."""
 
     @wraps(function)
     def loop_or_reference(*args: object, **kwargs: object) -> Array:
@@ -123,7 +123,7 @@ def or_reference(function: Function) -> Function:
 
 @cache
 def share() -> None:
-    """From now on let all threads work on large arrays: to be called where one is met. Programs without pay nothing."""
+    """Enable multi-threaded operations on large arrays; called for the first large array of a program."""
     large_array_met()
     if compiled() is not None:
         for function in at_first_use:
@@ -132,24 +132,24 @@ def share() -> None:
 
 @cache
 def loop(module: str, name: str) -> Any:
-    """The loop of a name in a module of this folder, which is not imported; to be asked for where ``compiled()`` is."""
+    """Return a loop by its name and that of its module, without importing the module. ``compiled()`` must be true."""
     from .runtime.loop_calls import loops
 
     return getattr(loops(module), name)
 
 
 def multiplies() -> bool:
-    """Whether there are compiled loops, and NumPy's BLAS for them."""
+    """Return whether compiled loops that call NumPy's BLAS are available."""
     from .runtime import blas_address
 
     return compiled() is not None and blas_address.available()
 
 
 def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
-    """Whether the loops are to be used on these arrays, or Nones; the first one's size says whether it pays."""
+    """Return whether to use loops on these arrays (or Nones); the size of the first must be at least ``least``."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
-    flags = x.flags  # as ``suits``, without a call
+    flags = x.flags  # ``suits``, inlined
     if x.size < least or x.dtype.char != "f" or not (flags.c_contiguous and flags.aligned and x.dtype.isnative):
         return False
     for other in others:
@@ -163,21 +163,21 @@ def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
 
 
 def suits(x: Any, kinds: str = "f") -> bool:
-    """Whether an array is of the kind that loops are compiled for: contiguous, and of a dtype with such a character."""
+    """Return whether loops support an array: contiguous, aligned, with a dtype whose character is in ``kinds``."""
     if type(x) is not ndarray or x.dtype.char not in kinds or not x.dtype.isnative:
         return False
     flags = x.flags
     return flags.c_contiguous and flags.aligned
 
 
-MAPPED: set[str] = set()  # the loops that work element by element
+MAPPED: set[str] = set()  # the names of elementwise loops
 
 
 def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays that works element by element: ``loop(*arrays, out)``, of vectors.
+    """Decorate an elementwise function of arrays so that it runs ``loop(*arrays, out)`` on flattened large arrays.
 
-    The arrays are of one shape; the second of two may lack axes in front (as where only the first has the examples of
-    ``vmap``), and is then gone through again and again.
+    The arrays have one shape. The second of two arrays may lack leading dimensions (for instance that of the examples
+    of ``vmap``) and is then broadcast.
     """
 
     def enter(reference: Reference) -> Reference:
@@ -210,7 +210,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                         pass
                 out[...] = dispatch_loop(x)
 
-            dispatch_loop.write = write  # type: ignore[attr-defined]  # for what is written over its input
+            dispatch_loop.write = write  # type: ignore[attr-defined]  # ``out`` may alias the input
         else:
 
             @wraps(reference)
@@ -243,9 +243,9 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
 
 
 def _dense(*arrays: Array) -> list[Any] | None:
-    """Parts of larger arrays, such as gates, as contiguous ones: a copy takes less than several calls of NumPy.
+    """Return contiguous copies of slices of larger arrays, such as gates: a copy costs less than several NumPy calls.
 
-    None for what loops do not take, and where dimensions are exchanged, which NumPy keeps in its results.
+    Return None for arrays that loops do not support, and for transposed arrays, whose order NumPy keeps in results.
     """
     if compiled() is None:
         return None
@@ -259,7 +259,7 @@ def _dense(*arrays: Array) -> list[Any] | None:
 
 
 def _repeats(x: Array, *others: Any) -> bool:
-    """Whether the only other array is broadcast along axes in front alone, and long enough to be gone through."""
+    """Return whether there is one other array, broadcast only along leading dimensions, of at least ``REPEATED``."""
     if len(others) != 1 or others[0].size < REPEATED:
         return False
     shape = others[0].shape
@@ -273,10 +273,10 @@ def _arity(reference: Reference) -> int:
 
 
 def by_rows(name: str) -> Callable[[Reference], Reference]:
-    """Compile a function of arrays of one shape that works along ``dim``: ``loop(*rows, out)``.
+    """Decorate a function along ``dim`` of arrays of one shape so that it runs ``loop(*rows, out)``.
 
-    Large arrays go along another dimension than the last by the loop of the same name in ``plane_loops``; where few
-    elements follow, they are turned to have their last dimension there.
+    For a dimension other than the last, large arrays use the loop of the same name in ``plane_loops``, or are
+    transposed if few elements follow that dimension.
     """
 
     def enter(reference: Reference) -> Reference:
@@ -325,7 +325,7 @@ def launch_planes(name: str, lanes: tuple[int, int, int], *args: object) -> None
 
 
 def _transposed(x: Array) -> Any:
-    """Matrices with rows and columns exchanged."""
+    """Return a batch of matrices transposed."""
     count, rows, columns = x.shape
     out = empty((count, columns, rows), x.dtype)
     words = [array.view(np.int32) for array in (x, out)]
@@ -334,10 +334,10 @@ def _transposed(x: Array) -> Any:
 
 
 def shaped(x: Array, shape: tuple[int, ...]) -> Array:
-    """The array in a shape: itself where that is its own, since a view is one more array to make and to hold."""
+    """Return ``x.reshape(shape)``, or x itself if the shape is the same, to save the creation of a view."""
     return x if x.shape == shape else x.reshape(shape)
 
 
 def shortest(width: int) -> int:
-    """How many rows of so many elements a thread should at least be given."""
+    """Return the minimum number of rows of ``width`` elements per thread."""
     return max(1, WORTH_SHARING // width)

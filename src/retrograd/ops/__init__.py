@@ -1,4 +1,4 @@
-"""Every operator. Importing the package enters all of them in the table and on Tensor."""
+"""All operators. Importing the package registers them in the operator table and as methods of Tensor."""
 
 import gc as _gc
 from importlib import import_module as _import_module
@@ -6,7 +6,7 @@ from importlib import import_module as _import_module
 from .._generated.operators import MODULES as _MODULES
 from ..core.missing_names import legacy_names as _legacy_names
 
-# The modules create many objects and no garbage: searching for it would take a tenth of the import time.
+# The modules create many objects and no garbage: the garbage collector would take a tenth of the import time.
 _collecting = _gc.isenabled()
 _gc.disable()
 try:

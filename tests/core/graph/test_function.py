@@ -249,7 +249,7 @@ def test_a_node_s_hook_sees_what_comes_in_and_goes_out_and_may_replace_it():
     with y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 10, None)):
         y.sum().backward(retain_graph=True)
     assert x.grad.tolist() == [33.0, 33.0] and w.grad.item() == 3.0
-    with pytest.raises(RuntimeError, match="wanted None or a tuple of 2"), y.grad_fn.register_hook(lambda i, o: i[0]):
+    with pytest.raises(RuntimeError, match="expected None or a tuple of 2"), y.grad_fn.register_hook(lambda i, o: i[0]):
         y.sum().backward(retain_graph=True)
     with y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 2,)):
         y.sum().backward()

@@ -125,7 +125,7 @@ def test_only_this_thread():
 
 
 def test_decorating_a_class_warns_and_reaches_its_construction():
-    with pytest.warns(FutureWarning, match="no_grad: decorating the class Module reaches its construction alone"):
+    with pytest.warns(FutureWarning, match="no_grad: decorating the class Module affects only its construction"):
 
         @rg.no_grad()
         class Module:

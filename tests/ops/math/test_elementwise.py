@@ -322,7 +322,7 @@ def test_where_nothing_is_dropped_dropout_gives_integers_and_bools_back(name):
     shape = {"dropout2d": (2, 3, 4, 4), "dropout3d": (2, 3, 2, 2, 2)}.get(name, (2, 3, 4))
     for x in (rg.ones(shape, dtype=rg.int64), rg.ones(shape, dtype=rg.bool)):
         assert dropout(x, 0.5, training=False) is x and dropout(x, 0.0, training=True) is x
-        with pytest.raises(RuntimeError, match="wanted a floating Tensor"):
+        with pytest.raises(RuntimeError, match="expected a floating Tensor"):
             dropout(x, 0.5, training=True)
 
 

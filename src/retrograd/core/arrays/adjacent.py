@@ -1,6 +1,6 @@
-"""Arrays that lie in memory as the slices of one, as query, key and value of attention mostly do.
+"""Arrays that are adjacent slices of one array, such as query, key and value in attention.
 
-Where gradients lie so, joining them is no work: their array is there already.
+Gradients that are allocated as adjacent slices can be joined without a copy: the joined array is a view.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .layout import dense, place_of
 
 
 def like_slices(xs: Sequence[Array], empty: Callable[[tuple[int, ...], Any], Any]) -> list[Any] | None:
-    """New arrays that lie to each other as these do, slices of one without gaps; None where these are not of that kind.
+    """Return new arrays in the same relative layout as ``xs``, adjacent slices of one array allocated by ``empty``.
 
-    ``empty`` makes the one.
+    Return None if ``xs`` are not adjacent slices of one array.
     """
     apart = _distance(xs)
     if apart is None:
@@ -38,7 +38,7 @@ def like_slices(xs: Sequence[Array], empty: Callable[[tuple[int, ...], Any], Any
 def _order(
     shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The lengths from the longest stride to the shortest, and where each axis is among them; None where gaps are."""
+    """Return the lengths by descending stride and the position of each axis among them; None if there are gaps."""
     if not dense(shape, strides, itemsize):
         return None
     order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
@@ -46,7 +46,7 @@ def _order(
 
 
 def _distance(xs: Sequence[Array]) -> int | None:
-    """How far neighbours lie apart, of NumPy arrays that are alike and lie evenly in one array's memory."""
+    """Return the distance in bytes between arrays of equal layout, evenly spaced in one array; otherwise None."""
     first = xs[0]
     if type(first) is not ndarray or first.base is None or len(xs) < 2 or not first.size:
         return None
@@ -62,13 +62,13 @@ def _distance(xs: Sequence[Array]) -> int | None:
 
 
 def joined(xs: tuple[Array, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
-    """``join(*xs, dim=dim)``, which stacks along a ``new`` dimension or concatenates; a view where they lie so."""
-    bare = [getattr(x, "numbers", x) for x in xs]  # of arrays in a trace
+    """Return ``join(*xs, dim=dim)``, a stack if ``new``, otherwise a concatenation; a view of adjacent slices."""
+    bare = [getattr(x, "numbers", x) for x in xs]  # the arrays behind traced arrays
     return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)
 
 
 def _layout(xs: Sequence[Array], dim: int, new: bool) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The shape and the strides of the array without gaps whose slices along a dimension lie where these do."""
+    """Return shape and strides of the contiguous array whose slices along ``dim`` are ``xs``; otherwise None."""
     apart = _distance(xs)
     if apart is None or type(xs[0].base) is not ndarray or not xs[0].base.flags.c_contiguous:
         return None
@@ -86,7 +86,7 @@ def _layout(xs: Sequence[Array], dim: int, new: bool) -> tuple[tuple[int, ...], 
 @whole
 def _as_one(*xs: Array, dim: int, new: bool) -> Array:
     layout = _layout(xs, dim, new)
-    if layout is None:  # in a replay with other arrays than those of the trace
+    if layout is None:  # a replay may get arrays of another layout than the trace
         return (np.stack if new else np.concatenate)(xs, axis=dim)
     first, (shape, strides) = xs[0], layout
     return ndarray(shape, first.dtype, first.base, place_of(first) - place_of(first.base), strides)

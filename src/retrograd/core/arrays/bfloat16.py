@@ -1,8 +1,8 @@
-"""bfloat16, a dtype that ml_dtypes gives to NumPy: kept in two bytes per number, computed in float32.
+"""bfloat16, a dtype of ml_dtypes: stored in two bytes per number, computed in float32.
 
-PyTorch computes every operator on bfloat16 in float32 and rounds the result; NumPy's sums would stop growing at 256.
-So forwards and rules get float32 arrays, and what they return is rounded. All is set up when the dtype is first met, by
-exchanging what primitives call: programs that never meet it pay nothing.
+PyTorch computes every operator on bfloat16 in float32 and rounds the result; a sum of ones in bfloat16 arithmetic would
+stop growing at 256. Forwards and rules therefore get float32 arrays, and their results are rounded. The first use of
+the dtype wraps the functions of all primitives; programs that do not use it have no overhead.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _dtype: list[DType] = []
 
 
 def bfloat16() -> DType:
-    """The dtype, ready to compute with.
+    """Return the dtype and wrap all primitives at the first call.
 
     Raises:
         ImportError: ml_dtypes (extra ``bfloat16``) is not installed.
@@ -41,22 +41,22 @@ def bfloat16() -> DType:
 
 
 def bfloat16_or_none() -> DType | None:
-    """The dtype, ready to compute with, where ml_dtypes is installed: for files, which are read without it, too."""
+    """Return the dtype, or None if ml_dtypes is not installed: files can be read without it."""
     return None if find_spec("ml_dtypes") is None else bfloat16()
 
 
 def widened(halves: Any) -> Any:
-    """The numbers whose upper halves are given, as float32."""
+    """Return the float32 numbers whose upper 16 bits are given."""
     return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def set_up(dtype: DType) -> bool:
-    """Whether the dtype is ml_dtypes' bfloat16, which is then ready to compute with."""
+    """Return whether the dtype is ml_dtypes' bfloat16, and wrap all primitives."""
     return dtype == bfloat16()
 
 
 def wide(value: Any) -> Any:
-    """An array or Tensor of bfloat16 in float32, also within a tuple; anything else as it is."""
+    """Convert an array or Tensor of bfloat16, also within a tuple, to float32; return other values unchanged."""
     if getattr(value, "dtype", None) is _dtype[0]:
         return value.astype(float32)
     if type(value) is tuple:
@@ -70,7 +70,7 @@ def _narrow(value: Any) -> Any:
     return value.astype(_dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
-# What only moves numbers, or converts them, does so as it is: views must share memory.
+# Primitives that only move or convert numbers compute in bfloat16; views must share memory.
 _MOVES = {
     "attach",
     "cast",
@@ -86,12 +86,12 @@ _MOVES = {
 }
 
 
-# Whose result has the first operand's dtype, whatever the others have: weights are often kept in float32.
+# Primitives whose result has the dtype of the first input: weights of normalization are often float32.
 _KEEPS_FIRST = {"layer_norm", "rms_norm", "group_norm", "batch_norm", "instance_norm", "batch_norm_given"}
 
 
 def _widen(primitive: Primitive) -> None:
-    """Let a primitive compute on arrays of bfloat16."""
+    """Wrap the functions of a primitive so that they accept bfloat16 arrays."""
     primitive.plans.clear()
     if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
@@ -138,7 +138,7 @@ def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
-    """The primitive's in-place form for these arrays: what it was before bfloat16 came, where none is of that."""
+    """Return the primitive's in-place form for these arrays: the unwrapped function if none is bfloat16."""
     narrow = getattr(primitive.write, "narrow", None)
     return primitive.write if narrow is None or _has(arrays) else narrow
 

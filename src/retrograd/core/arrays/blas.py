@@ -1,9 +1,8 @@
-"""The BLAS that NumPy's wheels bring (OpenBLAS), and how many threads it uses.
+"""Control the number of threads of OpenBLAS, the BLAS in NumPy's wheels.
 
-After each call OpenBLAS's threads wait awake for a tenth of a second, which keeps helpers of the pool of threads
-(``kernels/runtime/threads.py``) from running. So BLAS uses one thread while a call of ours multiplies that is shared by
-the pool, or may be followed by one. The number of its threads belongs to the process: when the call returns, it is what
-it was before.
+After each call OpenBLAS's threads spin for about 0.1 s, which preempts the workers of Retrograd's thread pool
+(``kernels/runtime/threads.py``). Products inside and shortly before calls that use the pool therefore run with one BLAS
+thread. The number of BLAS threads is a setting of the process; it is restored when the call returns.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-SEVERAL = 9216  # elements of a matrix from which OpenBLAS multiplies it by a vector with several threads
+SEVERAL = 9216  # elements of a matrix from which OpenBLAS uses several threads for a matrix-vector product
 
 _Result = TypeVar("_Result")
 
@@ -28,7 +27,7 @@ class _Number(Protocol):
 
 
 class _NumberByCalls:
-    """The number of threads, where OpenBLAS's variable is not visible."""
+    """The number of threads by function calls, if OpenBLAS does not export its variable."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._get = library.scipy_openblas_get_num_threads64_
@@ -45,7 +44,7 @@ class _NumberByCalls:
 
 @cache
 def openblas() -> ctypes.CDLL | None:
-    """OpenBLAS with 64-bit integers as NumPy's wheels have it, or None."""
+    """Return the OpenBLAS with 64-bit integers of NumPy's wheels, or None."""
     from pathlib import Path
 
     package = Path(np.__file__).parent
@@ -58,7 +57,7 @@ def openblas() -> ctypes.CDLL | None:
 
 @cache
 def _number() -> _Number | None:
-    """How many threads OpenBLAS uses: its variable, of which a read or write takes a tenth of the calls' time."""
+    """Return OpenBLAS's number of threads: its variable, which is ten times faster to access than by calls."""
     library = openblas()
     if library is None:
         return None
@@ -70,22 +69,22 @@ def _number() -> _Number | None:
     return by_calls
 
 
-_inside: set[int] = set()  # the threads that want BLAS to use one thread
-_before = [1]  # how many it used before the first of them came
+_inside: set[int] = set()  # the threads inside ``one_thread``
+_before = [1]  # the number of BLAS threads before the first of them entered
 _pool_works = False
 
 
 def one_thread(function: Callable[..., _Result], *args: object) -> _Result:
-    """``function(*args)``, while BLAS uses one thread.
+    """Return ``function(*args)``, computed while BLAS uses one thread.
 
-    No lock is needed: whoever writes 1 is in the set, and the last thread that leaves the set writes the number back.
-    Where one comes while the last one leaves, BLAS may use several threads for it, which costs time alone.
+    No lock is needed: a thread that writes 1 is in the set, and the last one to leave the set restores the number.
+    If a thread enters while the last one leaves, BLAS may use several threads for it, which only costs time.
     """
     number, me = _number(), get_ident()
     if number is None or me in _inside or number.value == 1 and not _inside:
         return function(*args)
     interrupt = None
-    try:  # before the number changes, since Ctrl-C may come after any call
+    try:  # entered before the number changes, since KeyboardInterrupt may be raised after any call
         _inside.add(me)
         threads = number.value
         if threads != 1:
@@ -94,9 +93,9 @@ def one_thread(function: Callable[..., _Result], *args: object) -> _Result:
         return function(*args)
     finally:
         while True:
-            try:  # again, where Ctrl-C comes here: each step can be done twice
+            try:  # repeated after a KeyboardInterrupt: each step is idempotent
                 _inside.discard(me)
-                if not _inside and number.value == 1:  # else the program has set another number meanwhile
+                if not _inside and number.value == 1:  # otherwise the program has set another number meanwhile
                     number.value = _before[0]
                 break
             except BaseException as error:
@@ -106,18 +105,18 @@ def one_thread(function: Callable[..., _Result], *args: object) -> _Result:
 
 
 def beside_pool(function: Callable[..., _Result], *args: object) -> _Result:
-    """``function(*args)``, while BLAS uses one thread if the pool has begun to work."""
+    """Return ``function(*args)``, with one BLAS thread if the thread pool is in use."""
     return one_thread(function, *args) if _pool_works else function(*args)
 
 
 def pool_begins() -> None:
-    """From now on the pool works: ``beside_pool`` lets BLAS use one thread."""
+    """Note that the thread pool is in use: from now on ``beside_pool`` restricts BLAS to one thread."""
     global _pool_works
     _pool_works = True
 
 
 def set_threads(threads: int) -> None:
-    """Let BLAS use so many threads, also for the rest of the program."""
+    """Set the number of BLAS threads for the whole process."""
     library = openblas()
     if library is not None:
         _before[0] = threads
@@ -126,7 +125,7 @@ def set_threads(threads: int) -> None:
 
 
 def _after_fork() -> None:
-    """The forked process has none of the threads that wanted a limit."""
+    """Restore the number of BLAS threads: threads inside ``one_thread`` do not exist in the forked process."""
     number = _number() if _inside else None
     _inside.clear()
     if number is not None:

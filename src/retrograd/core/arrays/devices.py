@@ -1,8 +1,8 @@
-"""Where arrays live: one backend per array type, found by a cached look-up, and the devices users name.
+"""Devices, and one backend per type of array.
 
-NumPy arrays live on ``cpu``, CuPy arrays on ``cuda:N``. CuPy is imported only when a device, ``RETROGRAD_BACKEND`` or
-an array of the user's asks for it. Operators are written in NumPy's functions, which reach CuPy through its
-``__array_ufunc__`` and ``__array_function__``; only what has no array argument asks the backend for its module.
+NumPy arrays are on ``cpu``, CuPy arrays on ``cuda:N``. CuPy is imported only if a device, ``RETROGRAD_BACKEND`` or an
+array of the user requires it. Operators call NumPy's functions, which dispatch to CuPy by ``__array_ufunc__`` and
+``__array_function__``; functions without an array argument are called on the module of the backend (``xp``).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import numpy as np
 from ..missing_names import provided
 from . import Array
 
-# Devices of PyTorch, which programs compare with. No Tensor is on them.
+# PyTorch's other devices: programs compare with them, but no Tensor is on them.
 WITHOUT_TENSORS = ("hpu", "ipu", "maia", "mps", "mtia", "privateuseone", "vulkan", "xla", "xpu")
 
 
 class Device:
-    """A place for arrays: ``cpu``, ``cuda`` or ``meta``. In a ``with`` block, new Tensors are made there.
+    """A device: ``cpu``, ``cuda`` or ``meta``. In a ``with`` block, new Tensors are created on the device.
 
-    Tensors on ``meta`` have a shape, a dtype and strides, and no numbers; operators on them give such Tensors.
+    Tensors on ``meta`` have a shape, a dtype and strides, but no elements, and so have results of operators on them.
 
     Args:
         type: ``"cpu"``, ``"cuda"``, ``"cuda:N"``, ``"meta"``, or a Device.
-        index: the number of the GPU, where ``type`` does not say it.
+        index: the number of the GPU, if ``type`` does not include one.
 
     >>> Device("cuda:1")
     device(type='cuda', index=1)
@@ -40,7 +40,7 @@ class Device:
     True
 
     Raises:
-        RuntimeError: the name is none of these.
+        RuntimeError: the name is not that of a device.
     """
 
     __slots__ = ("index", "type")
@@ -55,7 +55,7 @@ class Device:
         name, colon, number = str(type).partition(":")
         known = name in ("cpu", "cuda", "meta") or name in WITHOUT_TENSORS
         if not known or (colon and not number.isdecimal()) or (colon and index is not None):
-            raise RuntimeError(f"device: wanted 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
+            raise RuntimeError(f"device: expected 'cpu', 'cuda', 'cuda:N' or 'meta', got {type!r}")
         self.type = name
         self.index = int(number) if colon else index
 
@@ -77,7 +77,7 @@ class Device:
         return Device, (self.type, self.index)
 
     def __enter__(self) -> Device:
-        """Make new Tensors of this thread on the device, until the block ends."""
+        """Create new Tensors of this thread on the device until the block ends."""
         global _any_entered
         _entered.devices.append(self)
         _any_entered = True
@@ -87,7 +87,7 @@ class Device:
         _entered.devices.pop()
 
     def __call__(self, function: Function) -> Function:
-        """Decorate a function: new Tensors inside are made on the device."""
+        """Decorate a function: it creates new Tensors on the device."""
 
         @wraps(function)
         def inside(*args: object, **kwargs: object) -> Any:
@@ -98,14 +98,14 @@ class Device:
 
 
 class _Entered(threading.local):
-    """The devices that blocks on this thread have entered."""
+    """The devices of this thread's active ``with`` blocks."""
 
     def __init__(self) -> None:
         self.devices: list[Device] = []
 
 
 _entered = _Entered()
-_any_entered = False  # until a block is first entered, nobody asks for the thread's devices
+_any_entered = False  # False until the first block of any thread, so that most programs skip the thread-local look-up
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -113,7 +113,7 @@ CPU = Device("cpu")
 
 
 class Backend:
-    """What differs between array libraries. The base class is NumPy itself."""
+    """The operations that differ between array libraries. The base class is NumPy's backend."""
 
     name = "numpy"
     xp: Any = np
@@ -124,19 +124,19 @@ class Backend:
         return CPU
 
     def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
-        """The data as an array of this library, sharing memory where it can."""
+        """Return the data as an array of this library, which may share memory with it."""
         return np.asarray(data, dtype=dtype)
 
     def to_numpy(self, array: Any) -> np.ndarray:
-        """The array as NumPy's, copied off a GPU when need be."""
+        """Return the array as a NumPy array, copied from the GPU if necessary."""
         return array
 
     def address(self, array: Array) -> int:
-        """Where the array's first element lies in memory."""
+        """Return the address of the array's first element."""
         return array.__array_interface__["data"][0]
 
     def strided(self, owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> Any:
-        """A view of the owner's memory, ``offset`` bytes from the owner's first element."""
+        """Return a view of the owner's memory that begins ``offset`` bytes after the owner's first element."""
         interface = {
             "data": (self.address(owner) + offset, False),
             "shape": shape,
@@ -148,21 +148,21 @@ class Backend:
         return view.view(dtype) if dtype.kind == "V" else view
 
     def owner(self, array: Array) -> Any:
-        """The array whose memory this one is a view of, or None."""
+        """Return the array that this one is a view of, or None."""
         return array.base
 
     def allocation(self, array: Any) -> Any:
-        """The object that stands for the memory of the array and of all others that share it."""
+        """Return an object that is the same for all arrays on the same memory allocation."""
         while isinstance(array.base, np.ndarray):
             array = array.base
         return array
 
     def free_unused(self) -> None:
-        """Give memory that the library holds, and no array uses, back to the system."""
+        """Return memory that the library caches to the operating system."""
 
 
 class _Borrowed:
-    """Memory of another array, kept alive by ``owner``, under NumPy's array interface."""
+    """An array interface to the memory of ``owner``, which it keeps alive."""
 
     def __init__(self, interface: dict[str, Any], owner: Array) -> None:
         self.__array_interface__ = interface
@@ -170,7 +170,7 @@ class _Borrowed:
 
 
 class CupyBackend(Backend):
-    """CuPy, imported when made. Raises RuntimeError where it is not installed or no GPU answers."""
+    """The backend of CuPy, which the constructor imports. Raises RuntimeError if CuPy is not installed."""
 
     name = "cupy"
 
@@ -185,7 +185,7 @@ class CupyBackend(Backend):
 
     def _use(self, xp: ModuleType, array_type: type) -> None:
         self.xp, self.array_type = xp, array_type
-        # Of arrays at an address CuPy does not know whose memory they lie in: by their id, with a reference to each.
+        # CuPy arrays made from an address have no base: this maps their ids to a weak reference and the owner.
         self._owners: dict[int, tuple[ref[Any], Any]] = {}
 
     def device(self, array: Any) -> Device:
@@ -221,7 +221,7 @@ class CupyBackend(Backend):
 
 
 class Wrapping:
-    """An array type around arrays of other libraries, each instance with a backend by what it holds."""
+    """Base class of array types that wrap arrays of other libraries; each instance has a backend of its own."""
 
     __slots__ = ()
 
@@ -234,27 +234,27 @@ class Wrapping:
     mapped: bool
 
     def takes_loops(self) -> bool:
-        """Whether compiled loops are to be used on the array; they know NumPy's arrays only."""
+        """Return whether compiled loops, which support only NumPy arrays, may be used on the array."""
         return False
 
     def unshared(self, holders: int) -> bool:
-        """Whether nobody can see the memory but so many who hold this array, the caller among them."""
+        """Return whether only ``holders`` references to this array, with the caller's own, reach its memory."""
         raise NotImplementedError
 
     def overlaps(self) -> bool:
-        """Whether several elements may share a place in memory."""
+        """Return whether several elements may share memory."""
         raise NotImplementedError
 
     def copy(self) -> Any:
-        """The same values in memory of their own."""
+        """Return a copy."""
         raise NotImplementedError
 
     def tensor_repr(self, x: Any) -> str:
-        """The text of the Tensor around this array."""
+        """Return the repr of a Tensor that wraps this array."""
         return repr(self)
 
     def detached(self) -> Any:
-        """The same memory, without a history on any layer."""
+        """Return an array on the same memory without a history on any level."""
         raise NotImplementedError
 
 
@@ -263,22 +263,22 @@ _backends: dict[type, Backend] = {np.ndarray: NUMPY}
 
 
 def register_backend(backend: Backend) -> None:
-    """Let Tensors hold arrays of ``backend.array_type``."""
+    """Make ``backend.array_type`` an array type that Tensors can wrap."""
     _backends[backend.array_type] = backend
 
 
 def unregister_backend(backend: Backend) -> None:
-    """Take back ``register_backend``."""
+    """Undo ``register_backend``."""
     del _backends[backend.array_type]
 
 
 def registered_backends() -> tuple[Backend, ...]:
-    """The backends of all array libraries in use."""
+    """Return the backends of all array types in use."""
     return tuple(_backends.values())
 
 
 def backend_of(array: Any) -> Backend:
-    """The backend of an array, by its type. Raises TypeError for what is not an array of a known library."""
+    """Return the backend of an array. Raise TypeError unless it is an array of a known library."""
     kind = type(array)
     backend = _backends.get(kind)
     if backend is not None:
@@ -289,22 +289,22 @@ def backend_of(array: Any) -> Backend:
         return array.backend
     if str(kind.__module__).partition(".")[0] == "cupy":
         return cupy_backend()
-    raise TypeError(f"wanted a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
+    raise TypeError(f"expected a NumPy or CuPy array, got {kind.__module__}.{kind.__qualname__}")
 
 
 def is_array(value: object) -> TypeGuard[Array]:
-    """Whether the value is an array (not a NumPy scalar) of a known library."""
+    """Return whether the value is an array (not a NumPy scalar) of a known library."""
     return is_array_type(type(value))
 
 
 def is_array_type(kind: type) -> bool:
-    """Whether the type is that of a known library's arrays."""
+    """Return whether the type is an array type of a known library."""
     return kind in _backends or _computes_as_array(kind)
 
 
 @lru_cache(256)
 def _computes_as_array(kind: type) -> bool:
-    """Whether a type is NumPy's or CuPy's, and no subclass that computes otherwise (masked arrays, units)."""
+    """Return whether a type computes as NumPy or CuPy arrays do, unlike masked arrays and arrays with units."""
     if not issubclass(kind, np.ndarray):
         return issubclass(kind, Wrapping) or str(kind.__module__).partition(".")[0] == "cupy"
     return (
@@ -315,26 +315,25 @@ def _computes_as_array(kind: type) -> bool:
 
 
 def array_module(array: Any) -> Any:
-    """``numpy`` or ``cupy``, whichever made the array (a Tensor stands for its array)."""
+    """Return the module (``numpy``, ``cupy``) of an array or of a Tensor's array."""
     if array.__class__ is np.ndarray:
         return np
     return backend_of(getattr(array, "array", array)).xp
 
 
 def all_examples(array: Any) -> Any:
-    """The numbers behind an array: of one that ``vmap`` maps those of all examples, of any other itself.
+    """Return the numbers to check an array's values on: for a Batched array those of all examples.
 
-    Checks of values ask these: what must hold for each example must hold for all. Of a ``meta`` array they are zeros,
-    at most one along each axis.
+    For a ``meta`` array the numbers are zeros, at most one along each axis; for any other array, the array itself.
     """
     return array if array.__class__ is np.ndarray else getattr(array, "examples", array)
 
 
-FEW = 32  # numbers whose least and largest Python finds before NumPy has begun
+FEW = 32  # up to this size, Python's min and max have less overhead than NumPy's
 
 
 def extent(array: Array) -> tuple[int, int]:
-    """The least and the largest of the integers in an array, of all examples."""
+    """Return the smallest and the largest integer in an array, over all examples."""
     numbers = all_examples(array)
     if numbers.__class__ is np.ndarray and numbers.size <= FEW:
         few = numbers.ravel().tolist()
@@ -346,18 +345,21 @@ _SIGNED, _UNSIGNED = np.dtype(np.int64), np.dtype(np.uint64)
 
 
 def lie_within(array: Array, length: int) -> bool:
-    """Whether the integers, of which there are some, are known to lie in ``range(length)``: cheaper than ``extent``."""
+    """Return True if all integers of a non-empty array lie in ``range(length)``; False if unknown or not.
+
+    This is cheaper than ``extent``.
+    """
     if array.__class__ is not np.ndarray or array.dtype is not _SIGNED or not array.flags.c_contiguous:
         return False
-    numbers = array.view(_UNSIGNED)  # in which negative ones are large
+    numbers = array.view(_UNSIGNED)  # negative integers become large ones
     return bool(numbers.item(numbers.argmax()) < length)
 
 
 def get_array_module(*values: Any) -> Any:
-    """The module of the arrays, for programs that run on any device: ``cupy`` where one is CuPy's, else ``numpy``.
+    """Return the module of the arrays, for programs that run on any device: ``cupy`` for CuPy arrays, else ``numpy``.
 
     Args:
-        values: Tensors, which stand for their arrays, arrays, numbers and whatever else; none gives NumPy.
+        values: Tensors, arrays, numbers or other values; without values, the module is NumPy.
 
     Source: ``cupy.get_array_module``, ``chainer.backend.get_array_module``.
 
@@ -372,7 +374,7 @@ def get_array_module(*values: Any) -> Any:
 
 
 def cupy_backend() -> Backend:
-    """The CuPy backend, made at the first call."""
+    """Return the CuPy backend, created at the first call."""
     for backend in _backends.values():
         if backend.name == "cupy":
             return backend
@@ -382,14 +384,14 @@ def cupy_backend() -> Backend:
 
 
 def is_cuda_available() -> bool:
-    """Whether CuPy is installed and a GPU answers."""
+    """Return whether CuPy is installed and a GPU is available."""
     from importlib.util import find_spec
 
     if "cupy" not in sys.modules and find_spec("cupy") is None:
         return False
     try:
         return bool(cupy_backend().xp.cuda.is_available())
-    except Exception:  # CuPy raises many types where the driver or a library is missing.
+    except Exception:  # CuPy raises errors of many types if the driver or a library is missing.
         return False
 
 
@@ -397,11 +399,11 @@ _default_device: Device | None = None
 
 
 def get_default_device() -> Device:
-    """The device new tensors are made on: what ``set_default_device`` said, else by ``RETROGRAD_BACKEND``.
+    """Return the device of new Tensors: set by ``set_default_device``, otherwise by ``RETROGRAD_BACKEND``.
 
     Raises:
-        RuntimeError: ``RETROGRAD_BACKEND`` is none of ``auto``, ``numpy``, ``cupy``, or asks for a GPU that
-            is not there.
+        RuntimeError: ``RETROGRAD_BACKEND`` is not ``auto``, ``numpy`` or ``cupy``, or it is ``cupy`` and no GPU is
+            available.
     """
     global _default_device
     if _any_entered and _entered.devices:
@@ -409,18 +411,18 @@ def get_default_device() -> Device:
     if _default_device is None:
         wanted = os.environ.get("RETROGRAD_BACKEND", "auto")
         if wanted not in ("auto", "numpy", "cupy"):
-            raise RuntimeError(f"RETROGRAD_BACKEND: wanted auto, numpy or cupy, got {wanted!r}")
+            raise RuntimeError(f"RETROGRAD_BACKEND: expected auto, numpy or cupy, got {wanted!r}")
         if wanted == "cupy" and not is_cuda_available():
-            raise RuntimeError("RETROGRAD_BACKEND=cupy: CuPy is not installed or no GPU answers")
+            raise RuntimeError("RETROGRAD_BACKEND=cupy: CuPy is not installed or no GPU is available")
         _default_device = Device("cuda" if wanted == "cupy" or wanted == "auto" and is_cuda_available() else "cpu")
     return _default_device
 
 
 def set_default_device(device: str | Device | None) -> None:
-    """Make new tensors on ``device`` from now on; None asks ``RETROGRAD_BACKEND`` again.
+    """Create new Tensors on ``device`` from now on; None reads ``RETROGRAD_BACKEND`` again.
 
     Args:
-        device: a Device or its name; one without a GPU behind it fails when the first Tensor is made.
+        device: a Device or its name; whether the GPU exists is checked when the first Tensor is created.
 
     Raises:
         RuntimeError: the name is not ``cpu``, ``cuda`` or ``cuda:N``.
@@ -435,7 +437,7 @@ def set_default_device(device: str | Device | None) -> None:
 
 
 def backend_for(device: str | Device | None) -> Backend:
-    """The backend whose arrays live on the device (the default device for None)."""
+    """Return the backend of a device; None is the default device."""
     place = get_default_device() if device is None else Device(device)
     if place.type in WITHOUT_TENSORS:
         raise RuntimeError(f"no Tensor can be on the device {place}: Retrograd computes on 'cpu' and 'cuda'")
@@ -446,7 +448,7 @@ def backend_for(device: str | Device | None) -> Backend:
 
 
 def as_array_like(value: object, arrays: tuple[object, ...]) -> Any:
-    """A result as an array of the library that the first array among the inputs is of."""
+    """Return the value as an array of the same library as the first array among the inputs."""
     for array in arrays:
         if type(array) is np.ndarray:
             return np.asarray(value)

@@ -1,8 +1,8 @@
 """The dtypes, the default floating dtype, and PyTorch's rules of type promotion.
 
-A dtype here is NumPy's; ``public_dtypes`` has the objects that users see. Only the promotion differs from NumPy's:
-an operand of a higher category (bool < integer < floating < complex) decides the category, never the precision, and
-0-d tensors and Python numbers count only when their category is higher than that of every tensor with dimensions.
+A dtype in this module is NumPy's; ``public_dtypes`` defines the objects that users see. Promotion differs from NumPy's:
+an operand of a higher category (bool < integer < floating < complex) decides the category but not the precision, and
+0-d tensors and Python numbers count only if their category is higher than that of every tensor with dimensions.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ float64 = np.dtype(np.float64)
 complex64 = np.dtype(np.complex64)
 complex128 = np.dtype(np.complex128)
 
-# The kinds of floating dtypes, and of all that have derivatives. That of bfloat16 is V, as of whatever NumPy has not;
-# no other dtype of that kind passes ``is_number_dtype``.
+# The kinds of floating dtypes, and of all differentiable ones. bfloat16 has kind V, as all dtypes foreign to NumPy; no
+# other dtype of kind V passes ``is_number_dtype``.
 FLOATING, INEXACT = "fV", "fcV"
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
@@ -42,7 +42,7 @@ _default_float = float32
 
 
 def get_default_dtype() -> DType:
-    """The dtype that Python floats become, and integers where an operator needs floating numbers."""
+    """Return the dtype of Tensors made from Python floats, and of floating results of operators on integers."""
     return _default_float
 
 
@@ -63,31 +63,31 @@ def set_default_dtype(dtype: object) -> None:
     global _default_float
     dtype = as_dtype(dtype)
     if dtype.kind not in FLOATING or not is_number_dtype(dtype):
-        raise TypeError(f"set_default_dtype: wanted a floating dtype, got {dtype}")
+        raise TypeError(f"set_default_dtype: expected a floating dtype, got {dtype}")
     _default_float = dtype
 
 
 def category(dtype: DType) -> int:
-    """0 for bool, 1 for integers, 2 for floating, 3 for complex; TypeError for anything else."""
+    """Return 0 for bool, 1 for integers, 2 for floating, 3 for complex; raise TypeError for other dtypes."""
     try:
         return _CATEGORY[dtype.kind]
     except KeyError:
-        raise TypeError(f"dtype {dtype} is not supported; wanted bool, integer, floating or complex numbers") from None
+        raise TypeError(f"dtype {dtype} is not supported; use a bool, integer, floating or complex dtype") from None
 
 
 def is_differentiable(dtype: DType) -> bool:
-    """Whether gradients can flow through numbers of this dtype: floating and complex ones."""
+    """Return whether numbers of this dtype have gradients: floating and complex numbers."""
     return dtype.kind in INEXACT
 
 
 def is_number_dtype(dtype: DType) -> bool:
-    """Whether Tensors hold numbers of this dtype: NumPy's, and bfloat16, whose arithmetic is set up when first met."""
+    """Return whether Tensors can have this dtype. The first call with bfloat16 enables its arithmetic."""
     return dtype.kind in "biufc" or dtype.name == "bfloat16" and provided["bfloat16"](dtype)
 
 
 def as_dtype(dtype: Any) -> DType:
-    """A dtype from whatever names it, with bfloat16's arithmetic set up where it is that."""
-    if type(legacy := getattr(dtype, "dtype", None)) is PublicDType:  # of a class such as FloatTensor
+    """Return NumPy's dtype for a dtype, its name or its type. The first call with bfloat16 enables its arithmetic."""
+    if type(legacy := getattr(dtype, "dtype", None)) is PublicDType:  # a legacy class such as FloatTensor
         dtype = legacy
     result: DType = dtype.dtype if type(dtype) is PublicDType else np.dtype(dtype)
     if result.kind == "V":
@@ -96,17 +96,17 @@ def as_dtype(dtype: Any) -> DType:
 
 
 def precision(dtype: DType) -> float:
-    """The distance from 1 to the next number of a floating or complex dtype."""
+    """Return the machine epsilon of a floating or complex dtype."""
     return 2.0**-7 if dtype.kind == "V" else float(np.finfo(dtype).eps)
 
 
 def complex_of(dtype: DType) -> DType:
-    """The complex dtype whose parts have the given floating dtype."""
-    return _COMPLEX_OF.get(dtype, complex64)  # PyTorch's answer for bfloat16, too
+    """Return the complex dtype whose parts have the given floating dtype."""
+    return _COMPLEX_OF.get(dtype, complex64)  # complex64 for bfloat16, as in PyTorch
 
 
 def promote_types(first: Any, second: Any) -> DType:
-    """The smallest dtype that both convert to, by PyTorch's table."""
+    """Return the smallest dtype to which both convert, by PyTorch's table."""
     return _promote(np.dtype(first), np.dtype(second))
 
 
@@ -125,7 +125,7 @@ def _promote(first: DType, second: DType) -> DType:
 
 
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:
-    """What an operand of lower priority adds: only a higher category changes the dtype."""
+    """Combine the dtypes of two priorities: the lower one changes the result only if its category is higher."""
     if higher is None or lower is None:
         return higher or lower
     if category(higher) >= category(lower):
@@ -136,12 +136,12 @@ def _combine(higher: DType | None, lower: DType | None) -> DType | None:
 
 
 def is_bool(value: object) -> bool:
-    """Whether the value is a bool, or an array or a Tensor of bools."""
+    """Return whether the value is a bool, or an array or Tensor of bools."""
     return value.dtype.kind == "b" if hasattr(value, "dtype") else isinstance(value, bool)
 
 
 def scalar_dtype(value: object) -> DType:
-    """The dtype a Python (or NumPy) number becomes as a tensor of its own."""
+    """Return the dtype of a 0-d Tensor made from a Python or NumPy number."""
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, (int, np.integer)):
@@ -150,11 +150,11 @@ def scalar_dtype(value: object) -> DType:
         return _default_float
     if isinstance(value, (complex, np.complexfloating)):
         return complex_of(_default_float)
-    raise TypeError(f"wanted a number, a Tensor or an array, got {type(value).__name__}")
+    raise TypeError(f"expected a number, a Tensor or an array, got {type(value).__name__}")
 
 
 def result_type(*operands: Any) -> DType:
-    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules."""
+    """Return the dtype of arithmetic on arrays, Tensors and Python numbers, by PyTorch's rules."""
     kinds = []
     for operand in operands:
         shape = getattr(operand, "shape", None)
@@ -176,12 +176,12 @@ def _result_type(*kinds: tuple[int, DType]) -> DType:
         found[place] = dtype if known is None else promote_types(known, dtype)
     result = _combine(found[_DIMENSIONED], _combine(found[_ZERO_DIM], found[_NUMBER]))
     if result is None:
-        raise TypeError("result_type: wanted at least one operand")
+        raise TypeError("result_type: expected at least one operand")
     return result
 
 
 def can_cast(source: Any, target: Any) -> bool:
-    """Whether PyTorch writes numbers of ``source`` into memory of ``target`` in place.
+    """Return whether an in-place operator may write results of dtype ``source`` to a Tensor of dtype ``target``.
 
     >>> can_cast(float64, float32), can_cast(float32, int64), can_cast(int64, bool_)
     (True, False, False)
@@ -190,14 +190,14 @@ def can_cast(source: Any, target: Any) -> bool:
 
 
 def is_array_or_number(value: object) -> bool:
-    """Whether the value is an array of a known library, or a Python or NumPy number."""
+    """Return whether the value is an array of a known library, or a Python or NumPy number."""
     return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
 
 
 def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arrays in the dtype that PyTorch's promotion gives operator ``name``; numbers that NumPy treats alike stay.
+    """Convert the inputs of operator ``name`` to their result type, by the rule ``Primitive.promote``.
 
-    ``rule`` is a primitive's ``promote``.
+    Python numbers remain if NumPy's promotion gives the same result for them.
     """
     if rule is None:
         return arrays
@@ -213,7 +213,7 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
     for value in arrays:
         if not is_array_or_number(value):
             raise TypeError(
-                f"{name}: wanted a Tensor, an array or a number, got {type(value).__name__} "
+                f"{name}: expected a Tensor, an array or a number, got {type(value).__name__} "
                 f"in ({', '.join(map(describe, inputs))})"
             )
     if rule == "strict":
@@ -256,9 +256,9 @@ def conversion_advice(*arrays: Any) -> str:
 def _cast(value: Any, dtype: DType) -> Any:
     if is_array(value):
         if isinstance(value, np.ndarray) and backend_of(value) is NUMPY:
-            value = np.asarray(value)  # A matrix in a Tensor would make its products others.
+            value = np.asarray(value)  # np.matrix redefines products.
         return value if value.dtype is dtype else value.astype(dtype, copy=False)
-    # A Python number of the dtype's category takes the arrays' dtype in NumPy, too.
+    # A Python number of the same or a lower category takes the arrays' dtype in NumPy, too.
     kind = scalar_dtype(value).kind
     if isinstance(value, np.generic):
         value = value.item()

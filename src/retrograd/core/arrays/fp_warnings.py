@@ -1,7 +1,8 @@
-"""Silence for floating-point flags: log(0) is -inf and 0/0 is NaN here, without a warning.
+"""Suppress NumPy's floating-point warnings around operators.
 
-``numpy.errstate`` costs more than a small operator. Its state lives in a context variable, which is ten times cheaper
-to set directly; where a NumPy version keeps it elsewhere, ``errstate`` serves.
+PyTorch returns -inf for log(0) and NaN for 0/0 without a warning, and so does Retrograd. ``numpy.errstate`` costs more
+than a small operator, so the context variable that holds its state is set directly, which is ten times cheaper.
+``errstate`` is used with NumPy versions that do not expose the variable.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if _extobj_contextvar is not None:
             return self
 
     def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-        """What the function returns, run without floating-point warnings."""
+        """Call the function without floating-point warnings and return its result."""
         found = _extobj_contextvar.get()
         try:  # as in ``without_fp_warnings`` below
             _extobj_contextvar.set(_SILENT)
@@ -51,12 +52,12 @@ if _extobj_contextvar is not None:
             _extobj_contextvar.set(found)
 
     def silently(function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, run without floating-point warnings."""
+        """Decorate a function so that it raises no floating-point warnings."""
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
         def without_fp_warnings(*args: object, **kwargs: object) -> Any:
             found = look()
-            try:  # signals come after a call: with ``put`` outside, between its effect and the protection from it
+            try:  # before the change of state: a signal handler may run right after ``put`` returns
                 put(state)
                 return function(*args, **kwargs) if kwargs else function(*args)
             finally:
@@ -68,10 +69,10 @@ else:  # pragma: no cover - depends on the NumPy version
     silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]
 
     def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-        """What the function returns, run without floating-point warnings."""
+        """Call the function without floating-point warnings and return its result."""
         with silent():
             return function(*args, **kwargs)
 
     def silently(function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, run without floating-point warnings."""
+        """Decorate a function so that it raises no floating-point warnings."""
         return np.errstate(all="ignore")(function)

@@ -1,6 +1,6 @@
-"""Products and quotients of float16 and bfloat16 with numbers, computed in float32 and rounded once.
+"""Compute products and quotients of float16 or bfloat16 Tensors and numbers in float32, and round the result.
 
-In float16 1e5 is infinite and 1e-8 is zero, so that ``x / 1e5`` would be 0; PyTorch divides in float32.
+In float16, 1e5 is infinite and 1e-8 is zero, so ``x / 1e5`` would be 0; PyTorch divides in float32.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .fp_warnings import silenced
 
 
 class Arithmetic(Protocol):
-    """What is used of a primitive with two operands."""
+    """The interface of a binary primitive."""
 
     forward: Callable[..., Any]
 
     def __call__(self, a: Any, b: Any, /) -> Any:
-        """The result for Tensors or arrays."""
+        """Apply the primitive to Tensors or arrays."""
 
 
 @lru_cache(maxsize=1024)
@@ -31,9 +31,10 @@ def _holds(dtype: np.dtype, number: float) -> bool:
 
 
 def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
-    """A product or quotient of a float16 or bfloat16 operand and a number that this dtype would round; else None.
+    """Return the product or quotient of a half-precision operand and a number, if its dtype would round the number.
 
-    The number is a Python number, or a 0-d array of a wider dtype beside an array with dimensions.
+    The number is a Python number, or a 0-d array of a wider dtype if the other array has dimensions. Otherwise return
+    None.
     """
     x, y = getattr(a, "array", a), getattr(b, "array", b)
     half, number = (x, y) if _is_half(x) else (y, x)
@@ -44,7 +45,7 @@ def in_float32(primitive: Arithmetic, a: Any, b: Any) -> Tensor | None:
             return None
     elif not half.ndim or getattr(number, "ndim", None) != 0 or number.dtype.char in "?bBhHeFDG" or _is_half(number):
         return None
-    elif number.dtype.kind in "iu":  # which NumPy's functions would take for an integer division
+    elif number.dtype.kind in "iu":  # an integer operand could select an integer division
         a, b = (value.astype(np.float32) if array is number else value for value, array in ((a, x), (b, y)))
         x, y = getattr(a, "array", a), getattr(b, "array", b)
     if not watchers and type(half) is np.ndarray and not (_recorded(a) or _recorded(b)):

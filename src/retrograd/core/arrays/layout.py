@@ -1,4 +1,4 @@
-"""How arrays lie in memory."""
+"""The memory layout of arrays: order, strides and alignment."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ import numpy as np
 
 from . import Array
 
-LINE = 64  # bytes that processors read and write at once, which large arrays begin with one of
+LINE = 64  # bytes of a cache line, to which large arrays are aligned
 
 
-# Of shapes, which are asked for again and again; NumPy's own takes as long as several operators.
+# Cached, since NumPy's function takes as long as several small operators.
 broadcast_shapes: Callable[..., tuple[int, ...]] = lru_cache(maxsize=1024)(np.broadcast_shapes)
 
 
-# ``copied`` of large arrays by several threads, or nothing where NumPy is to copy.
+# A multi-threaded copy of large arrays; empty if NumPy copies.
 copying: list[Callable[[Any], Any]] = []
-LARGE = 1 << 17  # elements from which threads pay
+LARGE = 1 << 17  # elements from which several threads copy faster than one
 
 
 def copied(array: Array) -> Array:
-    """``array.copy(order="C")``, by all threads where that pays."""
+    """Return ``array.copy(order="C")``; several threads copy large arrays."""
     many = copying and type(array) is np.ndarray and array.size >= LARGE
     return copying[0](array) if many else array.copy(order="C")
 
 
 def row_major(array: Array) -> Array:
-    """The array with its elements in row-major order: itself where they are so already, else a copy."""
+    """Return the array in row-major order: the array itself if it is C-contiguous, otherwise a copy."""
     return array if array.flags.c_contiguous else copied(array)
 
 
 def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
-    """The forward with each result (of ``(result, *residuals)`` the first) in row-major order."""
+    """Wrap a forward so that each result (with ``residuals`` only the first) is in row-major order."""
 
     def with_row_major_result(*arrays: Any, **params: Any) -> Any:
         out = forward(*arrays, **params)
@@ -52,7 +52,7 @@ def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callab
 
 
 def order_like(array: Any) -> Literal["C", "K"]:
-    """The order of a copy as PyTorch makes it: the array's own, but row-major where its elements share memory."""
+    """Return the order of a copy in PyTorch: that of the array, or row-major if elements of the array share memory."""
     if array.flags.c_contiguous:
         return "K"
     if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
@@ -61,12 +61,12 @@ def order_like(array: Any) -> Literal["C", "K"]:
 
 
 def memory_order(array: Array) -> list[int]:
-    """The dimensions from the one whose neighbours lie farthest apart to the one where they lie closest."""
+    """Return the dimensions by descending stride."""
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
 
 
 def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
-    """Whether the elements fill their memory, in whatever order of dimensions."""
+    """Return whether the elements fill a contiguous range of memory, with the dimensions in any order."""
     for stride, length in sorted(zip(strides, shape, strict=True)):
         if length > 1 and stride != itemsize:
             return False
@@ -74,14 +74,14 @@ def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     return True
 
 
-def _asked(array: Any) -> int:
-    """Where a NumPy array's first element lies, as NumPy says, which also describes the array for that."""
+def _address_by_interface(array: Any) -> int:
+    """Return the address of a NumPy array's first element by ``__array_interface__``, which builds a dictionary."""
     place: int = array.__array_interface__["data"][0]
     return place
 
 
-def _read(array: Array) -> int:
-    """The same, from the first field of the object, in a tenth of the time."""
+def _address_by_field(array: Array) -> int:
+    """Return the address of a NumPy array's first element from the array object's first field: ten times faster."""
     return _word(id(array) + object.__basicsize__).value
 
 
@@ -92,16 +92,17 @@ def _is_the_first_field() -> bool:
     if sys.implementation.name != "cpython":
         return False
     whole = np.zeros(6)
-    return all(_read(array) == _asked(array) for array in (whole, whole[2:], whole.reshape(2, 3).T[1:]))
+    arrays = (whole, whole[2:], whole.reshape(2, 3).T[1:])
+    return all(_address_by_field(array) == _address_by_interface(array) for array in arrays)
 
 
-place_of: Callable[[Any], int] = _read if _is_the_first_field() else _asked
+place_of: Callable[[Any], int] = _address_by_field if _is_the_first_field() else _address_by_interface
 
 
 class Lines:
-    """Memory in which one array begins with a line: where its stores cross lines, a loop takes half as long again.
+    """Memory for one array aligned to a cache line; stores that cross lines slow down a loop by half.
 
-    To NumPy it is something foreign, so that the array counts as the owner of its memory.
+    The array's base is this object and not an array, so it is recognised as the owner of its memory (``is_view``).
     """
 
     __slots__ = ("__array_interface__", "memory")
@@ -114,19 +115,19 @@ class Lines:
 
 
 def empty_lines(shape: tuple[int, ...], dtype: Any) -> Any:
-    """``np.empty`` of a large array, in memory that begins with a line. It is the only array with just this base."""
+    """Return ``np.empty(shape, dtype)`` aligned to a cache line. No other array has the same base."""
     dtype = np.dtype(dtype)
     return np.asarray(Lines(tuple(shape), dtype)) if dtype.kind in "biufc" else np.empty(shape, dtype)
 
 
 def is_view(array: Any) -> bool:
-    """Whether an array's memory belongs to another."""
+    """Return whether an array is a view of another's memory."""
     base = array.base
     return base is not None and type(base) is not Lines
 
 
 class Flags:
-    """What is asked of the flags of an array that has a shape and strides, but no memory of its own."""
+    """The flags of an array-like object that has a shape and strides, but no memory of its own."""
 
     def __init__(self, array: Any, writeable: bool) -> None:
         self.writeable = writeable
@@ -135,7 +136,7 @@ class Flags:
 
 
 def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bool:
-    """Whether the elements lie one behind the other, those along the last dimension closest."""
+    """Return whether elements with these strides are contiguous in row-major order."""
     if 0 in shape:
         return True
     for length, stride in zip(reversed(shape), reversed(strides), strict=True):
@@ -146,7 +147,7 @@ def _in_order(shape: tuple[int, ...], strides: tuple[int, ...], step: int) -> bo
 
 
 class Size(tuple[int, ...]):
-    """The shape of a Tensor: a tuple of lengths that can count its elements; its parts and sums are sizes, too.
+    """The shape of a Tensor: a tuple with the method ``numel``. Slices and sums of sizes are sizes.
 
     >>> Size((2, 3)).numel()
     6

@@ -1,9 +1,9 @@
-"""The memory that arrays come from: freed memory is kept for the next array, until a program gives it back.
+"""Keep freed memory for the next arrays instead of returning it to the operating system.
 
-glibc maps every array above 128 KiB (at most 32 MiB, as programs run) anew and unmaps it when it is freed, so each new
-one is faulted in page by page, which costs more than the arithmetic on it. With the two thresholds raised, arrays come
-from memory that the process has already. The thresholds belong to the process, so they stay as they are until a program
-makes a large array of ours.
+glibc allocates arrays above its mmap threshold (128 KiB, rising to at most 32 MiB) by mmap and unmaps them when freed.
+Each new array then causes page faults, which cost more than the arithmetic on it. Raising glibc's mmap and trim
+thresholds makes new arrays reuse memory of the process. The thresholds are settings of the whole process, so they are
+raised only when Retrograd first allocates a large array.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from functools import cache
 
 from .devices import registered_backends
 
-# What else lets go of memory that it keeps to use again.
+# Functions that free further cached memory.
 caches: list[Callable[[], None]] = []
 
-LARGE = 1 << 15  # elements from which glibc maps an array of float32 by itself, before it has adapted
+LARGE = 1 << 15  # float32 elements of an array at glibc's initial mmap threshold
 
 # From glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -27,9 +27,9 @@ _LARGEST_INT = 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Raise glibc's thresholds, unless the environment sets them; whether that was done.
+    """Raise glibc's thresholds and return True, unless the environment sets them.
 
-    Without glibc, or with ``RETROGRAD_KEEP_MEMORY=0``, nothing changes.
+    Without glibc, or with ``RETROGRAD_KEEP_MEMORY=0``, change nothing and return False.
     """
     if os.environ.get("RETROGRAD_KEEP_MEMORY") == "0" or not _LIBC:
         return False
@@ -40,15 +40,15 @@ def keep_freed_memory() -> bool:
 
 @cache
 def large_array_met() -> None:
-    """Keep freed memory from now on: to be called where an array of ``LARGE`` elements or more is met."""
+    """Keep freed memory from now on; called for the first array of at least ``LARGE`` elements."""
     keep_freed_memory()
 
 
 def empty_cache() -> None:
-    """Give memory that nothing uses now back to the system: that of freed arrays (on Linux glibc's, on a GPU what
-    CuPy's pools hold), and what compiled functions keep for their next call.
+    """Return unused memory to the operating system: that of freed arrays (cached by glibc on Linux, by CuPy on a GPU),
+    and the buffers of compiled functions.
 
-    Programs need it only before something else wants the memory; the next arrays are slower.
+    Call this only if another process needs the memory: allocating the next arrays is slower.
 
     >>> rg.empty_cache()
     """

@@ -1,4 +1,4 @@
-"""The dtypes that users see: PyTorch's objects, which NumPy takes as its own.
+"""The public dtypes: objects like PyTorch's, which NumPy accepts as its own.
 
 ``retrograd.float32`` and ``x.dtype`` are instances of ``dtype``. NumPy's dtype cannot be subclassed, but NumPy accepts
 any object as a dtype whose attribute ``dtype`` is one (``__numpy_dtype__`` from NumPy 2.4 on). The engine and the
@@ -18,16 +18,16 @@ else:
     _NumPyDType = object
 
 
-PublicDType: TypeAlias = "dtype"  # in the class, that name is an attribute
+PublicDType: TypeAlias = "dtype"  # inside the class, ``dtype`` is an attribute
 
-# NumPy's attributes. Without "shape" and "ndim": code takes what has "dtype" and "shape" for an array.
+# NumPy's attributes except "shape" and "ndim": code treats objects with "dtype" and "shape" as arrays.
 _NUMPY_ATTRIBUTES = (
     "alignment", "base", "byteorder", "char", "descr", "fields", "flags", "hasobject", "isalignedstruct", "isbuiltin",
     "isnative", "itemsize", "kind", "metadata", "name", "names", "newbyteorder", "num", "str", "subdtype", "type",
 )  # fmt: skip
 
 
-class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, which are to see NumPy's attributes
+class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type checkers need its attributes
     """The dtype of a Tensor. There is one instance for each dtype, such as ``retrograd.float32``.
 
     NumPy accepts it wherever it accepts a dtype. It equals NumPy's dtype, and has its hash and its attributes, such as
@@ -52,13 +52,13 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
     dtype('int16')
     """
 
-    # __class__ is a subclass of numpy.dtype, so that isinstance(x.dtype, numpy.dtype) holds, too.
+    # __class__ is a subclass of numpy.dtype, so that isinstance(x.dtype, numpy.dtype) is True.
     __slots__ = (
         *_NUMPY_ATTRIBUTES, "__class__", "__numpy_dtype__", "dtype", "is_complex", "is_floating_point", "is_signed",
     )  # fmt: skip
     __module__ = "retrograd"
 
-    package: ClassVar[str] = "retrograd"  # what names begin with when printed
+    package: ClassVar[str] = "retrograd"  # the prefix of printed names
     if TYPE_CHECKING:
         dtype: np.dtype[Any]
         is_complex: bool
@@ -75,11 +75,11 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
                 if type(spec) is cls:
                     return spec
             if spec is None:
-                raise TypeError("dtype: wanted a dtype, its name or its type, got None")
+                raise TypeError("dtype: expected a dtype, its name or its type, got None")
             return DTYPES[np.dtype(spec)]
 
         def __getattr__(self, name: str) -> Any:
-            """Give NumPy's attributes to bfloat16 when one of them is asked for, since ml_dtypes loads slowly."""
+            """Set NumPy's attributes on bfloat16 at the first access of one, since importing ml_dtypes is slow."""
             if name not in ("dtype", "__class__", *_NUMPY_ATTRIBUTES):
                 raise AttributeError(f"dtype {self.name} has no attribute {name!r}")
             try:
@@ -99,7 +99,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
         return short
 
     def to_complex(self) -> PublicDType:
-        """Return the complex dtype whose parts have this dtype, and of complex dtypes the dtype itself."""
+        """Return the complex dtype whose parts have this dtype; a complex dtype returns itself."""
         if self.is_complex:
             return self
         name = _COMPLEX.get(self.name)
@@ -108,7 +108,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
         return _BY_NAME[name]
 
     def to_real(self) -> PublicDType:
-        """Return the dtype of the parts of a complex dtype, and of other dtypes the dtype itself."""
+        """Return the dtype of the parts of a complex dtype; a real dtype returns itself."""
         return _BY_NAME[_REAL[self.name]] if self.is_complex else self
 
     def __eq__(self, other: object) -> bool:
@@ -134,7 +134,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
     __str__ = __repr__
 
     def __reduce__(self) -> str:
-        return self.name  # of the module that __module__ names, as PyTorch's
+        return self.name  # pickled by name, in the module given by __module__, as in PyTorch
 
     def __copy__(self) -> Self:
         return self
@@ -144,7 +144,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # final for type checkers, whic
 
 
 def _numpy_dtype(name: str) -> DType:
-    """Return the dtype that a package gives to NumPy."""
+    """Return NumPy's dtype of this name; only bfloat16, which ml_dtypes defines, can be found here."""
     if name != "bfloat16":
         named = _BY_NAME[name]
         use = "complex64" if named.is_complex else "float16 or float32" if named.is_floating_point else "int8 or uint8"
@@ -168,14 +168,14 @@ def _made(name: str, kind: str, signed: bool, itemsize: int) -> dtype:
 
 
 def _fill(made: dtype, numpy: DType) -> None:
-    """Give NumPy's dtype and its attributes to the object."""
+    """Set NumPy's dtype and its attributes on the object."""
     of_numpy = {name: getattr(numpy, name) for name in _NUMPY_ATTRIBUTES}
     for name, value in {**of_numpy, "__class__": type(numpy), "dtype": numpy, "__numpy_dtype__": numpy}.items():
         setattr(made, name, value)
 
 
 class _Dtypes(dict[DType, dtype]):
-    """The dtype for each of NumPy's. Those that NumPy has on some platforms only (float128) are added when met."""
+    """A mapping from NumPy's dtypes. Platform-dependent dtypes (float128) are added at the first look-up."""
 
     def __missing__(self, numpy: DType) -> dtype:
         if numpy.name == "bfloat16":
@@ -202,7 +202,7 @@ _REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"
 
 
 def _known(scalar: type[np.generic]) -> dtype:
-    """The instance for a type of NumPy's numbers."""
+    """Create the instance for a NumPy scalar type."""
     numpy = np.dtype(scalar)
     made = DTYPES[numpy] = _made(numpy.name, numpy.kind, numpy.kind not in "bu", numpy.itemsize)
     _fill(made, numpy)
@@ -223,7 +223,7 @@ def _by_name(kind: str, signed: bool, itemsize: int, names: str) -> dict[str, dt
     return made
 
 
-# PyTorch's dtypes that exist by name: programs import and compare them. Tensors do not hold such numbers.
+# PyTorch's dtypes that exist by name only: programs import and compare them, but no Tensor has them.
 NAMED_ONLY = {
     **_by_name("f", True, 1, "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float4_e2m1fn_x2"),
     **_by_name("f", False, 1, "float8_e8m0fnu"),

@@ -1,6 +1,6 @@
-"""Python's numbers beside arrays of a dtype that may not hold them, converted as PyTorch does.
+"""Convert Python numbers that may be out of range of an array's dtype, as PyTorch does.
 
-Arithmetic wraps integers around (``wrapped``); what is written into a Tensor must fit (``converted``).
+Arithmetic wraps integers around (``wrapped``); a number written into a Tensor must be in range (``converted``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LARGEST_BFLOAT16 = 255 * 2.0**120
 
 @lru_cache(maxsize=32)
 def bounds(dtype: np.dtype) -> tuple[Any, Any]:
-    """The smallest and the largest finite number of a dtype; for complex dtypes, of the real and imaginary parts."""
+    """Return the smallest and the largest finite number of a dtype; for complex dtypes, of the parts."""
     if dtype.kind in "iu":
         return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     largest = _LARGEST_BFLOAT16 if dtype.kind == "V" else float(np.finfo(dtype).max)
@@ -24,7 +24,7 @@ def bounds(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def wrapped(value: int, dtype: np.dtype) -> int:
-    """An operand of integer arithmetic, modulo 2 to the number of bits: 200 is -56 beside int8.
+    """Return an operand of integer arithmetic modulo 2 to the number of bits: 200 becomes -56 for int8.
 
     Raises:
         OverflowError: the number has more than 64 bits.
@@ -40,12 +40,12 @@ def wrapped(value: int, dtype: np.dtype) -> int:
 
 
 def converted(value: Any, dtype: np.dtype) -> Any:
-    """A number to be written into elements of a dtype, as a Python number that NumPy converts without a warning.
+    """Return a number to write into elements of a dtype, as a Python number that NumPy converts without a warning.
 
-    Unsigned integers take the negatives of their own range, modulo 2 to the number of bits, as in PyTorch.
+    For unsigned integers, negative numbers down to ``-max`` wrap around, as in PyTorch.
 
     Raises:
-        RuntimeError: the number is beyond the dtype's range, or complex where the dtype is real.
+        RuntimeError: the number is out of the dtype's range, or it is complex and the dtype is real.
     """
     if type(value) is float and dtype.char in "fd" and -3e38 < value < 3e38:
         return value
@@ -77,11 +77,11 @@ def _overflow(value: object, dtype: np.dtype) -> RuntimeError:
 
 
 def whole_number(value: object, dtype: np.dtype) -> int:
-    """A number as an element of a Tensor of integers that is made of Python's numbers.
+    """Return a Python number as an integer element of a new Tensor.
 
     Raises:
-        RuntimeError: it is beyond the dtype's range.
-        TypeError: it is complex.
+        RuntimeError: the number is out of the dtype's range.
+        TypeError: the number is complex.
     """
     if isinstance(value, complex):
         raise TypeError(f"the complex number {value} cannot be an element of {dtype}")
@@ -89,10 +89,10 @@ def whole_number(value: object, dtype: np.dtype) -> int:
 
 
 def check_elements(array: np.ndarray, dtype: np.dtype) -> None:
-    """Refuse an array of Python's numbers, of which one is no ``whole_number`` of the dtype.
+    """Raise an error unless all elements of an array of Python numbers can be elements of the dtype.
 
     Raises:
-        RuntimeError: a number is beyond the dtype's range.
+        RuntimeError: an element is out of the dtype's range.
         TypeError: the numbers are complex.
     """
     if array.dtype.kind == "c":

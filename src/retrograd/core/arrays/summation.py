@@ -1,4 +1,4 @@
-"""Sums of floating-point numbers that stay accurate, and fast, over any dimension."""
+"""Accurate and fast sums of floating-point numbers over any dimensions."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from . import Array
 from .blas import beside_pool
 
 BLOCK = 512  # rows per block of a sum over leading dimensions
-SHORT = 64  # elements of a last dimension up to which NumPy's sum spends more on beginning than on adding
-LONG = 4096  # elements from which a sum over leading dimensions is worth blocking
+SHORT = 64  # length of a last dimension up to which overhead per row dominates NumPy's sum
+LONG = 4096  # elements up to which ``small_sum`` is used
 LARGE = 1 << 18  # elements from which several threads may sum
 
-# ``ndarray.sum`` begins with an import, which an interpreter that is ending cannot do.
+# ``ndarray.sum`` imports a module, which fails during interpreter shutdown.
 _add_all: Callable[..., Any] = np.add.reduce
 
-# The sum of a large array by several threads, or None where NumPy is to sum.
+# A multi-threaded sum of large arrays, which returns None if NumPy should sum.
 shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
 
 
-# ``np.add`` of large arrays by several threads, or nothing where NumPy is to add.
+# A multi-threaded ``np.add`` of large arrays; empty if NumPy adds.
 adding: list[Callable[..., Any]] = []
 
 
 def plus(x: Array, y: Array) -> Array:
-    """``x + y``, by all threads where that pays."""
+    """Return ``x + y``; several threads add large arrays."""
     return adding[0](x, y) if adding and type(x) is ndarray and x.size >= LARGE else x + y
 
 
 def add_to(total: Array, x: Array) -> Array:
-    """``total += x``, by all threads where that pays."""
+    """Return ``total`` after ``total += x``; several threads add large arrays."""
     if adding and type(total) is ndarray and total.size >= LARGE:
         return adding[0](total, x, total)
     total += x
@@ -45,11 +45,12 @@ def add_to(total: Array, x: Array) -> Array:
 
 @whole
 def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Any:
-    """The sum, with an error that grows no faster than the logarithm of the length once that exceeds ``BLOCK``.
+    """Sum with an error that grows at most with the logarithm of the length, for lengths above ``BLOCK``.
 
     NumPy sums pairwise only along contiguous memory; over other dimensions it adds row by row, with an error that grows
-    with their number. There, a product of each block of rows with ones gives one row per block (by BLAS, which is
-    faster, too), and these rows are summed likewise; so are short last dimensions. float16 is summed in float32.
+    with the number of rows. Here each block of rows is multiplied by ones, which gives one row per block, and these
+    rows are summed in the same way; BLAS is faster as well. Short last dimensions are also summed by a product with
+    ones. float16 is summed in float32.
     """
     dtype = x.dtype
     if x.__class__ is ndarray and x.size < LONG and (dtype.char == "f" or dtype.char == "d"):
@@ -62,7 +63,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
         return accurate_sum(x.astype(np.float32), dim, keepdim).astype(dtype)
     if (
         dim is None
-        or x.__class__ is not ndarray  # a GPU's sums are trees already
+        or x.__class__ is not ndarray  # GPUs sum by trees
         or dtype.kind != "f"
         or not x.flags.c_contiguous
         or x.ndim - 1 in dim
@@ -95,15 +96,16 @@ def _ones(length: int, dtype: np.dtype) -> Array:
 
 
 def total_of(x: Array) -> Array:
-    """The sum of all elements as a number of NumPy's: to divide that costs less than to divide an array."""
+    """Return the sum of all elements as a NumPy scalar, whose arithmetic is cheaper than that of a 0-d array."""
     if x.__class__ is ndarray and x.size < LONG and x.dtype.char in "fd":
         return x.ravel().dot(_ones(x.size, x.dtype))
     return x.sum()
 
 
 def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """The sum of few float32 or float64, over all or one end of the dimensions, by a product with ones, which begins
-    faster; else None.
+    """Sum a small float32 or float64 array by a product with ones, which has less overhead than NumPy's sum.
+
+    Return None unless the sum is over all dimensions, the last one, or the first of two.
     """
     if dim is None or len(dim) == x.ndim:
         out = np.empty((), x.dtype)
@@ -121,7 +123,7 @@ def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
 
 
 def _sum_rows(x: np.ndarray) -> np.ndarray:
-    """The sum over the middle one of three dimensions."""
+    """Sum an array of three dimensions over the middle one."""
     before, rows, width = x.shape
     if rows <= BLOCK:
         return beside_pool(np.matmul, _ones(rows, x.dtype), x)

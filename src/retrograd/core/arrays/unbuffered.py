@@ -1,7 +1,8 @@
-"""``ufunc.at`` of NumPy and CuPy arrays: each index that occurs several times takes part several times.
+"""``ufunc.at`` for NumPy and CuPy arrays: an index that occurs several times is applied several times.
 
-CuPy has ``add``, ``maximum`` and ``minimum`` only, for the dtypes of its atomic operations; its extremes of floats
-ignore NaN, and those of float64 are rounded to float32 (CuPy 14). What it lacks is computed here after a sort.
+CuPy has only ``add``, ``maximum`` and ``minimum``, for the dtypes of its atomic operations; its maxima and minima of
+floats ignore NaN, and those of float64 are rounded to float32 (CuPy 14). This module computes the missing cases by
+sorting.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Reduction = Literal["add", "multiply", "maximum", "minimum"]
 
 
 def ufunc_at(name: Reduction, out: Any, key: object, values: Any) -> None:
-    """``getattr(np, name).at(out, key, values)``, on the device of ``out``."""
+    """Run ``getattr(np, name).at(out, key, values)`` on the device of ``out``."""
     xp = array_module(out)
     if xp is np or isinstance(out, Wrapping):
         getattr(xp, name).at(out, key, values)
@@ -38,14 +39,14 @@ def _add_at(xp: ModuleType, out: Any, key: object, values: Any) -> None:
         xp.add.at(out.imag, key, values.imag)
     elif out.dtype.char in _ATOMIC:
         xp.add.at(out, key, values)
-    else:  # sums of small integers wrap around equally in int64; sums of bools are a logical or
+    else:  # int64 sums wrap around to the same small integers, and are nonzero where the logical or of bools is True
         total = out.astype(xp.int64)
         xp.add.at(total, key, xp.asarray(values).astype(xp.int64))
         out[...] = total.astype(out.dtype)
 
 
 def _reduce_groups(xp: ModuleType, name: str, out: Any, key: object, values: Any) -> None:
-    """Sort the values by their places, and reduce those of each place."""
+    """Sort the values by index and reduce the values of each index."""
     places = xp.arange(out.size).reshape(out.shape)[key]
     values = xp.broadcast_to(xp.asarray(values, dtype=out.dtype), places.shape).reshape(-1)
     places = places.reshape(-1)
@@ -64,7 +65,7 @@ def _reduce_groups(xp: ModuleType, name: str, out: Any, key: object, values: Any
         for number in range(int(turn.max()) + 1):
             now = turn == number
             flat[places[now]] *= values[now]
-    else:  # the extremes of a group are its first and last value; NaN is the last
+    else:  # the minimum and maximum of a group are its first and last value; NaN is sorted last
         ends = xp.ones(places.shape, dtype=bool)
         ends[:-1] = begins[1:]
         extremes = ufunc(values[begins], values[ends])

@@ -1,6 +1,7 @@
 """The computational graph and the backward pass.
 
-``primitive`` defines operators with their derivative rules, ``plan`` and ``record`` make the node of a call, ``nodes``
-holds nodes and edges, ``backward`` visits them, and ``handles``, ``hooks`` and ``reentrant`` run users' code during the
-visit. ``modes`` and ``observers`` hold what is on for a thread. Every room above ``core`` may import these modules.
+``primitive`` defines operators with derivative rules, ``plan`` and ``record`` create the node of a call, ``nodes``
+defines nodes and edges, ``backward`` is the backward pass, and ``handles``, ``hooks`` and ``reentrant`` run user code
+during a backward pass. ``modes`` and ``observers`` are the thread-local state. All packages above ``core`` may import
+these modules.
 """

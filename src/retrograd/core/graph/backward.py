@@ -1,6 +1,7 @@
-"""The backward pass: from cotangents of some roots to gradients of leaves, latest node first.
+"""The backward pass: compute gradients of leaves from cotangents of the roots, visiting the latest node first.
 
-Cotangents are conjugates of PyTorch's gradients, which keeps rules free of conjugates; the edges of the pass conjugate.
+Cotangents are the complex conjugates of PyTorch's gradients, so rules need no conjugation; gradients are conjugated
+where they enter and leave the pass.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
 
 
 def fit(g: Any, parent: Any, node: Node) -> Any:
-    """The cotangent in the shape and dtype of the input it belongs to."""
+    """Return the cotangent ``g`` in the shape and dtype of the input it belongs to."""
     shape, dtype = parent.shape, parent.dtype
     if g.shape != shape:
         try:
@@ -61,36 +62,36 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
 
 
 class Walk:
-    """One backward walk: from cotangents of some roots to gradients of leaves, or of whatever was wanted.
+    """One backward pass, from the cotangents of roots to the gradients of leaves or of the wanted edges.
 
-    With ``create_graph`` the cotangents are Tensors and the rules are recorded; else they are bare arrays. Inside
-    ``vmap`` they are Tensors in any case, without a history on their own layer: what the rules compute on the layers
-    below may be recorded there.
+    With ``create_graph`` the cotangents are Tensors and the rules are recorded; otherwise cotangents are bare arrays.
+    Inside ``vmap`` cotangents are always Tensors. Without ``create_graph`` they have no history on their own level, but
+    operators that the rules call may be recorded on the levels below.
     """
 
     def __init__(
         self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
     ) -> None:
         self.wanted = wanted
-        self.beyond = beyond  # whether it goes on from a wanted node to others, which that was computed from
-        self.copied = copied  # whether what ``wanted`` gets is nobody else's, for the caller to write to
+        self.beyond = beyond  # whether the pass continues from a wanted node to its parents
+        self.copied = copied  # whether the returned gradients share no memory, so that the caller may write to them
         self.retain_graph = retain_graph
         self.create_graph = create_graph
         self.layered = bool(watchers) and modes.level is not None
         self.tensors = create_graph or self.layered
-        self.ends_run_prehooks = False  # of nodes where it ends, as those of leaves
+        self.ends_run_prehooks = False  # whether prehooks of the nodes where the pass ends are called
         self.found: dict[Any, Any] = {}
         self.order: list[Node] = []
         self.useful: set[Any] | None = None
 
     def reaches(self, edge: Any) -> bool:
-        """Whether a gradient of the node or leaf may be computed."""
+        """Return whether the pass may compute a gradient of the node or leaf."""
         if self.useful is not None:
             return edge in self.useful
         return edge in self.order or any(edge is parent for node in self.order for parent in node.parents)
 
     def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """Walk; gradients of leaves go to ``.grad``, or with ``wanted`` into the returned dictionary by their edges."""
+        """Add gradients to the leaves' ``.grad``, or with ``wanted`` return a dictionary from edges to gradients."""
         with recording(self.create_graph or self.layered and modes.grad_enabled), silent():
             if self.layered and not self.create_graph:
                 roots = [(root, g if isinstance(g, Tensor) else new_tensor(g)) for root, g in roots]
@@ -106,7 +107,7 @@ class Walk:
                     observer.ended()
 
     def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-        """The walk of a bare ``backward()``: the fast path of ``_run``, on arrays, to all leaves, seen by nobody."""
+        """Run the pass of a plain ``backward()``: the fast path of ``_run``, on arrays, to all leaves, unobserved."""
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
         order = self.order
@@ -143,8 +144,7 @@ class Walk:
                     if gi is None:
                         continue
                     parent = parents[index]
-                    # Nodes and arrays apart: reading attributes that always stand at the same place costs half.
-                    if type(parent) is not Node:
+                    if type(parent) is not Node:  # separate branches halve the cost of attributes (inline caches)
                         like = parent.array
                         if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                             gi = fit(gi, like, node)
@@ -173,7 +173,7 @@ class Walk:
             if node is reader:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
-                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    unshared = getrefcount(final) == LOCAL_ONLY  # not in the call below, whose arguments are references
                     self._finish(leaf, final, unshared)
                 reader = readers.pop()
         for leaf in [key for key in cotangents if type(key) is not Node]:
@@ -191,7 +191,7 @@ class Walk:
             if not self.beyond:
                 leading -= wanted
         cotangents: dict[Any, Any] = {}
-        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum that the walk itself made
+        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum allocated by this pass: may be written
         for root, g in roots:
             if root in cotangents:
                 cotangents[root] = cotangents[root] + g
@@ -200,7 +200,7 @@ class Walk:
                 cotangents[root] = g
         observers = modes.observers if watchers else ()
         get, pop = cotangents.get, cotangents.pop
-        # The nodes after which some leaf is complete, and the next of them.
+        # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
         readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
         reader = readers.pop()
         for node in order:
@@ -216,7 +216,7 @@ class Walk:
                     self.found[node] = owned(g, alone) if self.copied and not create_graph else g
                     if self.ends_run_prehooks and plan.node_hooks is not None and node not in leading:  # type: ignore[operator]
                         for prehook in list(plan.node_hooks.before.values()):
-                            g = changed_by(prehook, g, node)  # which nobody reads, as in PyTorch
+                            g = changed_by(prehook, g, node)  # the result is discarded, as in PyTorch
             if g is not None and (leading is None or node in leading):
                 saved = node.saved
                 if type(saved) is not tuple:
@@ -279,7 +279,7 @@ class Walk:
             if node is reader:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
-                    unshared = getrefcount(final) == LOCAL_ONLY  # apart: an argument that waits is a reference, too
+                    unshared = getrefcount(final) == LOCAL_ONLY  # not in the call below, whose arguments are references
                     self._finish(leaf, final, unshared)
                 reader = readers.pop()
         for leaf in [key for key in cotangents if type(key) is not Node]:
@@ -287,7 +287,7 @@ class Walk:
         return self.found
 
     def _finish(self, leaf: Tensor, g: Array, unshared: bool) -> None:
-        """Every contribution to a leaf has arrived; an unshared array is held by nobody but the walk."""
+        """Deliver the complete gradient of a leaf. ``unshared`` says that only the pass refers to the array ``g``."""
         if g is None:
             return
         hooks = leaf._hooks
@@ -306,7 +306,7 @@ class Walk:
         accumulate(leaf, g, unshared, self.create_graph)
 
     def _fill_outputs(self, node: Node, outputs: list[Array | None]) -> tuple[Array, ...]:
-        """Zeros stand for the outputs of a primitive that no gradient reached."""
+        """Return the cotangents of all outputs, with zeros for outputs that no gradient reached."""
         xp = array_module(next(g for g in outputs if g is not None))
 
         def zeros(index: int) -> Any:
@@ -316,13 +316,13 @@ class Walk:
         return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
 
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
-        # ``retain_grad`` (entered under a negative number) keeps what the other hooks have made of the gradient.
-        shown: Tensor | None = None  # one object for all hooks until one changes it: programs set attributes
+        shown: Tensor | None = None  # hooks get the same object until one changes it, since programs set attributes
+        # ``retain_grad`` (negative key) runs last: it stores the gradient as changed by the other hooks.
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
-            # A hook may write to what it is shown: the token it is saved under keeps that from other cotangents.
+            # Like a node that saved the gradient, the token makes a hook write to a copy.
             if shown is None:
                 shown = conjugate(g.clone() if self.tensors else new_tensor(as_array(g, place)))
-            token = storage_of(shown)
+            token = storage_of(shown)  # a reference, as if a node had saved the gradient: a hook writes to a copy
             _hooked.walks.append(self)
             try:
                 changed = reentrant(hook, shown)
@@ -332,17 +332,17 @@ class Walk:
                 continue
             changed = shown if changed is None else changed
             if not isinstance(changed, Tensor):
-                raise TypeError(f"hook of {place!r}: wanted a Tensor or None, got {type(changed).__name__}")
+                raise TypeError(f"hook of {place!r}: expected a Tensor or None, got {type(changed).__name__}")
             if changed.shape != shown.shape or changed.dtype != shown.dtype:
                 raise RuntimeError(
-                    f"hook of {place!r}: wanted a gradient of {describe(shown)}, got {describe(changed)}"
+                    f"hook of {place!r}: expected a gradient of {describe(shown)}, got {describe(changed)}"
                 )
             g, shown = conjugate(changed) if self.tensors else conjugate(changed).array, None
         return g
 
 
 class _Hooked(threading.local):
-    """The walks of this thread that call a hook."""
+    """The backward passes of this thread that are calling a hook, outermost first."""
 
     def __init__(self) -> None:
         self.walks: list[Walk] = []
@@ -352,12 +352,12 @@ _hooked = _Hooked()
 
 
 def walking() -> Walk | None:
-    """The walk that calls a hook on this thread; the innermost."""
+    """Return the innermost backward pass of this thread that is calling a hook, or None."""
     return _hooked.walks[-1] if _hooked.walks else None
 
 
 def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
-    """Add to the cotangent of one output of a node with several; what it was before."""
+    """Add ``g`` to the cotangent of output ``index`` of a node with several outputs; return the cotangent before."""
     outputs = cotangents.get(node)
     if outputs is None:
         outputs = cotangents[node] = [None] * len(node.shape)
@@ -367,19 +367,19 @@ def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array)
 
 
 def as_array(value: object, like: Any = None) -> Any:
-    """A NumPy scalar, which NumPy makes of 0-d results, as the 0-d array it stands for."""
+    """Return a NumPy scalar, which NumPy returns in place of a 0-d array, as a 0-d array; an array unchanged."""
     return value if is_array(value) else backend_of(value).asarray(value)
 
 
 def without_history(x: object) -> Any:
-    """Tensors, also in tuples, without their history on their own layer."""
+    """Return Tensors, also in tuples, without their history on the current level."""
     if isinstance(x, Tensor):
         return new_tensor(x.array) if x._requires else x
     return tuple(map(without_history, x)) if type(x) is tuple else x
 
 
 def owned(g: Array, unshared: bool) -> Array:
-    """The array for a user to keep: itself when nobody else holds its memory, else a copy."""
+    """Return an array that the user may keep and write to: ``g`` if its memory is not shared, otherwise a copy."""
     if type(g) is not ndarray:
         g = as_array(g.array if isinstance(g, Tensor) else g)
         if isinstance(g, Wrapping):
@@ -392,7 +392,7 @@ def conjugate(x: Tensor) -> Tensor:
 
 
 def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
-    """What a prehook makes of gradients: one, or a tuple of several, arrays or Tensors as they are."""
+    """Call a prehook on one gradient or a tuple; return its replacements as arrays or Tensors, as they were given."""
     several = isinstance(g, tuple)
     found = g if several else (g,)
     changed = reentrant(hook, tuple([shown_to_hooks(x) for x in found]))
@@ -404,7 +404,7 @@ def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
     ]
     for x, old in zip(result, found, strict=True):
         if x is not None and old is not None and (x.shape != old.shape or x.dtype != old.dtype):
-            raise RuntimeError(f"hook of {place!r}: wanted a gradient of {describe(old)}, got {describe(x)}")
+            raise RuntimeError(f"hook of {place!r}: expected a gradient of {describe(old)}, got {describe(x)}")
     return tuple(result) if several else result[0]
 
 
@@ -416,18 +416,18 @@ def replaced_by(node: Node, gradients: tuple[object, ...], changed: Any) -> tupl
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
         raise RuntimeError(
-            f"hook of {node!r}: wanted None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
+            f"hook of {node!r}: expected None or a tuple of {len(gradients)} Tensors or None, got {describe(changed)}"
         )
     return changed
 
 
-# Walks on several threads may reach one leaf: reading its .grad and adding to it is one step for them. Reentrant, since
-# the collector may run anything in between.
+# These locks make adding to .grad atomic, since backward passes on several threads may reach one leaf. They are
+# reentrant, since the garbage collector may run arbitrary code meanwhile.
 _accumulating = tuple(threading.RLock() for _ in range(16))
 
 
 def accumulate(leaf: Tensor, g: Array, unshared: bool, create_graph: bool) -> None:
-    """Add a finished cotangent to ``leaf.grad``, in place where the buffer is its own."""
+    """Add a complete cotangent to ``leaf.grad``, in place if the memory is not shared, and call the leaf's hooks."""
     hooks = leaf._hooks
     if hooks is not None and hooks.before_accumulation:
         unshared = False
@@ -449,7 +449,7 @@ def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> No
     grad = leaf._grad
     if create_graph:
         g = conjugate(g)
-        leaf._grad = g.clone() if grad is None else grad + g  # g may be another leaf's, or the user's
+        leaf._grad = g.clone() if grad is None else grad + g  # another leaf or the user may also refer to g
     else:
         if leaf.array.dtype.kind == "c":
             g, unshared = g.conj(), True
@@ -457,7 +457,7 @@ def _add_to_grad(leaf: Tensor, g: Any, unshared: bool, create_graph: bool) -> No
             leaf._grad = new_tensor(owned(g, unshared))
         elif grad.array.shape != leaf.array.shape:
             raise RuntimeError(
-                f"backward: a leaf is {describe(leaf)} now, its .grad still {describe(grad)}; set it to None"
+                f"backward: a leaf is {describe(leaf)}, but its .grad is {describe(grad)}; set .grad to None"
             )
         elif not grad.array.flags.c_contiguous and overlaps_itself(grad.array):
             leaf._grad = grad + new_tensor(as_array(g))
@@ -476,7 +476,7 @@ def differentiate(
     create_graph: bool,
     beyond: bool = True,
 ) -> dict[Any, Any]:
-    """Check the roots and walk; the gradients of ``inputs`` by their edges, or with None into ``.grad`` of leaves."""
+    """Run a backward pass; return gradients by the edges of ``inputs``, or with None add to leaves' ``.grad``."""
     for index, x in enumerate(inputs or ()):
         if not x._requires:
             raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
@@ -491,7 +491,7 @@ def differentiate(
 def root_cotangents(
     caller: str, outputs: Sequence[Tensor], cotangents: Sequence[Tensor | None], create_graph: bool = False
 ) -> list[tuple[Any, Any]]:
-    """Where a walk from the outputs begins, and with what: checked, as arrays unless it is recorded."""
+    """Return pairs of an output's edge and its checked cotangent: an array, or with ``create_graph`` a Tensor."""
     roots = [
         (edge_of(output), _checked_cotangent(caller, index, output, cotangent))
         for index, (output, cotangent) in enumerate(zip(outputs, cotangents, strict=True))
@@ -500,7 +500,7 @@ def root_cotangents(
 
 
 def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tensor | None) -> Tensor:
-    """The cotangent of one root, ones for a single element, in the transpose convention."""
+    """Return the cotangent of one root, conjugated; by default ones for an output with a single element."""
     if not output._requires:
         raise RuntimeError(
             f"{caller}: element {index} of the outputs, {describe(output)}, does not require grad and was not "
@@ -541,7 +541,7 @@ def accumulate_gradients(
     retain_graph: bool | None,
     create_graph: bool,
 ) -> None:
-    """Add the gradients of leaves, or of ``inputs`` alone, to their ``.grad``."""
+    """Add the gradients of all leaves, or only of ``inputs``, to their ``.grad``."""
     if inputs is not None and not inputs:
         raise RuntimeError("backward: inputs cannot be empty; leave it out to accumulate into every leaf")
     if create_graph:
@@ -552,13 +552,13 @@ def accumulate_gradients(
     with recording(create_graph):
         for x in dict.fromkeys(inputs):
             g = found.get(edge := edge_of(x))
-            if g is not None and not x.retains_grad:  # else its hook has stored the gradient
+            if g is not None and not x.retains_grad:  # otherwise its hook has stored the gradient
                 accumulate(edge if isinstance(edge, Tensor) else x, g, True, create_graph)
 
 
 @cache
 def _warn_of_cycles() -> None:
-    """Warn, once per process as PyTorch does, that a recorded ``.grad`` and its leaf hold each other."""
+    """Warn, once per process as PyTorch does, that a recorded ``.grad`` and its leaf are a reference cycle."""
     warnings.warn(
         "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient "
         "which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you "
@@ -579,17 +579,17 @@ def backward(
 ) -> None:
     """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
 
-    For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
+    For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor with respect to x.
 
     Args:
         gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
-        retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
-        create_graph: record the walk itself, so that gradients can be differentiated.
+        retain_graph: keep the graph's saved values for another backward pass; by default only with ``create_graph``.
+        create_graph: record the backward pass itself, so that gradients can be differentiated.
         inputs: accumulate into these Tensors only.
 
     Raises:
         RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
-            was freed by an earlier walk.
+            was freed by an earlier backward pass.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> (x**3).sum().backward()

@@ -1,4 +1,4 @@
-"""Hooks: functions that are called when something has happened, and the handles that take them back."""
+"""The hooks of leaves and nodes, and the handles that remove hooks."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 
 class LeafHooks:
-    """The hooks of a leaf: on its finished gradient, before that is added to ``.grad``, and after that."""
+    """The hooks of a leaf: on its complete gradient, before the addition to ``.grad``, and after the addition."""
 
     __slots__ = ("before_accumulation", "metadata", "on_accumulation", "on_gradient")
 
     def __init__(self) -> None:
-        self.metadata: dict[str, Any] = {}  # of programs, see ``hook_methods.metadata``
+        self.metadata: dict[str, Any] = {}  # written by user programs, see ``hooks.metadata``
         self.on_gradient: dict[int, Callable[[Any], Any]] = {}
         self.before_accumulation: dict[int, Callable[[Any], Any]] = {}
         self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
 
 
 class NodeHooks:
-    """The hooks of a node that see all its gradients: before its rules run, and after that."""
+    """The hooks of a node that get all its gradients: before and after its rules run."""
 
     __slots__ = ("after", "before")
 
@@ -31,25 +31,25 @@ class NodeHooks:
 
 
 class RemovableHandle:
-    """Takes a hook back: ``handle.remove()``, or at the end of a ``with``."""
+    """Removes a hook, by ``handle.remove()`` or at the end of a ``with`` block."""
 
     _ids = count()
 
     def __init__(self, hooks: dict[int, Any], hook: Any = None, prepend: bool = False) -> None:
         self.id = next(self._ids)
         self._hooks = hooks
-        if hook is not None:  # PyTorch's own class leaves this to its callers
+        if hook is not None:  # callers of PyTorch's class add the hook themselves
             hooks[self.id] = hook
         if prepend:
             assert isinstance(hooks, OrderedDict)
             hooks.move_to_end(self.id, last=False)
 
     def hooks_dict_ref(self) -> dict[int, object]:
-        """The hooks that the handle's own is among, by the handles' ``id``: PyTorch's name for them."""
+        """Return the dictionary that contains the hook, keyed by the ``id`` of handles (PyTorch's name for it)."""
         return self._hooks
 
     def remove(self) -> None:
-        """Take the hook back; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         self._hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:

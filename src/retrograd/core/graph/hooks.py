@@ -1,7 +1,6 @@
-"""How hooks are registered: on Tensors, and on the nodes of the graph.
+"""Methods that register hooks on Tensors and graph nodes.
 
-The methods are entered on ``Tensor`` and ``Node`` here, as operators are by ``ops``: neither class knows the backward
-pass or in-place writes, which these methods need.
+This module adds the methods to ``Tensor`` and ``Node``, which import neither the backward pass nor in-place writes.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from .reentrant import reentrant
 
 @tensor_method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-    """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces that.
+    """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces ``grad``.
 
-    The gradient is the one with respect to the value that the Tensor has now: an in-place write afterwards gives the
-    Tensor another value, and the hook stays with the old one.
+    The gradient is taken with respect to the Tensor's current value. After an in-place write, which gives the Tensor a
+    new value, the hook still receives the gradient of the old value.
 
     Args:
         hook: called with the gradient; returns its replacement, or None.
@@ -67,7 +66,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
     if not self._requires or self._node is not None:
         raise RuntimeError(
             "register_post_accumulate_grad_hook: post accumulate grad hooks cannot be registered on non-leaf tensors; "
-            "wanted a leaf that requires grad"
+            "expected a leaf that requires grad"
         )
     return RemovableHandle(_leaf_hooks(self).on_accumulation, hook)
 
@@ -104,9 +103,9 @@ def retain_grad(self: Tensor) -> None:
 
 
 def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
-    """A plan as the given one, for one node, whose hooks see the gradients that come in, and those that go out."""
+    """Return a copy of ``plan`` for one node that calls ``hooks`` with the node's incoming and outgoing gradients."""
     hooked_plan = copy(plan)
-    me = ref(node)  # which holds the plan: a cycle would keep the graph until the collector runs
+    me = ref(node)  # weak, since the node refers to the plan: a cycle would delay freeing the graph
 
     def joint(g: Any, saved: Any, needs: tuple[bool, ...]) -> list[Any]:
         node = me()
@@ -136,10 +135,10 @@ def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
 
 
 def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_inputs, grad_outputs)`` when a walk has passed this node; what it returns replaces the first.
+    """Call ``hook(grad_inputs, grad_outputs)`` after this node's rules have run; its result replaces ``grad_inputs``.
 
-    Both are tuples of Tensors, with None where no gradient goes; the inputs' are in the order of the operator's inputs,
-    and the outputs' are all those of the operator.
+    Both arguments are tuples of Tensors, with None where there is no gradient. ``grad_inputs`` has one entry per input
+    of the operator, ``grad_outputs`` one per output.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x * 3
@@ -151,16 +150,16 @@ def register_node_hook(self: Node, hook: Callable[[Any, Any], Any]) -> Removable
 
 
 def register_prehook(self: Node, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Call ``hook(grad_outputs)`` before a walk passes this node; what it returns replaces the gradients.
+    """Call ``hook(grad_outputs)`` before this node's rules run; its result replaces the gradients.
 
-    It is called after the hooks of the node's Tensor, and not where ``autograd.grad`` ends at this node. Where
-    ``backward(inputs=...)`` does, the hook is called, but does not change the gradient.
+    The hooks of the node's Tensor are called first. If the backward pass ends at this node, ``autograd.grad`` does not
+    call the hook, and ``backward(inputs=...)`` calls it but ignores its result.
     """
     return RemovableHandle(_node_hooks(self).before, hook)
 
 
 def _node_hooks(node: Node) -> NodeHooks:
-    if node.plan.select is not None:  # stands for one output: the operator's own node is below it
+    if node.plan.select is not None:  # the node selects one output: its parent is the operator's own node
         node = node.parents[0]
     if node.plan.node_hooks is None:
         hooks = NodeHooks()
@@ -170,9 +169,9 @@ def _node_hooks(node: Node) -> NodeHooks:
 
 
 def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
-    """Call ``hook((), (grad,))`` after a walk has added to the leaf's ``.grad``.
+    """Call ``hook((), (grad,))`` after a backward pass has added to the leaf's ``.grad``.
 
-    ``grad`` is what ``.grad`` holds then; PyTorch shows what was added.
+    ``grad`` is the leaf's new ``.grad``; PyTorch passes the gradient that was added.
     """
 
     def on_accumulation(leaf: Tensor) -> None:
@@ -182,7 +181,7 @@ def register_leaf_hook(self: AccumulateGrad, hook: Callable[[Any, Any], Any]) ->
 
 
 def register_leaf_prehook(self: AccumulateGrad, hook: Callable[[Any], Any]) -> RemovableHandle:
-    """Call ``hook((grad,))`` before a walk adds a gradient to the leaf's ``.grad``; its result is added instead."""
+    """Call ``hook((grad,))`` before a backward pass adds to the leaf's ``.grad``; its result is added instead."""
 
     return RemovableHandle(_leaf_hooks(self.variable).before_accumulation, hook)
 
@@ -197,12 +196,12 @@ _metadata: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()
 
 
 def metadata(self: Node) -> dict[str, Any]:
-    """A dictionary for programs to write to, kept as long as the node."""
+    """A dictionary for user data that lives as long as the node."""
     return _metadata.setdefault(self, {})
 
 
 def leaf_metadata(self: AccumulateGrad) -> dict[str, Any]:
-    """A dictionary for programs to write to, kept as long as the leaf."""
+    """A dictionary for user data that lives as long as the leaf."""
     return _leaf_hooks(self.variable).metadata
 
 

@@ -1,4 +1,4 @@
-"""Thread-local modes: whether operators on this thread are recorded, and who watches them."""
+"""Thread-local modes: whether operators on this thread are recorded, and which observers are active."""
 
 from __future__ import annotations
 
@@ -21,50 +21,49 @@ class _Modes(threading.local):
         self.grad_enabled = True
         self.inference = False
         self.observers: tuple[Any, ...] = ()  # each an ``Observer``, which knows Tensors and nodes
-        self.level: Any = None  # of the innermost mapped function
-        self.transform = ""  # that differentiates the function which runs, by name
-        self.written: list[Any] | None = None  # while it runs, references to the Tensors that it wrote in place
-        self.tracer: Any = None  # of a program that is being compiled; an observer, too
-        self.stance = "default"  # what compiled functions do on this thread
+        self.level: Any = None  # the level of the innermost function under vmap
+        self.transform = ""  # the name of the transform of ``func`` that is running
+        self.written: list[Any] | None = None  # weak references to the Tensors written in place under the transform
+        self.tracer: Any = None  # the observer that traces a program for the compiler
+        self.stance = "default"  # the stance of compiled functions on this thread
 
 
 modes = _Modes()
 
-# The threads, by the identity of their modes, that have observers, or are inside vmap: while there are none, the hot
-# path asks nothing more.
+# Threads (the ``id`` of their modes) that have observers or are inside vmap. While the set is empty, operators check
+# nothing else.
 watchers: set[int] = set()
 
-# Likewise those that have switched recording off: while there are none, every thread records.
+# Threads that have switched recording off. While the set is empty, every thread records.
 unrecorded: set[int] = set()
 
-
-# What else a part of a program runs in, beside these modes (``autocast``, once it is loaded): each function, called in
-# the first run of the part, gives what makes a context manager for a second run.
+# Further context that a replay of part of a program must restore (``autocast``, once it is imported). Each function is
+# called in the original run and returns a function that makes a context manager for the replay.
 surroundings: list[Callable[[], Callable[[], AbstractContextManager[Any]]]] = []
 
-# Which casts operators make on this thread (``autocast``, once it is loaded): what traced programs depend on.
+# Functions that describe the casts of operators on this thread (``autocast``, once it is imported), for trace guards.
 casting: list[Callable[[], tuple[Any, ...]]] = []
 
 
 class AtomicExit(io.IOBase):
-    """A context manager that Ctrl-C cannot keep from restoring what it changed.
+    """A context manager that restores its state even when Ctrl-C arrives during ``__exit__``.
 
-    Python looks for signals where a function begins, where a loop goes back, and after each call of a function written
-    in C; KeyboardInterrupt is raised there. An ``__exit__`` written in Python can thus be left before its first line.
-    That of ``io.IOBase`` is written in C and calls ``close``, for which ``__enter__`` puts a C function that restores
-    everything in one call and returns nothing true.
+    Python checks for signals at the start of a function, at a backward jump and after each call of a C function, and
+    may raise KeyboardInterrupt there. An ``__exit__`` written in Python can therefore be interrupted before its first
+    line. ``io.IOBase.__exit__`` is written in C and calls ``close``, to which ``__enter__`` assigns a C function that
+    restores everything in one call and returns a false value.
     """
 
     __slots__ = ("close",)
 
     close: Any
-    closed = True  # for IOBase's finalizer: to drop an instance restores nothing
+    closed = True  # the finalizer of IOBase must not call ``close``
 
 
 class Mode(AtomicExit):
-    """A context manager and decorator that sets thread-local modes and restores them, however it is left.
+    """A context manager and decorator that sets thread-local modes and always restores them.
 
-    One instance may be entered again while it is active; each entry restores what it found.
+    An instance is reentrant; each exit restores the modes found by the matching entry.
     """
 
     __slots__ = ()
@@ -86,7 +85,7 @@ class Mode(AtomicExit):
         undo: tuple[Callable[[], None], ...] = partial(here.update, found), partial(listing(found), thread)
         if self.close is not None:
             undo = *undo, partial(setattr, self, "close", self.close)
-        restore = partial(any, map(call, undo))  # makes all calls in one, since each returns None
+        restore = partial(any, map(call, undo))  # one C call runs all of ``undo``, since each call returns None
         try:
             self.close = restore
             here.update(changes)
@@ -97,11 +96,11 @@ class Mode(AtomicExit):
         return self
 
     def __call__(self, function: Function) -> Function:
-        # Each call enters a mode of its own: one decorated function may run on several threads at once.
+        # Each call enters a new instance, since the decorated function may run on several threads at once.
         if inspect.isclass(function):
             warnings.warn(
-                f"{type(self).__name__}: decorating the class {function.__name__} reaches its construction alone; "
-                "decorate its __init__ or the methods that are meant",
+                f"{type(self).__name__}: decorating the class {function.__name__} affects only its construction; "
+                "decorate its __init__ or the intended methods instead",
                 FutureWarning,
                 stacklevel=2,
             )
@@ -112,14 +111,14 @@ class Mode(AtomicExit):
 
 
 def listing(values: dict[str, Any]) -> Callable[[int], None]:
-    """What keeps ``unrecorded`` or ``watchers`` in step with modes of these values."""
+    """Return the method of ``unrecorded`` or ``watchers`` that updates the set for modes with these values."""
     if "grad_enabled" in values:
         return unrecorded.discard if values["grad_enabled"] else unrecorded.add
     return watchers.add if values["observers"] or values.get("level", modes.level) is not None else watchers.discard
 
 
 class on_level(Mode):
-    """Run what is recorded on a layer of ``vmap``, None for outside of all."""
+    """Run operators on a level of ``vmap``; None is outside of all levels."""
 
     def __init__(self, level: Any) -> None:
         super().__init__()
@@ -127,11 +126,11 @@ class on_level(Mode):
 
 
 class Switch(Mode):
-    """A mode that its constructor switches at once; used as a context manager, it restores what was before that."""
+    """A mode set by the constructor. As a context manager, it restores the mode before the constructor call."""
 
     __slots__ = ("_switched",)
 
-    _switched: bool  # and not entered yet
+    _switched: bool  # set by the constructor, but not yet entered
 
     def __init__(self) -> None:
         super().__init__()
@@ -145,14 +144,14 @@ class Switch(Mode):
         return super().__enter__()
 
     def __call__(self, function: Function) -> Function:
-        if self._switched:  # a decorator leaves the caller's mode alone
+        if self._switched:  # a decorator does not change the caller's mode
             self._switched = False
             self.close()
         return super().__call__(function)
 
 
 def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]]) -> Function:
-    """The function inside a mode made anew for each call; a generator is inside while it runs, not in between."""
+    """Return a function that enters a new mode for each call; a generator is inside the mode only while it runs."""
 
     @functools.wraps(function)
     def inside(*args: object, **kwargs: object) -> Any:
@@ -182,7 +181,7 @@ def decorated(function: Function, mode: Callable[[], AbstractContextManager[Any]
 
 
 def tell_departed(x: object, how: str, result: object = None) -> None:
-    """Tell this thread's observers that the values of a Tensor leave the graph."""
+    """Notify this thread's observers that the values of a Tensor leave the graph."""
     for observer in modes.observers:
         observer.departed(x, how, result)
 
@@ -237,7 +236,7 @@ class enable_grad(no_grad):
 
 
 class differentiating(Mode):
-    """Record a function for a transform of ``func``, whose name errors in the function tell."""
+    """Record a function for a transform of ``func``; errors in the function name the transform."""
 
     def __init__(self, transform: str) -> None:
         super().__init__()
@@ -295,5 +294,5 @@ class set_grad_enabled(Switch):
 
 
 def recording(mode: bool) -> Mode:
-    """As ``set_grad_enabled``, for ``with`` alone: nothing changes before the block is entered."""
+    """Return ``set_grad_enabled(mode)`` for use in ``with``: nothing changes before the block is entered."""
     return enable_grad() if mode else no_grad()

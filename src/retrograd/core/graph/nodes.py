@@ -1,10 +1,11 @@
-"""The graph of recorded operators: nodes, edges, and what lies below a node.
+"""The nodes and edges of the computational graph.
 
-A ``Node`` is one recorded call. Its ``parents`` are, per input, the node that made it, the leaf Tensor itself, or None
-where no gradient is wanted. Nodes carry a sequence number taken when they were made; since inputs exist before
-outputs, descending order of these numbers is a topological order and no walk needs recursion.
+A ``Node`` is one recorded call. Its ``parents`` hold, for each input, the node that computed the input, the leaf
+Tensor itself, or None if the input needs no gradient. Each node takes the next sequence number when it is created.
+Inputs are created before outputs, so descending sequence numbers are a topological order and traversals need no
+recursion.
 
-Nothing here knows what a Tensor or a primitive is; the walks over the graph stand in ``backward.py``.
+This module does not import Tensor or Primitive; the backward pass is in ``backward.py``.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ NOTHING: tuple[Any, ...] = ()
 class Node:
     """One recorded call of a primitive.
 
-    ``shape`` and ``dtype`` are the output's; for several outputs, tuples of them. ``saved`` holds what the rules read,
-    laid out as the primitive says: a tuple, None once the walk has freed it, or a ``Released`` in its place.
+    ``shape`` and ``dtype`` are those of the output; with several outputs, tuples of them. ``saved`` holds the values
+    that the rules read, in the order of the primitive's layout: a tuple, None after a backward pass has freed it, or a
+    ``Released`` object that can recompute it.
     """
 
     __slots__ = ("__weakref__", "dtype", "hooks", "parents", "plan", "saved", "sequence", "shape", "site")
@@ -45,23 +47,23 @@ class Node:
 
     @property
     def operator(self) -> str:
-        """The name of the operator that was called; one of several outputs has a node that names it, too."""
+        """The name of the recorded operator. A node that selects one of several outputs has the same name."""
         return self.plan.primitive.name if self.plan.select is None else self.parents[0].operator
 
     def name(self) -> str:
-        """As ``operator``, under PyTorch's name."""
+        """Return ``operator``: PyTorch's spelling."""
         return self.operator
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes this one's inputs came from, each with which of its outputs was the input; None for constants."""
+        """For each input, the node that computed it and the index of its output there; (None, 0) for a constant."""
         return tuple([(shown(parent), output_number(parent)) for parent in self.parents])
 
 
 class AccumulateGrad:
-    """Stands for a leaf among nodes, as PyTorch shows it: where gradients end.
+    """Represent a leaf as a node in ``next_functions``, as PyTorch does.
 
-    The graph itself holds the leaf; two of these are equal where their leaves are one.
+    The graph itself refers to the leaf Tensor. Two instances are equal if they refer to the same leaf.
     """
 
     __slots__ = ("variable",)
@@ -72,7 +74,7 @@ class AccumulateGrad:
         self.variable = variable
 
     def name(self) -> str:
-        """Its name, for every leaf the same."""
+        """Return ``"AccumulateGrad"``."""
         return "AccumulateGrad"
 
     def __repr__(self) -> str:
@@ -86,24 +88,27 @@ class AccumulateGrad:
 
 
 def shown(edge: Any) -> Any:
-    """What stands at the end of an edge, for users: a node, also for a leaf, or None."""
+    """Return the end of an edge as users see it: a node, an ``AccumulateGrad`` for a leaf, or None."""
     return edge if edge is None or type(edge) is Node else AccumulateGrad(edge)
 
 
 def output_number(edge: Any) -> int:
-    """Which output of its operator an edge stands for; an operator with several has a node for each, beside its own."""
+    """Return the index of the operator's output that an edge refers to.
+
+    An operator with several outputs has one node of its own and one selecting node per output.
+    """
     return edge.plan.select or 0 if type(edge) is Node else 0
 
 
 class Released(Protocol):
-    """Stands for what a node saved and let go, and computes it again."""
+    """Takes the place of saved values that a checkpoint has released, and can recompute them."""
 
     def restore(self) -> None:
-        """Give the nodes that this object stands at what they saved."""
+        """Recompute the saved values and store them in the nodes that refer to this object."""
 
 
 def saved_by(node: Node) -> tuple[Any, ...]:
-    """What a node saved, computed again where it was let go."""
+    """Return the values a node saved, recomputed if a checkpoint has released them."""
     if node.saved is None:
         raise RuntimeError(
             f"{node.operator}: backward through the graph a second time, after what the operator saved was freed. "
@@ -122,7 +127,7 @@ def new_node(
     dtype: object,
     sequence: int | None = None,
 ) -> Node:
-    """Return a node of the graph; ``sequence`` is a number taken earlier, by default the next one."""
+    """Return a new node; ``sequence`` is a number reserved earlier, by default the next one."""
     node = Node()
     node.plan = plan
     node.parents = parents
@@ -139,33 +144,33 @@ def new_node(
 
 
 class Recorded(Protocol):
-    """What has a place in the graph: a Tensor, of which this module needs no more."""
+    """The attributes of a Tensor that this module reads."""
 
     _requires: bool
     _node: Node | None
 
 
 def edge_of(x: Recorded) -> Any:
-    """What a recorded call keeps of an input: its node, the leaf Tensor itself, or None where it needs no gradient."""
+    """Return the parent that a node stores for an input: its node, the leaf itself, or None without a gradient."""
     if not x._requires:
         return None
     return x if x._node is None else x._node
 
 
 def oldest(edges: Iterable[object]) -> int:
-    """The sequence number below which no search for these nodes need go; leaves may be read by any node."""
+    """Return the lowest sequence number that a search for these edges must visit; -1 for a leaf."""
     return min((edge.sequence if type(edge) is Node else -1 for edge in edges), default=-1)
 
 
 def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dict[Any, list[Any]]]:
-    """The nodes below the roots, latest first, and per node the leaves that no earlier node reads.
+    """Return the nodes reachable from the roots, latest first, and per node the leaves that no earlier node reads.
 
-    Nodes that were recorded before number ``since`` are left out, with all that is below them.
+    Nodes with a sequence number below ``since`` are left out, with everything reachable only through them.
     """
     seen = {root for root in roots if type(root) is Node}
     order: list[Node] = list(seen)
     first_reader: dict[Any, Node] = {}
-    for node in order:  # which grows meanwhile
+    for node in order:  # the loop appends to the list it iterates over
         for parent in node.parents:
             if type(parent) is Node:
                 if parent not in seen and parent.sequence >= since:
@@ -183,7 +188,7 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
 
 
 def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
-    """The nodes, of those in the order of a walk, that have a wanted node or leaf below them."""
+    """Return those nodes of ``order`` from which a wanted node or leaf can be reached."""
     leading: set[Any] = set()
     for node in reversed(order):
         for parent in node.parents:

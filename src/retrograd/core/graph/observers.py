@@ -1,7 +1,7 @@
-"""Observers: what is told, while it is entered on a thread, of every operator that runs there and of every walk.
+"""Observers: objects that are notified of every operator and every backward pass on a thread.
 
-Anomaly mode, traces and the rest of the glass box stand on this. While no thread has an observer, the engine asks one
-empty set per operator and nothing more.
+Anomaly mode, traces and the other inspection tools are observers. While no thread has an observer, each operator only
+checks that one set is empty.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 class Given(tuple[Any, ...]):
-    """What a public operator is called with, in order; the last ones by ``names``."""
+    """The arguments of a call of a public operator; the last ones were passed by the keywords ``names``."""
 
     names: tuple[str, ...] = ()
 
 
 class Observer:
-    """Told of what happens; each method does nothing until a subclass says otherwise.
+    """Base class of observers. Each method does nothing unless a subclass overrides it.
 
-    ``counts`` says that an observer needs nothing but ``recorded``, so that compiled functions may run as such.
+    ``counts`` says that the observer uses only ``recorded``, so compiled functions need not fall back to eager mode.
 
-    What is handed over is the engine's own: it is read, never written, and copied where it is to be kept unchanged.
+    The arguments are the engine's own objects: observers must not write to them, and copy what they keep.
     """
 
     counts = False
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
-        """An operator is about to run; calls of a custom Function enclose those of its forward."""
+        """An operator is about to run. The calls in the forward of a custom Function are nested in its own call."""
 
     def answering(
         self,
@@ -48,11 +48,11 @@ class Observer:
         params: dict[str, object],
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
-        """Return what computes the result in place of ``forward``, called like it; no write in place asks this."""
+        """Return the function that computes the result, such as ``forward``. Not called for in-place writes."""
         return forward
 
     def writing(self, x: Tensor) -> None:
-        """The operator that is about to run will write over this Tensor, its first input."""
+        """The operator that is about to run will write to this Tensor, its first input, in place."""
 
     def called(
         self,
@@ -62,69 +62,69 @@ class Observer:
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        """It has run; a write in place gives the Tensor it wrote, its first input. ``node`` where it was recorded."""
+        """An operator has run; ``node`` is None if not recorded. An in-place operator returns its first input."""
 
     def failed(
         self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
     ) -> None:
-        """It has raised, and ``called`` does not follow."""
+        """An operator has raised ``error``; ``called`` does not follow."""
 
     def opened(self, what: object, inputs: tuple[object, ...]) -> None:
-        """A call of a module begins, or of a public operator, by its name; the calls until ``closed`` are its parts.
+        """A call of a module, or of the public operator named ``what``, begins; calls until ``closed`` are nested.
 
         The inputs of an operator are ``Given``."""
 
     def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
-        """It has ended; ``result`` is what it gave, or the exception that it raised."""
+        """The call of a module or public operator has ended; ``result`` is its result or the exception it raised."""
 
     def switched(self, grad_enabled: bool) -> None:
-        """Recording is about to be switched on or off on this thread, by the program or within the engine."""
+        """Recording is about to be switched on or off on this thread, by the program or by the engine."""
 
     def recorded(self, node: Node) -> None:
-        """A node was made: by an operator, before ``called``; or by the engine, for the history of a view."""
+        """A node was created: by an operator, before ``called``, or by the engine for the history of a view."""
 
     def released(self, nodes: list[Node]) -> None:
-        """A checkpoint let go of what these nodes saved; ``node.saved`` stands for it."""
+        """A checkpoint released the saved values of these nodes; ``node.saved`` is now a ``Released`` object."""
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
-        """Values leave the graph, by ``item``, ``detach`` and the like; ``result`` where they are a Tensor again."""
+        """The values of ``x`` leave the graph, by ``item``, ``detach`` and the like; ``result`` is a Tensor or None."""
 
     def began(self) -> None:
-        """A backward walk begins; with ``create_graph`` its rules are calls, too."""
+        """A backward pass begins; with ``create_graph`` the operators in its rules are observed calls, too."""
 
     def ended(self) -> None:
-        """It has ended, or was left by an exception."""
+        """A backward pass has ended or raised an exception."""
 
     def entered(self, node: Node, g: object) -> None:
-        """The walk has the whole cotangent of a node (a tuple for several outputs) and calls its rules next."""
+        """The cotangent ``g`` of a node (a tuple for several outputs) is complete; the node's rules run next."""
 
     def sent(self, node: Node, index: int, given: object, g: Array, before: object) -> None:
-        """A rule gave ``given`` for the input ``index``; ``g`` is that in the input's shape and dtype, and is added
-        to ``before``, where another operator has sent something to the same place."""
+        """A rule returned ``given`` for the input ``index``. ``g`` is ``given`` in the input's shape and dtype. It is
+        added to ``before``, the sum of earlier contributions, or None for the first."""
 
     def left(self, node: Node) -> None:
-        """The rules of the node have run; what it saved is about to be freed."""
+        """The rules of the node have run; its saved values are about to be freed."""
 
     def finished(self, leaf: Tensor, g: Array) -> None:
-        """The gradient of a leaf is complete, its hooks have run."""
+        """The gradient of a leaf is complete and its hooks have run."""
 
     # Training
 
     def stepping(self, optimizer: object) -> None:
-        """An optimizer is about to write new values to its parameters, by no operator."""
+        """An optimizer is about to update its parameters, without calling operators."""
 
     def stepped(self, optimizer: object) -> None:
-        """It has written them, or its step was left by an exception."""
+        """An optimizer has updated its parameters, or its step raised an exception."""
 
     def scaling(self, x: Tensor) -> None:
-        """A GradScaler is about to multiply a loss or a gradient; it expects that this may overflow."""
+        """A GradScaler is about to multiply a loss or a gradient; the product may overflow."""
 
     def scaled(self, result: Tensor) -> None:
-        """It has; the walk that begins at this result may overflow, too."""
+        """A GradScaler has multiplied; a backward pass from this result may overflow, too."""
 
 
 class observing(Mode):
-    """Let an observer watch this thread."""
+    """Add an observer to this thread for the duration of a block."""
 
     def __init__(self, observer: Observer) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ class observing(Mode):
 
     @property
     def changes(self) -> dict[str, object]:  # type: ignore[override]
-        """The observers of the thread, with this one after the others."""
+        """The thread's observers followed by this one."""
         return {"observers": (*modes.observers, self.observer)}
 
     def _clone(self) -> Mode:
@@ -140,7 +140,7 @@ class observing(Mode):
 
 
 def observed_step(step: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """Run the step of an optimizer, its first argument, and tell this thread's observers when it begins and ends."""
+    """Run the step of the optimizer ``args[0]`` and notify this thread's observers of its start and end."""
     observers, optimizer = modes.observers, args[0]
     for observer in observers:
         observer.stepping(optimizer)
@@ -153,7 +153,7 @@ def observed_step(step: Callable[..., Any], args: tuple[object, ...], kwargs: di
 
 @contextmanager
 def scaling(x: Tensor) -> Iterator[list[Tensor]]:
-    """Tell this thread's observers that a GradScaler multiplies ``x``; the block puts the result into the list."""
+    """Notify this thread's observers that a GradScaler multiplies ``x``; the block appends the result to the list."""
     results: list[Tensor] = []
     for observer in modes.observers:
         observer.scaling(x)
@@ -165,22 +165,22 @@ def scaling(x: Tensor) -> Iterator[list[Tensor]]:
 
 
 def attach(observer: Observer) -> None:
-    """Let an observer watch this thread until ``detach``, for what begins and ends in no block of the program's.
+    """Add an observer to this thread until ``detach``, where no ``with`` block can be used.
 
-    A block that was entered before and is left afterwards restores the observers that it found, this one not among
-    them; one that is entered while it watches brings it back after ``detach``.
+    A mode entered before ``attach`` and left after it restores its own list of observers, without this one. A mode
+    entered while the observer is attached adds it again when it is left after ``detach``.
     """
     if observer not in modes.observers:
         _exchange((*modes.observers, observer))
 
 
 def detach(observer: Observer) -> None:
-    """Take an observer out, wherever it stands among those of this thread; nothing where it is none of them."""
+    """Remove an observer from this thread, if it is among its observers."""
     if observer in modes.observers:
         _exchange(tuple([other for other in modes.observers if other is not observer]))
 
 
 def _exchange(observers: tuple[Observer, ...]) -> None:
-    # In one call into C, which Ctrl-C cannot divide.
+    # A single C call, which Ctrl-C cannot interrupt halfway.
     here, values = modes.__dict__, {"observers": observers}
     any(map(call, (partial(here.update, values), partial(listing(values), id(here)))))

@@ -1,4 +1,4 @@
-"""How a call of a primitive is recorded: what its node saves, and what each rule is called with."""
+"""Plans for recording calls of a primitive: which values a node saves, and the arguments of each rule."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .handles import NodeHooks
 
 Rule = Callable[..., Any]
 
-# What a rule is called with besides the cotangent, where that is not one saved value (see ``Plan``).
+# Places of a rule that is called with the cotangent only, and of one called with all saved values (see ``Plan``).
 ALONE, WHOLE = -1, -2
 
 
-# How rules are called, where a dtype is in use that NumPy does not compute in.
+# Decorators of rules; bfloat16, in which NumPy cannot compute, adds one when it is first used.
 calling: list[Callable[[Rule], Rule]] = []
 
 
 class Recordable(Protocol):
-    """What the record of a call needs of its primitive."""
+    """The attributes of a primitive that recording a call reads."""
 
     name: str
     inputs: tuple[str, ...]
@@ -40,24 +40,24 @@ class Recordable(Protocol):
     view: bool
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says."""
+        """Return the plan for calls whose inputs need gradients according to ``mask``."""
 
     def saved_tensors(self, node: Any) -> tuple[Any, ...]:
-        """What a node saved, as Tensors with their place in the graph."""
+        """Return the node's saved values as Tensors attached to the graph."""
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
-    """The names of a rule's arguments, in order; of what stands in its place, those of its reference."""
+    """Return the names of a rule's arguments, in order; for a wrapped rule, those of its ``reference``."""
     code = getattr(rule, "reference", rule).__code__
     return code.co_varnames[: code.co_argcount]
 
 
 class Plan:
-    """How one primitive is recorded for one set of inputs that need gradients.
+    """How calls of one primitive are recorded for one set of inputs that need gradients.
 
-    ``keep`` says, per place of the primitive's layout, whether it is saved; ``rules`` are triples of an input's index,
-    its rule (None with a ``joint`` rule), and what to call it with besides the cotangent: the one saved value at a
-    place from 0, or ``ALONE`` nothing, or ``WHOLE`` the saved tuple.
+    ``keep`` says for each place of the primitive's layout whether its value is saved. ``rules`` are triples of an
+    input's index, its rule (None with a ``joint`` rule), and the rule's second argument: the saved value at a place
+    from 0 on, nothing for ``ALONE``, or the tuple of all saved values for ``WHOLE``.
     """
 
     __slots__ = (
@@ -84,7 +84,8 @@ class Plan:
         self.node_hooks: NodeHooks | None = None
         self.select: int | None = None
         self.several = primitive.outputs != 1
-        # Elementwise, a gradient has the output's shape: only for an input of another shape is it to be summed back.
+        # Gradients of elementwise primitives have the output's shape: the backward pass sums them only for an input of
+        # another shape.
         self.exact = primitive.elementwise
         wanted: set[str] = set()
         self.joint: Any = None
@@ -108,7 +109,8 @@ class Plan:
         self.keep_y = len(primitive.inputs) == 2 and self.keep[1]
         width = len(primitive.inputs)
         self.keep_ans = self.keep[width]
-        # Whether a node is to be freed by a walk; where only parameters and residuals are kept, what they are tells.
+        # Whether nodes save arrays that a backward pass frees. Saved parameters and residuals may be arrays or not:
+        # ``frees`` checks.
         self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
         self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
         extras = [place for place in range(width + 1, len(self.keep)) if self.keep[place]]
@@ -116,13 +118,13 @@ class Plan:
         self.kept_values = tuple([place for place, _, _, shaped in self.kept_extras if shaped is None])
 
     def frees(self, saved: tuple[object, ...]) -> bool:
-        """Whether a walk has something to free of what a node saved."""
+        """Return whether the saved values of a node contain arrays that a backward pass should free."""
         kept = self.kept_values
         return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
 
 
 def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:
-    """What a rule names beside inputs and output: a parameter, a residual by its index, or an input's shape by that."""
+    """Return where a rule's argument comes from: its name, and the index of a residual or of the input of a shape."""
     if name in primitive.residuals:
         return name, primitive.residuals.index(name), None
     shaped = name.removesuffix("_shape")
@@ -138,7 +140,7 @@ def _called(rule: Rule, primitive: Recordable) -> Rule:
 
 
 def bind(rule: Rule, position: dict[str, int], first: str = "g") -> tuple[Callable[..., Any], int]:
-    """The rule, and what to call it with besides the cotangent, or the tangent (see ``Plan``)."""
+    """Return the rule and the place of its second argument, after the cotangent or tangent (see ``Plan``)."""
     arguments = rule_arguments(rule)
     assert arguments[0] == first, f"the first argument of a rule is {first}, not {arguments}"
     places = [position[name] for name in arguments[1:]]
@@ -163,5 +165,5 @@ def _bind_joint(rule: Rule, position: dict[str, int]) -> Callable[[Any, tuple[An
 
 
 def pull(rule: Any, place: int, g: Any, saved: Any) -> Any:
-    """A plan's rule at the cotangent ``g``."""
+    """Return the result of a plan's rule for the cotangent ``g``."""
     return rule(g, saved[place]) if place >= 0 else rule(g) if place == ALONE else rule(g, saved)

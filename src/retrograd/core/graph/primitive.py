@@ -1,15 +1,15 @@
-"""Primitives: the operators the engine knows, each a forward and per input a derivative rule.
+"""Primitives: operators defined by a forward function and one derivative rule per input.
 
-A rule is a function of the cotangent ``g`` and of whatever else it names:
+A rule is a function of the cotangent ``g`` and of any further arguments, which are filled by name:
 
-* an input, by the name the primitive gives it (``x``): its array, saved for the purpose;
+* the name of an input (``x``): its array, saved by the call;
 * ``ans``: the output, saved;
 * ``x_shape``: only the shape of input ``x``;
-* a parameter of the call (``axis``), or a residual that the forward returned beside its result.
+* a parameter of the call (``axis``), or a residual that the forward returned in addition to its result.
 
-So ``Primitive("mul", np.multiply, "x y", [lambda g, y: g * y, lambda g, x: g * x])`` is a whole operator: what a call
-saves follows from which of its inputs need a gradient and what their rules name. Rules are written in operators and
-NumPy functions, which serve arrays and Tensors; so one rule gives gradients, higher orders, and forward mode.
+``Primitive("mul", np.multiply, "x y", [lambda g, y: g * y, lambda g, x: g * x])`` is therefore a complete operator: a
+call saves exactly the values named by the rules of those inputs that need a gradient. Rules use operators and NumPy
+functions, which accept arrays and Tensors, so one rule gives gradients, higher-order gradients and forward mode.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from .nodes import NOTHING, Node, new_node, next_sequence
 from .plan import Plan, Rule, bind, rule_arguments
 from .record import record_node, saved_of
 
-# Every primitive; and what is done to each new one, once a dtype is in use that NumPy does not compute in.
 primitives: WeakSet[Primitive] = WeakSet()
+# Functions applied to each new primitive; bfloat16, in which NumPy cannot compute, adds one when it is first used.
 changes: list[Callable[[Primitive], None]] = []
 
 
@@ -46,30 +46,30 @@ class Primitive:
     """A named operator with its forward and its derivative rules.
 
     Args:
-        name: the operator's name, as errors and graphs show it.
-        forward: arrays (positional) and parameters (keywords) to an array, or to a tuple of arrays with ``outputs``, or
-            to ``(result, *residuals)`` with ``residuals``.
-        inputs: the inputs' names, separated by blanks; ``"*xs"`` for any number of them.
-        vjps: per input its rule, or None where no gradient exists.
-        vjp: one rule instead, that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
-        jvps: per input the tangent it gives the output, ``rule(t, ...)``, which names nothing that the input's ``vjps``
-            does not; only for speed, where transposing these would cost products of matrices.
-        promote: ``"same"`` brings all inputs to PyTorch's result type, ``"float"`` also integers to the default
-            floating dtype, ``"no bool"`` refuses bools, ``"strict"`` refuses mixed floating dtypes, None leaves inputs
-            as they are.
+        name: the operator's name, shown in errors and graphs.
+        forward: called with arrays (positional) and parameters (keywords); returns an array, with ``outputs`` a tuple
+            of arrays, or with ``residuals`` the tuple ``(result, *residuals)``.
+        inputs: the names of the inputs, separated by blanks; ``"*xs"`` for any number of inputs.
+        vjps: the rule of each input, or None where no gradient exists.
+        vjp: a single rule that returns the cotangents of all inputs; it may name ``needs``, a tuple of bools.
+        jvps: for each input a rule ``rule(t, ...)`` that maps its tangent to the output's. A rule may name only what
+            the input's ``vjps`` rule names. Give ``jvps`` only where transposing ``vjps`` would cost matrix products.
+        promote: ``"same"`` converts all inputs to PyTorch's result type, ``"float"`` also converts integers to the
+            default floating dtype, ``"no bool"`` refuses bools, ``"strict"`` refuses mixed floating dtypes, None does
+            not convert inputs.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
-        residuals: names for what the forward returns beside its result: constants that only rules read.
-        write: in-place form ``write(out, *arrays, **params)``; a ufunc has one by itself.
+        residuals: names of the values that the forward returns after its result: constants that only rules read.
+        write: in-place form ``write(out, *arrays, **params)``; a ufunc needs none.
         overwrites: ``write`` sets every element of ``out``.
-        piecewise_linear: gradients do not depend on the inputs; with ``create_graph`` they are attached to them all the
-            same, with a derivative of zero, as PyTorch's.
-        signals: the forward may raise floating-point flags on ordinary use (log, division); they are silenced.
-        contiguous: results are in row-major order, as PyTorch's are, whatever order the inputs are in.
-        wide: half-precision inputs beside numbers are computed in float32 (see core.halves).
-        batch: the batching rule (see core.batching), which elementwise primitives need not name.
-        shaped: ``shaped(make, *arrays, **params)``, ``make(shape, dtype)`` of the result, for meta tensors.
+        piecewise_linear: gradients do not depend on the inputs. With ``create_graph`` they still have a history, with
+            zero derivatives, as in PyTorch.
+        signals: the forward may raise floating-point flags in ordinary use (log, division); they are suppressed.
+        contiguous: results are in row-major order, as in PyTorch, whatever the order of the inputs.
+        wide: half-precision inputs with Python numbers are computed in float32 (see arrays.half_precision).
+        batch: the batching rule (see mapping.batching); elementwise primitives need none.
+        shaped: ``shaped(make, *arrays, **params)`` returns ``make(shape, dtype)`` of the result, for meta tensors.
     """
 
     __slots__ = (
@@ -132,18 +132,18 @@ class Primitive:
         self.variadic = inputs.startswith("*")
         self.inputs = tuple(inputs.lstrip("*").split())
         self.rules = tuple(vjps) if vjps is not None else None
-        self.called: Callable[[Rule], Rule] | None = None  # what is made of a rule before it is called
+        self.called: Callable[[Rule], Rule] | None = None  # wraps each rule before it is called
         self.joint = vjp
-        self.jvp: Rule | None = None  # of a Function with a forward mode of its own
+        self.jvp: Rule | None = None  # set for a custom Function that defines forward mode
         self.promote = promote
         self.floats = promote == "float"
         self.elementwise = elementwise
         self.batch, self.shaped = batch, shaped
         self.view = view
         self.outputs = outputs
-        self.fills = True  # cotangents of outputs that no gradient reached come as zeros, else as None
+        self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None
         self.residuals = tuple(residuals.split())
-        self.ufunc: Callable[..., Any] | None = None  # what writes elementwise results at once: ufunc(x, y, out)
+        self.ufunc: Callable[..., Any] | None = None  # called as ufunc(x, y, out)
         if write is None and isinstance(forward, np.ufunc) and forward.nout == 1:
             write, overwrites = partial(_write_ufunc, forward), True
             self.ufunc = silently(forward)
@@ -154,8 +154,8 @@ class Primitive:
             forward = in_row_major(forward, residuals != "")
         self.forward = silently(forward) if signals else forward
         self.wide = wide
-        self.signals = signals or promote is None  # of the write in place: it may convert what it is given
-        self.plain = outputs == 1 and not view  # what the fast path of ``apply`` takes
+        self.signals = signals or promote is None  # without promotion, a write in place may convert its inputs
+        self.plain = outputs == 1 and not view  # whether the fast path of ``apply`` handles the primitive
         self.plans: dict[Any, Plan] = {}
         known = (*self.inputs, "ans")
         extras: list[str] = []
@@ -164,7 +164,7 @@ class Primitive:
                 if argument not in known and argument not in extras and argument not in ("g", "needs"):
                     extras.append(argument)
         self.layout = known + tuple(extras)
-        self.by_layout = itemgetter(*self.layout)  # of a dictionary, in a call's fast path
+        self.by_layout = itemgetter(*self.layout)  # selects the saved values from a dictionary
         self.position = {argument: index for index, argument in enumerate(self.layout)}
         self.jvps = None if jvps is None else tuple([bind(rule, self.position, "t") for rule in jvps])
         primitives.add(self)
@@ -185,7 +185,7 @@ class Primitive:
         return self.rules is not None or self.joint is not None
 
     def __call__(self, *inputs: Any, **params: Any) -> Any:
-        """Apply to arrays, giving arrays; or, where any input is a Tensor, recorded."""
+        """Apply the primitive to arrays; if any input is a Tensor, return a Tensor and record the call."""
         for value in inputs:
             if isinstance(value, Tensor):
                 return apply(self, inputs, params)
@@ -201,7 +201,7 @@ class Primitive:
         return result[0] if self.residuals else result
 
     def plan(self, mask: Any) -> Plan:
-        """How a call is recorded whose inputs need gradients as ``mask`` says: a bit per input, or a tuple of bools."""
+        """Return the plan for calls whose inputs need gradients according to ``mask``: one bit or bool per input."""
         if type(mask) is tuple:
             mask = sum([need << index for index, need in enumerate(mask)])
         plan = self.plans.get(mask)
@@ -210,7 +210,7 @@ class Primitive:
         return plan
 
     def saved_tensors(self, node: Node) -> tuple[Any, ...]:
-        """What the node saved, as Tensors with their place in the graph, for rules that are themselves recorded."""
+        """Return the node's saved values as Tensors attached to the graph, for rules that are themselves recorded."""
         saved = node.saved
         if not saved:
             return NOTHING
@@ -234,15 +234,15 @@ class Primitive:
         return tuple(values)
 
 
-# The gradient of functions that are constant in pieces (floor, sign): zeros.
+# The gradient of piecewise constant functions (floor, sign).
 ZEROS: Primitive = Primitive("zeros", np.zeros_like, "x", [lambda g: ZEROS(g)], elementwise=True)
 
-# A gradient, attached to an input on which it does not depend.
+# Gives a gradient y a history that leads to x, on which its value does not depend.
 _ATTACH = Primitive("attach", lambda y, x: y, "y x", [lambda g: g, lambda g: ZEROS(g)])
 
 
 def attached(g: Tensor, edge: object) -> Tensor:
-    """The finished gradient of the input that ``edge`` leads to, with a history whose derivative is zero."""
+    """Return ``g`` with a history that leads to ``edge`` and whose derivative is zero."""
     x = new_tensor(g.array)
     x._requires = True
     x._node = new_node(_ATTACH.plan(2), (None, edge), NOTHING, x.array.shape, x.array.dtype)
@@ -254,7 +254,7 @@ def _write_ufunc(ufunc: np.ufunc, out: Array, *arrays: object) -> None:
 
 
 def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
-    """A saved array as a Tensor with its place in the graph; writes to its memory still leave it alone."""
+    """Return a saved array as a Tensor attached to the graph. Writes to its memory still go to a copy."""
     if value is None or not is_array(value):
         return value
     if isinstance(edge, Tensor) and edge.array is value:
@@ -269,7 +269,7 @@ def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
 
 
 def _attach_output(array: Array, node: Node, index: int, storage: Storage) -> Tensor:
-    """One of several outputs, with a selecting node of its own."""
+    """Return a saved output of a primitive with several outputs, attached to a new node that selects it."""
     edge = None
     if is_differentiable(array.dtype):
         edge = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
@@ -278,7 +278,7 @@ def _attach_output(array: Array, node: Node, index: int, storage: Storage) -> Te
 
 @cache
 def select_plan(index: int) -> Plan:
-    """The plan of the node that stands for one output of a primitive with several."""
+    """Return the plan of a node that selects output ``index`` of a primitive with several outputs."""
     plan = Plan(_SELECT, 1)
     plan.select = index
     return plan
@@ -287,15 +287,15 @@ def select_plan(index: int) -> Plan:
 _SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
 
 
-# A small operator's cost is that of its Python: the fast paths below spell out ``new_tensor``,
-# ``new_node`` and ``storage_of``, ask for the thread's mode only where some thread has switched recording off, and
-# leave everything to ``apply`` where some thread has observers.
+# Python overhead dominates the cost of an operator on small arrays. The fast paths below therefore inline
+# ``new_tensor``, ``new_node`` and ``storage_of``, and read the thread's mode only if some thread has switched recording
+# off. If some thread has observers, they call ``apply``.
 
 _bare_tensor = Tensor.__new__
 
 
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
-    """A unary primitive without parameters on a Tensor: the fast path of ``apply``."""
+    """Apply a unary primitive without parameters to a Tensor: a fast path of ``apply``."""
     if watchers:
         return apply(primitive, (_operand_of(primitive, a),), {})
     if not isinstance(a, Tensor):
@@ -349,7 +349,7 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
 
 
 def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
-    """A binary primitive without parameters, on Tensors, arrays and numbers: the fast path of ``apply``."""
+    """Apply a binary primitive without parameters to Tensors, arrays and numbers: a fast path of ``apply``."""
     if watchers:
         return apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
     left: Node | Tensor | None = None
@@ -449,10 +449,10 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
 def apply(
     primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
 ) -> Any:
-    """Run a primitive on Tensors, arrays and numbers, and record it where a gradient may be wanted.
+    """Run a primitive on Tensors, arrays and numbers, and record the call if an input requires grad.
 
-    Any number of inputs and outputs, parameters, views. Residuals are added to ``beside``. This is the fast path for
-    primitives with one output that is no view.
+    Residuals are appended to ``beside``. Primitives with one output that is not a view are handled here; views,
+    several outputs, observers and ``vmap`` are handled by ``_apply``.
     """
     if watchers or not primitive.plain:
         return _apply(primitive, inputs, params, beside)
@@ -580,12 +580,12 @@ def _apply(
 
 
 def is_operand(value: Any) -> bool:
-    """Whether operators take the value: a Tensor, an array of a known library, or a number."""
+    """Return whether operators accept the value: a Tensor, an array of a known library, or a number."""
     return isinstance(value, Tensor) or is_array_or_number(value)
 
 
 def operand(value: Any, argument: str = "input") -> Tensor:
-    """An argument of an operator as a Tensor: arrays and numbers are taken, anything else is a TypeError."""
+    """Return an operator's argument as a Tensor. Raise TypeError unless it is a Tensor, an array or a number."""
     if isinstance(value, Tensor):
         return value
     if is_array_or_number(value):

@@ -1,4 +1,4 @@
-"""The node of a call: what it saves, for which rules."""
+"""Create the graph node of a call and save the values that its derivative rules read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def record_node(
     tensors: Sequence[Tensor],
     needs: tuple[bool, ...],
 ) -> Node | None:
-    """The node of a call, with what its rules read; None where no rule exists for the inputs that need gradients."""
+    """Return the node of a call, or None if no input that needs a gradient has a rule."""
     plan = primitive.plan(needs)
     if not plan.rules:
         return None
@@ -50,7 +50,7 @@ def saved_of(
     answer: Any,
     tensors: Sequence[Tensor],
 ) -> tuple[Any, ...]:
-    """What a node saves: values in the places of the primitive's layout, and the storages of arrays among them."""
+    """Return the values a node saves, in the order of the primitive's layout, followed by the arrays' storages."""
     primitive = plan.primitive
     values: list[Any] = [None] * len(primitive.layout)
     storages: list[Any] = []

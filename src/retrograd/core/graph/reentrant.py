@@ -1,7 +1,7 @@
-"""Calls of users' code inside a backward pass, which may begin another backward pass, to any depth.
+"""Reentrant backward passes: user code called by a backward pass may start another one, to any depth.
 
-Each pass inside a pass takes a dozen or more of Python's stack frames, of which a thread has a thousand by default. So
-from time to time such a call continues on a thread of its own, with the modes of the thread that waits for it.
+Each nested pass takes a dozen or more Python stack frames, and Python's recursion limit is 1000 frames per thread by
+default. Every ``LEVELS`` nested calls therefore continue on a new thread, which gets the modes of the waiting thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .modes import listing, modes, surroundings
 
 Result = TypeVar("Result")
 
-LEVELS = 24  # calls inside calls on one thread
+LEVELS = 24  # nested calls on one thread
 
 
 class _Here(threading.local):
@@ -27,7 +27,7 @@ _here = _Here()
 
 
 def reentrant(function: Callable[..., Result], *args: object) -> Result:
-    """``function(*args)``, where the call may begin a backward pass."""
+    """Return ``function(*args)``, a call that may start a nested backward pass."""
     depth = _here.depth
     if depth == LEVELS:
         return _on_a_thread(function, args)
@@ -56,7 +56,7 @@ def _on_a_thread(function: Callable[..., Result], args: tuple[object, ...]) -> R
                 for context in contexts:
                     stack.enter_context(context())
                 results.append(function(*args))
-        except BaseException as error:  # raised again by the thread that waits
+        except BaseException as error:  # the waiting thread raises the error again
             errors.append(error)
         finally:
             here.update(grad_enabled=True, observers=(), level=None)

@@ -1,5 +1,6 @@
-"""Batched arrays, which are what ``vmap`` is made of.
+"""Batched arrays, the implementation of ``vmap``.
 
-``batched`` is an array type that shows one example and holds all; ``batching`` calls primitives on such arrays.
-Operators reach them by ``Primitive(batch=...)`` and ``ops/table/batching``; ``func`` enters and leaves the mapping.
+``batched`` defines an array type with the shape of one example that contains all examples; ``batching`` calls
+primitives on such arrays. Batching rules are given by ``Primitive(batch=...)`` and ``ops/table/batching``; ``func``
+enters and leaves levels.
 """

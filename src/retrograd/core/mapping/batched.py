@@ -1,14 +1,14 @@
-"""Batched: the array of a Tensor inside ``vmap``, which is one example's to the program and holds all of them.
+"""Batched: the array of a Tensor inside ``vmap``, with the shape of one example and the elements of all examples.
 
-A function that is mapped runs once, on Tensors whose ``array`` is a ``Batched``: of the shape and dtype that one
-example has, around a Tensor of the layer below that has all examples along its first axis. Layers nest,
+A mapped function runs once, on Tensors whose ``array`` is a ``Batched``. A Batched has the shape and dtype of one
+example and wraps a Tensor of the level below, which has all examples along its first axis. Levels nest:
 
     Tensor(Batched(Tensor(Batched(Tensor(ndarray)))))
 
-and each records a graph of its own: what is computed on a layer is recorded there, and what its rules compute on the
-layer below is recorded below. So derivatives inside, outside and around a mapped function never meet.
+Each level records a graph of its own: calls on a level are recorded there, and the calls of batching rules are recorded
+on the level below. Derivatives inside and outside of a mapped function are therefore independent.
 
-NumPy's functions, ufuncs and operators on Batched arrays are those of the Tensors they stand for.
+NumPy functions, ufuncs and operators on Batched arrays call the operators on Tensors.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ DATA_DEPENDENT = "vmap: It looks like you're {how}. Inside vmap a Tensor stands 
 
 
 class Batched(Wrapping):
-    """All examples of one mapped value.
+    """The array of a Tensor inside ``vmap``.
 
-    ``value`` is a Tensor of the layer below; with ``mapped`` its first axis counts the examples, else all of them have
-    the same value. Nothing is ever written to a Batched itself: a write goes to the memory of ``value``.
+    ``value`` is a Tensor of the level below. If ``mapped``, its first axis is that of the examples; otherwise all
+    examples have the same value. A Batched is immutable; writes go to the memory of ``value``.
     """
 
     __slots__ = ("__weakref__", "dtype", "level", "mapped", "shape", "value")
@@ -61,14 +61,14 @@ class Batched(Wrapping):
         place = "0" if self.mapped else "None"
         return f"BatchedTensor(lvl={self.level.depth}, bdim={place}, value={self.value!r})"
 
-    # What one example is
+    # Attributes of one example
 
     ndim = property(lambda self: len(self.shape))
     itemsize = property(lambda self: self.dtype.itemsize)
 
     @property
     def size(self) -> int:
-        """The number of one example's elements."""
+        """The number of elements of one example."""
         size = 1
         for length in self.shape:
             size *= length
@@ -81,33 +81,33 @@ class Batched(Wrapping):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How one example lies in memory."""
+        """The strides of one example."""
         strides = self.value.array.strides
         return strides[1:] if self.mapped else strides
 
     @property
     def flags(self) -> Flags:
-        """How one example lies in memory, as NumPy's flags."""
+        """The flags of one example."""
         return Flags(self, getattr(self.value.array.flags, "writeable", True))
 
     @property
     def base(self) -> Any:
-        """What Batched arrays on the same memory have in common, None for one that shares it with nobody."""
+        """An object that is the same for all Batched arrays on the same memory; None if the memory is not shared."""
         return self.value._storage
 
     @property
     def backend(self) -> Backend:
-        """Where the examples live."""
+        """The backend of the array."""
         return batched_backend(backend_of(self.value.array))
 
     @property
     def examples(self) -> Array:
-        """The numbers of all examples, in an array that is no Batched."""
+        """The numbers of all examples, in an array that is not Batched."""
         array = self.value.array
         return array.examples if isinstance(array, Wrapping) else array
 
     def unshared(self, holders: int) -> bool:
-        """Whether nobody can see the memory but so many who hold this array, the caller among them."""
+        """Return whether only ``holders`` references to this array, including the caller's, reach its memory."""
         value = self.value
         if getrefcount(self) > LOCAL_ONLY + holders or getrefcount(value) > LOCAL_ONLY + 1:
             return False
@@ -117,26 +117,26 @@ class Batched(Wrapping):
         if getrefcount(array) > LOCAL_ONLY + 1 or not array.flags.c_contiguous:
             return False
         base = array.base
-        # A view of all of what nobody else holds is as good as its owner.
+        # A view of an entire array that has no other reference counts as the owner of the memory.
         return base is None or getattr(base, "size", -1) == array.size and getrefcount(base) == LOCAL_ONLY + 1
 
     def overlaps(self) -> bool:
-        """Whether several elements, of one example or of several, may share a place in memory."""
+        """Return whether several elements, of one example or of different ones, may share memory."""
         return overlaps_itself(self.value.array)
 
     def detached(self) -> Batched:
-        """The same memory, without a history on any layer."""
+        """Return a Batched on the same memory without a history on any level."""
         return Batched(self.level, self.value.detach(), self.mapped)
 
-    # What depends on the values
+    # Conversions, which depend on the values
 
     def __bool__(self) -> bool:
         how = "attempting to use a Tensor in some data-dependent control flow (if, while, and, or, not, assert)"
         return bool(self._only(how, "its truth differs between them: write where(condition, a, b), &, | and ~"))
 
     def item(self) -> Any:
-        """The number of a value that is the same for all examples."""
-        how = "calling .item() on a Tensor, or making a Python number or an index of it"
+        """Return the number of a single element that is the same for all examples."""
+        how = "calling .item() on a Tensor, or converting it to a Python number or an index"
         return self._only(how, "it is another number for each: compute with the Tensor (x[tensor]), or return it")
 
     def __int__(self) -> int:
@@ -157,7 +157,7 @@ class Batched(Wrapping):
         return self.value.array.item()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        how = "calling .numpy() or .tolist() on a Tensor, or a function that wants a NumPy array"
+        how = "calling .numpy() or .tolist() on a Tensor, or a function that needs a NumPy array"
         instead = "has no array for one of them: use functions of Tensors (stack for a list of them), or return it"
         self._same(how, instead)
         return np.asarray(backend_of(self.value.array).to_numpy(self.value.array), dtype)
@@ -201,19 +201,19 @@ class Batched(Wrapping):
         return (self[index] for index in range(self.shape[0]))
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Batched:
-        """The values in another dtype."""
+        """Return the array in another dtype."""
         return self if self.dtype == dtype and not kwargs.get("copy", True) else new_tensor(self).astype(dtype).array
 
     def copy(self, order: str = "C") -> Batched:
-        """The same values in memory of their own."""
+        """Return a copy of all examples."""
         return new_tensor(self).clone().array
 
     def reshape(self, *shape: Any, order: str = "C") -> Batched:
-        """The elements in another shape."""
+        """Return the array in another shape."""
         return new_tensor(self).reshape(*shape).array
 
     def conj(self) -> Any:
-        """The complex conjugate."""
+        """Return the complex conjugate."""
         return np.conj(self)
 
     @property
@@ -238,7 +238,7 @@ class Batched(Wrapping):
 
 
 def _tensors(value: Any) -> Any:
-    """The arguments of a call with Tensors for Batched arrays, and for those on a GPU, which would answer for all."""
+    """Replace Batched arrays by Tensors; also CuPy arrays, whose ``__array_function__`` would otherwise be called."""
     if type(value) is Batched or type(value) is not np.ndarray and is_array(value):
         return new_tensor(value)
     if type(value) in (tuple, list):
@@ -247,7 +247,7 @@ def _tensors(value: Any) -> Any:
 
 
 def _arrays(value: object) -> Any:
-    """The results of a call as arrays again."""
+    """Replace Tensors in the results of a call by their arrays."""
     if isinstance(value, Tensor):
         return value.array
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -256,15 +256,15 @@ def _arrays(value: object) -> Any:
 
 
 def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What the function gives for the Tensors that its arguments stand for."""
+    """Call a NumPy function on Tensors in place of Batched arrays; return arrays."""
     if modes.level is None:
         for value in args:
             if type(value) is Batched:
                 value.level.check()
-        raise RuntimeError("vmap: a Tensor of a mapped function was used where no mapped function runs")
+        raise RuntimeError("vmap: a Tensor of a mapped function was used outside of the function")
     asked = modes.level.asked
     if function in asked:
-        return _on_examples(function, args, kwargs)  # the rule for Tensors asks for bare arrays
+        return _on_examples(function, args, kwargs)  # the operator on Tensors calls the NumPy function itself
     asked.append(function)
     try:
         return _arrays(function(*_tensors(tuple(args)), **{name: _tensors(value) for name, value in kwargs.items()}))
@@ -273,7 +273,7 @@ def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
 
 
 def _on_examples(function: Callable[..., Any], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
-    """The function on the bare arrays of each example, stacked: for what has no derivative.
+    """Call a function without a derivative on the bare arrays of each example; stack the results.
 
     Raises:
         RuntimeError: the results of the examples differ in shape.
@@ -293,7 +293,7 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Array], kwargs: di
 
     if function.__name__ in DATA_DEPENDENT_SHAPES and mapped:
         how = f"calling {function.__name__}"
-        instead = "its result has another shape for each: write where(), or sums of what a mask selects"
+        instead = "the shape of its result differs between them: use where(), or sums over the elements of a mask"
         raise RuntimeError(DATA_DEPENDENT.format(how=how, instead=instead))
     count = (level.size if mapped else 1) or 1
     results = [function(*at(args, index), **at(kwargs, index)) for index in range(count)]
@@ -312,14 +312,14 @@ def _on_examples(function: Callable[..., Any], args: Sequence[Array], kwargs: di
     return joined(results)
 
 
-# Functions without a derivative that work element by element on the arguments at these places; ufuncs on all of theirs.
+# Functions without a derivative that are elementwise in the arguments at these places; ufuncs are in all arguments.
 ELEMENTWISE = {"__call__": (0, 1, 2), "isin": (0,), "searchsorted": (1,), "unravel_index": (0,)}
 
 
 def _element_by_element(
     function: Callable[..., Any], args: Sequence[object], kwargs: dict[str, object], level: Layer
 ) -> Any:
-    """The results of all examples, by one call; NotImplemented where examples differ in what is no element."""
+    """Compute the results of all examples by one call; NotImplemented if another argument differs between examples."""
     places = ELEMENTWISE.get(function.__name__, ())
     mapped = [index for index, x in enumerate(args) if any(part.mapped for part in _batched(x))]
     if not places or not set(places).issuperset(mapped) or any(True for _ in _batched(kwargs)):
@@ -349,7 +349,7 @@ def _batched(value: object) -> Any:
         yield from _batched(tuple(value.values()))
 
 
-# Functions whose results have shapes that depend on values.
+# Functions whose results have data-dependent shapes.
 DATA_DEPENDENT_SHAPES = frozenset((
     "argwhere", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros", "union1d",
     "unique",
@@ -357,9 +357,9 @@ DATA_DEPENDENT_SHAPES = frozenset((
 
 
 def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:
-    """``ufunc.at`` on the memory of each example."""
+    """Run ``ufunc.at`` on the memory of each example."""
     if type(out) is not Batched or not out.mapped:
-        raise TypeError(f"np.{ufunc.__name__}.at has no rule inside vmap for what is the same for all examples")
+        raise TypeError(f"np.{ufunc.__name__}.at inside vmap needs a mapped array, got one shared by all examples")
     for index in range(out.level.size):
 
         def at(value: object, index: int = index) -> Any:
@@ -371,7 +371,7 @@ def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> No
 
 
 def _along_axis(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function without a derivative, along axes of its first argument, on all examples at once."""
+    """Call a function without a derivative, along axes of its first argument, on all examples at once."""
     axis: Any = -1 if function.__name__ in ("argsort", "argpartition") else None
     if args and function.__name__ != "argpartition":
         axis, *args = args  # type: ignore[assignment]
@@ -395,7 +395,7 @@ def _along_axis(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any)
     return Batched(x.level, new_tensor(result), True)
 
 
-# Functions of one array along axes whose results are truth or positions.
+# Functions of one array along axes whose results are bools or indices.
 ALONG_AXES = frozenset(("all", "any", "argmax", "argmin", "argsort", "argpartition", "count_nonzero"))
 
 
@@ -410,7 +410,7 @@ LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _like(function: Callable[..., Any], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Any:
-    """New memory like that of all examples."""
+    """Create an array like that of all examples."""
     if x.mapped and shape is not None:
         shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
     return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)
@@ -482,7 +482,7 @@ def _enter_operators() -> None:
     def forward(ufunc: np.ufunc) -> Callable[..., Any]:
         if ufunc.nin == 1:
             return lambda self: ufunc(self)
-        # Asked directly: an array on a GPU would answer for both.
+        # A direct call, since NumPy might dispatch to the __array_ufunc__ of a CuPy array.
         return lambda self, other: self.__array_ufunc__(ufunc, "__call__", self, other)
 
     def reflected(ufunc: np.ufunc) -> Callable[..., Any]:
@@ -506,14 +506,14 @@ def _enter_operators() -> None:
 _enter_operators()
 
 
-# Functions that make arrays of what are none, which only the library itself can.
+# Functions that create arrays without an array argument, which are called on the wrapped library.
 MAKING = frozenset(
     ("arange", "empty", "eye", "full", "identity", "indices", "linspace", "ones", "random", "tri", "zeros")
 )
 
 
 class BatchedModule:
-    """The array module of Batched arrays: NumPy's functions, which ask the arrays; new ones are their library's."""
+    """The array module of Batched arrays: NumPy's functions, and the wrapped library's to create arrays."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
@@ -522,7 +522,7 @@ class BatchedModule:
         return getattr(self._xp if name in MAKING or not hasattr(np, name) else np, name)
 
     def asarray(self, data: Any, dtype: Any = None) -> Any:
-        """The data as an array."""
+        """Return the data as an array."""
         if type(data) is Batched:
             return data if dtype is None else data.astype(dtype, copy=False)
         return self._xp.asarray(data, dtype=dtype)
@@ -530,18 +530,18 @@ class BatchedModule:
     ascontiguousarray = asarray
 
     def array(self, data: Any, dtype: Any = None, order: str = "K", copy: bool = True) -> Any:
-        """A copy of the data."""
+        """Return a copy of the data as an array."""
         if type(data) is Batched:
             return (data if dtype is None else data.astype(dtype)).copy()
         return self._xp.array(data, dtype=dtype, order=order, copy=copy)
 
     def may_share_memory(self, a: Any, b: Any) -> bool:
-        """Whether both lie in the same memory."""
+        """Return whether two arrays share memory."""
         return _share(a, b) if Batched in (type(a), type(b)) else self._xp.may_share_memory(a, b)
 
 
 class BatchedBackend(Backend):
-    """The backend of Batched arrays that hold another backend's."""
+    """The backend of Batched arrays that wrap arrays of another backend."""
 
     array_type = Batched
 
@@ -577,12 +577,12 @@ class BatchedBackend(Backend):
 
 @lru_cache(None)
 def batched_backend(below: Backend) -> BatchedBackend:
-    """The backend of Batched arrays around arrays of the given one."""
+    """Return the backend of Batched arrays that wrap arrays of ``below``."""
     return below if isinstance(below, BatchedBackend) else BatchedBackend(below)
 
 
 def snapshot(x: Tensor) -> Tensor:
-    """A Tensor with x's value and history as they are now: a write to x leaves it alone."""
+    """Return a Tensor with x's current value and history, unaffected by later writes to x."""
     kept = new_tensor(snapshot_of(x.array))
     kept._storage = borrowed(storage_of(x))
     if x._requires:
@@ -591,7 +591,7 @@ def snapshot(x: Tensor) -> Tensor:
 
 
 def snapshot_of(array: Any) -> Any:
-    """What a node saves of an array: a Batched with its examples as they are now."""
+    """Return the form in which a node saves an array: a Batched with its current examples."""
     if type(array) is Batched:
         return Batched(array.level, snapshot(array.value), array.mapped)
     return array

@@ -1,11 +1,11 @@
-"""Calls of primitives inside ``vmap``: from one example's arrays to the layer that has all of them.
+"""Calls of primitives inside ``vmap``: translate a call on one example to a call on all examples, one level below.
 
-A ``Level`` is one run of ``vmap``. A call goes to the highest level among its inputs; inputs of lower levels, which are
-the same for all examples there, are taken along as such. The primitive's batching rule then says which call, or calls,
-of the layer below compute the same for all examples. What has no rule runs in a loop over the examples.
+A ``Level`` is one call of a function under ``vmap``. A primitive runs on the highest level among its inputs; inputs of
+lower levels are the same for all examples. The batching rule of the primitive computes the results of all examples by
+calls on the level below. A primitive without a rule runs in a loop over the examples.
 
-A batching rule is a function of a ``Call``. It gives what the primitive's forward would, with Tensors that have all
-examples along their first axis.
+A batching rule is a function of a ``Call``. It returns the results of the primitive's forward as Tensors with all
+examples along the first axis.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .batched import Batched, snapshot, snapshot_of
 from .layers import Layer
 from .spreading import spread
 
-# Parameters of these types hold no arrays; those of operators that say so of theirs are added.
+# Parameters of these types contain no arrays; operators add the types of their own parameters.
 PLAIN: set[type] = {int, float, bool, str, type(None), slice, complex, np.dtype, type(Ellipsis)}
 
 
 class Call:
-    """A call of a primitive on a level, as its batching rule sees it.
+    """The argument of a batching rule: a call of a primitive on a level.
 
-    ``values`` are the inputs on the layer below: Tensors, or bare arrays and numbers; where ``mapped`` says so with all
-    examples along the first axis. Of the parameters, those that differ between examples are Tensors, also inside tuples
-    and indices, likewise with all examples along the first axis.
+    ``values`` are the inputs on the level below: Tensors, bare arrays and numbers. An input that is ``mapped`` has all
+    examples along its first axis. Parameters that differ between examples, also inside tuples and indices, are Tensors
+    with all examples along the first axis.
     """
 
     __slots__ = ("level", "mapped", "params", "primitive", "values")
@@ -72,16 +72,16 @@ class Call:
         return self.level.size
 
     def ndim(self, index: int = 0) -> int:
-        """The number of one example's axes of an input."""
+        """Return the number of dimensions of one example of an input."""
         return np.ndim(getattr(self.values[index], "array", self.values[index])) - self.mapped[index]
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """The shape of one example of an input."""
+        """Return the shape of one example of an input."""
         shape = np.shape(getattr(self.values[index], "array", self.values[index]))
         return shape[1:] if self.mapped[index] else shape
 
     def full(self, index: int) -> Tensor:
-        """An input with all examples along the first axis, as a view where they are the same; None stays None."""
+        """Return an input with all examples along the first axis, expanded if it is not mapped; None stays None."""
         value = self.values[index]
         if self.mapped[index] or value is None:
             return value
@@ -89,12 +89,12 @@ class Call:
         return x.expand((self.size, *x.array.shape))
 
     def array_of(self, value: object) -> Any:
-        """A number or bare array as an array beside the others."""
+        """Return a number or bare array as an array of the inputs' library."""
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
         return value if is_array(value) else as_array_like(value, arrays)
 
     def below(self, values: Sequence[Any], params: dict[str, Any] | None = None, primitive: Any = None) -> Any:
-        """The primitive on the layer below, in the form of its forward's results; residuals are arrays."""
+        """Call the primitive on the level below; return Tensors followed by the residuals, which are arrays."""
         chosen = self.primitive if primitive is None else primitive
         if params is None:
             params = self.params
@@ -108,7 +108,7 @@ class Call:
         return (out, *beside) if chosen.residuals else out
 
     def tensors(self) -> list[Any]:
-        """The inputs on the level itself, where one example's shapes are seen, without a history there."""
+        """Return the inputs on the level itself, with the shapes of one example and without a history on the level."""
         level = self.level
         return [
             x if x is None else new_tensor(Batched(level, x if isinstance(x, Tensor) else new_tensor(x), flag))
@@ -116,7 +116,7 @@ class Call:
         ]
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters on the level itself."""
+        """Return the parameters on the level itself."""
 
         def lifted(part: object) -> Any:
             return Batched(self.level, part, True) if isinstance(part, Tensor) else part
@@ -124,7 +124,7 @@ class Call:
         return {name: replaced(value, lifted) for name, value in self.params.items()}
 
     def values_of(self, results: object) -> Any:
-        """What was computed on the level, with all examples on the layer below."""
+        """Return results computed on the level as Tensors of the level below, with all examples."""
         if isinstance(results, (tuple, list)):
             return tuple([self.values_of(x) for x in results])
         if not isinstance(results, Tensor):
@@ -137,24 +137,24 @@ class Call:
         return results.expand((self.size, *results.array.shape))
 
     def looped(self) -> Any:
-        """The results of the primitive on each example, stacked."""
+        """Run the primitive on each example and stack the results."""
         return looped(self)
 
     def of_no_example(self) -> Any:
-        """Results without elements, in the shape that those of an example of zeros have."""
+        """Return the results for zero examples."""
         return of_no_example(self)
 
     def after(self, count: int) -> Call:
-        """The call without its first inputs."""
+        """Return the call without its first ``count`` inputs."""
         return Call(self.level, self.primitive, self.values[count:], self.mapped[count:], self.params)
 
     def needs_loop(self) -> bool:
-        """Whether some parameter differs between the examples, for rules that know of inputs only."""
+        """Return whether a parameter differs between examples, for rules that support only mapped inputs."""
         return any(holds_tensor(value) for value in self.params.values())
 
 
 class Level(Layer):
-    """One run of ``vmap`` that computes: on arrays of all examples, with what random operators give each of them."""
+    """A level of ``vmap`` that runs primitives and draws random numbers for its examples."""
 
     below: Level | None
 
@@ -165,10 +165,10 @@ class Level(Layer):
         self.thread = id(modes.__dict__)
 
     def drawn(self, draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
-        """Random numbers of a shape for each example, or the same for all.
+        """Draw random numbers of a shape, different for each example or the same for all.
 
         Raises:
-            RuntimeError: ``vmap`` was told to refuse them.
+            RuntimeError: ``randomness`` is ``"error"``.
         """
         self._check_randomness()
         different = self.randomness == "different"
@@ -177,7 +177,7 @@ class Level(Layer):
         if self.below is not None:
             array = self.below.drawn(draw, shape)
         else:
-            level, modes.level = modes.level, None  # a draw may be made of others
+            level, modes.level = modes.level, None  # ``draw`` may call random operators
             try:
                 array = draw(shape)
             finally:
@@ -192,10 +192,11 @@ class Level(Layer):
             )
 
     def drawn_from(self, draw: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-        """Random numbers from distributions that arrays describe, element by element.
+        """Draw random numbers from distributions whose parameters are arrays, elementwise.
 
         Raises:
-            RuntimeError: ``vmap`` was told to refuse them, or to draw the same from what differs.
+            RuntimeError: ``randomness`` is ``"error"``, or it is ``"same"`` and the distributions differ between
+                examples.
         """
         shape = broadcast_shapes(*[array.shape for array in arrays])
         mapped = [type(array) is Batched and array.level is self and array.mapped for array in arrays]
@@ -215,14 +216,14 @@ class Level(Layer):
         return Batched(self, new_tensor(found), True) if self.randomness == "different" else found
 
     def lift(self, x: Tensor) -> Tensor:
-        """A Tensor of a lower level as one of this level that is the same for all examples."""
+        """Return a Tensor of a lower level as an unmapped Tensor of this level."""
         array = x.array
         if type(array) is Batched and array.level is self:
             return x
         return new_tensor(Batched(self, snapshot(x), False))
 
     def maps(self, x: Tensor) -> bool:
-        """Whether a Tensor differs between the examples of this level."""
+        """Return whether a Tensor is mapped on this level."""
         array = x.array
         return type(array) is Batched and array.level is self and array.mapped
 
@@ -230,7 +231,7 @@ class Level(Layer):
     def entering(
         primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]
     ) -> tuple[tuple[Any, ...], Callable[..., Any]] | None:
-        """The inputs and the forward of a call on the highest level among its inputs; None where there is none."""
+        """Return the inputs and the forward of a call on the highest level among its inputs; None without a level."""
         level = highest(inputs, params)
         if level is None:
             return None
@@ -239,7 +240,7 @@ class Level(Layer):
 
     @staticmethod
     def on_arrays(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """A primitive on bare arrays, of which some are Batched; NotImplemented where none is."""
+        """Call a primitive on bare arrays; return NotImplemented if none of them is Batched."""
         level = highest(inputs, params)
         if level is None:
             return NotImplemented
@@ -247,12 +248,12 @@ class Level(Layer):
 
     @staticmethod
     def of(inputs: tuple[Any, ...]) -> Any:
-        """The highest level among the inputs of a call, None without one."""
+        """Return the highest level among the inputs of a call, or None."""
         return highest(inputs, {})
 
     @staticmethod
     def kept(value: object) -> Any:
-        """What a node saves of a value."""
+        """Return the form in which a node saves a value: Batched arrays are replaced by snapshots."""
         kind = type(value)
         if kind is Batched:
             return snapshot_of(value)
@@ -262,13 +263,13 @@ class Level(Layer):
 
     @staticmethod
     def write(primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """As ``apply_inplace`` on a Tensor of a level: the node; NotImplemented where no input is of one."""
+        """Write in place on the highest level among the inputs; return the node, or NotImplemented without a level."""
         level = highest(inputs, params)
         return NotImplemented if level is None else _write(level, primitive, x, inputs, params)
 
 
 def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
-    """The highest level among the arrays of a call, None without one."""
+    """Return the highest level among the inputs and parameters of a call, or None."""
     found = None
     for value in inputs:
         array = value.array if isinstance(value, Tensor) else value
@@ -285,13 +286,13 @@ def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a parameter is seen at once to hold no arrays."""
+    """Return whether the type of a parameter already shows that it contains no arrays."""
     kind = type(value)
     return kind in PLAIN or kind is tuple and PLAIN.issuperset(map(type, value))
 
 
 def parts(value: object) -> Any:
-    """The parts of a parameter that may be arrays: of tuples, lists and what has a ``key`` (an index)."""
+    """Yield the parts of a parameter that may be arrays, also inside tuples, lists and indices (with a ``key``)."""
     if isinstance(value, (tuple, list)):
         for item in value:
             if type(item) not in PLAIN:
@@ -303,7 +304,7 @@ def parts(value: object) -> Any:
 
 
 def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
-    """A parameter with its parts changed; the very same where none is."""
+    """Return a parameter with ``change`` applied to its parts; the same object if no part changes."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, (tuple, list)):
@@ -318,14 +319,14 @@ def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def holds_tensor(value: object) -> bool:
-    """Whether a parameter differs between the examples."""
+    """Return whether a lowered parameter contains a Tensor: it then differs between the examples."""
     if _is_plain(value):
         return False
     return any(isinstance(part, Tensor) for part in parts(value))
 
 
 def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> Any:
-    """A primitive's forward on arrays of a level: its batching rule on the layer below."""
+    """Run a primitive on arrays of a level: call its batching rule on the level below."""
     values = []
     flags = []
     for array in arrays:
@@ -354,7 +355,7 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
         rule = _as_it_is
     elif rule is None:
         rule = elementwise if primitive.elementwise else by_loop
-    # The rule runs on the layer below; where that is the last one, and nobody watches, as outside of vmap.
+    # The rule runs on the level below. Outside of all levels and without observers, the fast paths are used again.
     above, below = modes.level, level.below
     modes.level = below
     if below is None and not modes.observers:
@@ -383,11 +384,11 @@ def _as_it_is(call: Call) -> Tensor:
     return call.below(call.values)
 
 
-# Rules that need no knowledge of the primitive
+# Rules for any primitive
 
 
 def elementwise(call: Call) -> Any:
-    """The inputs with their axes lined up behind that of the examples."""
+    """Align the inputs' dimensions behind that of the examples and call the primitive once."""
     values, mapped, params = call.values, call.mapped, call.params
     ndims = [len(getattr(value, "shape", ())) - flag for value, flag in zip(values, mapped)]
     ndim = max(ndims)
@@ -407,7 +408,7 @@ def elementwise(call: Call) -> Any:
 
 
 def _padded(x: Tensor, ndim: int) -> Tensor:
-    """All examples of x with axes of length 1 in front of those that one example has."""
+    """Return x, with all examples, with dimensions of length 1 inserted so that one example has ``ndim`` dimensions."""
     shape = x.array.shape
     if len(shape) == ndim + 1:
         return x
@@ -415,7 +416,7 @@ def _padded(x: Tensor, ndim: int) -> Tensor:
 
 
 def by_loop(call: Call) -> Any:
-    """The primitive once per example."""
+    """Run the primitive once per example, with a warning."""
     primitive, size = call.primitive, call.size
     warnings.warn(
         f"vmap: {primitive.name} has no batching rule; it runs in a loop over the examples, which is slow",
@@ -426,7 +427,7 @@ def by_loop(call: Call) -> Any:
 
 
 def looped(call: Call) -> Any:
-    """The results of the primitive on each example, stacked."""
+    """Run the primitive on each example and return the stacked results."""
 
     def at(index: int) -> Any:
         values = [value[index] if flag else value for value, flag in zip(call.values, call.mapped, strict=True)]
@@ -454,7 +455,7 @@ def _stacked(column: Sequence[Any]) -> Any:
 
 
 def of_no_example(call: Call) -> Any:
-    """Results without elements, in the shape that those of an example of zeros have."""
+    """Return results for zero examples; their shapes are those of the results for an example of zeros."""
     values = [
         np.zeros(value.array.shape[1:], value.array.dtype) if flag else value
         for value, flag in zip(call.values, call.mapped, strict=True)
@@ -479,7 +480,7 @@ def of_no_example(call: Call) -> Any:
     return none_of(result)
 
 
-# The primitives of in-place writes, which stand below this module
+# The primitives of in-place writes
 
 
 def _copy(call: Call) -> Tensor:
@@ -487,7 +488,7 @@ def _copy(call: Call) -> Tensor:
 
 
 def _layouts(call: Call) -> Tensor:
-    """Of the moves between places in memory: each example has memory of its own, one behind the other."""
+    """Batch a move between memory layouts: the buffers of the examples follow each other in one large buffer."""
     size = call.size
 
     def all_of(layout: Layout, extent: int) -> Layout:
@@ -514,7 +515,7 @@ for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
 def _write(
     level: Level, primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]
 ) -> Node | None:
-    """The primitive's result computed apart and copied, on the layer below, over the examples of x."""
+    """Write in place on a level: compute the result out of place and copy it to the examples of x, one level below."""
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     others = inputs[1:]
     array: Any = x.array

@@ -1,4 +1,4 @@
-"""A layer of ``vmap``: what Batched arrays know of the run that they belong to."""
+"""The levels of ``vmap``, as seen by Batched arrays."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from ..graph.modes import modes
 
 
 class Layer:
-    """One run of ``vmap``: how many examples there are, and how deep it is among others."""
+    """One call of a function under ``vmap``: its number of examples and its depth of nesting."""
 
     def __init__(self, size: int) -> None:
         below = modes.level
         self.below: Layer | None = below
         self.depth = 1 if below is None else below.depth + 1
         self.size = size
-        self.asked: list[Any] = []  # the functions of NumPy's whose rules for Tensors run now
+        self.asked: list[Any] = []  # the NumPy functions whose operators on Tensors are running
 
     def check(self) -> None:
-        """Refuse a Tensor that outlived its mapped function.
+        """Raise an error if a Tensor is used after its mapped function has returned.
 
         Raises:
-            RuntimeError: the run has ended, or is another thread's.
+            RuntimeError: the level is no longer active, or is active on another thread.
         """
         level = modes.level
         while level is not None:

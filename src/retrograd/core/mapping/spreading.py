@@ -1,4 +1,4 @@
-"""Give each example a copy of a Tensor that was created inside ``vmap``, when a mapped value is written to it."""
+"""Give each example a copy of a Tensor created inside ``vmap``, when a mapped value is written to the Tensor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPEAT = Primitive(
 
 
 def created_inside(x: Tensor, level: Layer) -> bool:
-    """Whether x lives in memory that was allocated while ``level`` was running."""
+    """Return whether x's memory was allocated inside ``level``."""
     layer: Any = storage_of(x).created_in
     while layer is not None and layer is not level:
         layer = layer.below
@@ -35,11 +35,11 @@ def created_inside(x: Tensor, level: Layer) -> bool:
 
 
 def spread(x: Tensor, level: Layer) -> bool:
-    """Make x, its base and their views mapped Tensors of the level, each example with a copy of the memory.
+    """Make x, its base and their views mapped Tensors of the level, with a copy of the memory for each example.
 
     Returns:
-        False where the memory was not allocated inside the level, or its Tensors cannot all be found again in a copy:
-        nothing is changed then.
+        False, without a change, if the memory was not allocated inside the level, or if a view cannot be recreated on
+        the copy.
     """
     if not created_inside(x, level):
         return False

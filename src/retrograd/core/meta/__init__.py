@@ -1,6 +1,6 @@
-"""The device ``meta``: Tensors that have a shape, a dtype and strides, and no numbers.
+"""The device ``meta``: Tensors that have a shape, a dtype and strides, but no elements.
 
-``arrays`` has the array type, in memory that is reserved and never written, and its backend. ``evaluation`` finds what
-operators give on such arrays. Both are loaded when a program first names the device, by ``provided["meta"]``; nothing
-but ``retrograd._hooks`` imports them.
+``arrays`` defines the array type, on reserved memory that is never written, and its backend. ``evaluation`` computes
+the shapes and dtypes of operators' results. Only ``retrograd._hooks`` imports these modules, by ``provided["meta"]``
+when a program first uses the device.
 """

@@ -1,4 +1,4 @@
-"""Arrays without numbers: NumPy's, in memory that is reserved, reads as zeros and is never written."""
+"""Meta arrays: NumPy arrays on reserved memory that reads as zeros and is never written."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from ..arrays.devices import Backend, Device
 from ..arrays.dtypes import DType
 
-# What functions of NumPy take and give: arrays of any kind, numbers, dtypes, and containers of these.
+# Arguments and results of NumPy functions: arrays, numbers, dtypes and containers of them.
 Value: TypeAlias = Any
 
 NO_DATA = "Cannot copy out of meta tensor; no data! Move a module by to_empty() instead of to()"
 
-# Bytes from which memory is reserved of the system, page by page; less is allocated.
+# Bytes from which memory is reserved by mmap; smaller arrays are allocated.
 RESERVED = 1 << 16
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
-# Functions of NumPy whose results have a shape that depends on the numbers.
+# NumPy functions whose results have data-dependent shapes.
 DATA_DEPENDENT = {
     np.argwhere, np.bincount, np.compress, np.extract, np.flatnonzero, np.nonzero, np.trim_zeros, np.unique,
 }  # fmt: skip
@@ -32,7 +32,7 @@ _ANSWERS = {np.can_cast, np.may_share_memory, np.min_scalar_type, np.ndim, np.re
 
 
 def _memory(size: int) -> Value:
-    """Zeros in so many bytes, which take no memory of the machine while nobody writes to them."""
+    """Return ``size`` zero bytes, which use no physical memory unless they are written."""
     if size < RESERVED:
         return bytearray(size)
     if sys.platform == "win32":
@@ -41,9 +41,10 @@ def _memory(size: int) -> Value:
 
 
 class MetaArray(np.ndarray[Value, Value]):
-    """An array without numbers. Views of it are views of its memory, so layouts are NumPy's own.
+    """An array without elements. Views of it are views of its memory, so NumPy computes their layouts.
 
-    What asks for a number raises RuntimeError. Functions of NumPy give what they give for zeros, without the numbers.
+    Reading an element raises RuntimeError. NumPy functions return meta arrays with the shape and dtype of their result
+    for zeros.
     """
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Value, **kwargs: Value) -> Value:
@@ -80,22 +81,22 @@ class MetaArray(np.ndarray[Value, Value]):
 
     @property
     def examples(self) -> np.ndarray[Value, Value]:
-        """Zeros for checks of values, one along each axis."""
+        """Zeros to check values on, at most one along each axis."""
         return np.zeros([min(length, 1) for length in self.shape], self.dtype)
 
     def __setitem__(self, index: Value, value: Value) -> None:
         np.broadcast_shapes(np.shape(value), self[index].shape)
 
     def item(self, *args: Value) -> NoReturn:
-        """Raise RuntimeError: there are no numbers."""
+        """Raise RuntimeError: a meta array has no elements."""
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
 
     def tolist(self) -> NoReturn:
-        """Raise NotImplementedError: there are no numbers."""
+        """Raise NotImplementedError: a meta array has no elements."""
         raise NotImplementedError(NO_DATA)
 
     def nonzero(self) -> NoReturn:
-        """Raise NotImplementedError: there are no numbers."""
+        """Raise NotImplementedError: the shape of the result depends on the elements."""
         raise data_dependent("nonzero")
 
     def __bool__(self) -> bool:
@@ -114,20 +115,20 @@ class MetaArray(np.ndarray[Value, Value]):
         return int(self.item())
 
     def copy(self, order: Value = "C") -> Value:
-        """Return an array with memory of its own."""
+        """Return a meta array on new memory."""
         return reserved(self.shape, self.dtype, None if order == "C" else self)
 
-    if not TYPE_CHECKING:  # who checks types sees NumPy's signature
+    if not TYPE_CHECKING:  # type checkers use NumPy's signature
 
         def astype(self, dtype: Value, order: Value = "K", *args: Value, copy: bool = True, **kwargs: Value) -> Value:
-            """Return an array of the dtype."""
+            """Return a meta array of the dtype."""
             dtype = np.dtype(dtype)
             if not copy and dtype == self.dtype:
                 return self
             return reserved(self.shape, dtype, None if order == "C" else self)
 
     def fill(self, value: Value) -> None:
-        """Do nothing: there are no numbers."""
+        """Do nothing: a meta array has no elements."""
 
     def __repr__(self) -> str:
         return f"MetaArray(shape={self.shape}, dtype={self.dtype})"
@@ -140,16 +141,16 @@ class MetaArray(np.ndarray[Value, Value]):
 
 
 def data_dependent(name: str) -> NotImplementedError:
-    """The error of a function whose result has a shape that depends on the numbers."""
+    """Return the error of a function whose result has a data-dependent shape."""
     return NotImplementedError(
-        f"{name}: the shape of the result depends on the numbers, which meta tensors do not have; run it on the CPU"
+        f"{name}: the shape of the result depends on the elements, which meta tensors do not have; run it on the CPU"
     )
 
 
 def reserved(shape: tuple[int, ...], dtype: DType, like: Value = None, exactly: bool = False) -> MetaArray:
-    """An array in memory of its own, in row-major order, or with the dimensions in the order that ``like`` has.
+    """Return a meta array on new memory, in row-major order or with the dimensions in the memory order of ``like``.
 
-    With ``exactly``, elements lie as far apart as in ``like``, also where they share memory.
+    With ``exactly``, the strides are those of ``like``, even if its elements share memory.
     """
     size = max(prod(shape), 1) * dtype.itemsize
     if like is None or like.ndim != len(shape) or like.flags.c_contiguous:
@@ -166,12 +167,12 @@ def reserved(shape: tuple[int, ...], dtype: DType, like: Value = None, exactly: 
 
 
 def _order(array: Value) -> list[int]:
-    """The dimensions from the one whose neighbors lie farthest apart to the one where they lie closest."""
+    """Return the dimensions by descending absolute stride."""
     return sorted(range(array.ndim), key=lambda axis: abs(array.strides[axis]), reverse=True)
 
 
 def plain(value: Value) -> Value:
-    """Arrays as NumPy's own, which hold zeros, also within tuples, lists and dicts."""
+    """Replace meta arrays, also within tuples, lists and dicts, by plain NumPy views, which read as zeros."""
     if isinstance(value, MetaArray):
         return value.view(np.ndarray)
     if type(value) in (tuple, list):
@@ -182,7 +183,7 @@ def plain(value: Value) -> Value:
 
 
 def without_numbers(value: Value, inputs: Value = ()) -> Value:
-    """A result as an array without numbers: a view of an input as a view, any other in reserved memory."""
+    """Replace result arrays by meta arrays: a view of an input by a view, any other by reserved memory."""
     if isinstance(value, tuple):
         items = [without_numbers(item, inputs) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -198,7 +199,7 @@ def without_numbers(value: Value, inputs: Value = ()) -> Value:
 
 
 def elementwise(function: Callable[..., Value], arrays: tuple[Value, ...]) -> Value:
-    """What a function gives that computes element by element and broadcasts, found on arrays of at most two per axis.
+    """Return the meta results of an elementwise function, computed on arrays with at most two elements per axis.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -214,9 +215,9 @@ def elementwise(function: Callable[..., Value], arrays: tuple[Value, ...]) -> Va
 
 
 def _small(array: Value) -> Value:
-    """An array of ones in the same order in memory, with at most two elements along each axis.
+    """Return an array of ones in the same memory order, with at most two elements along each axis.
 
-    Axes along which all elements share memory do so here, too: they do not count for the order of a result.
+    Axes with stride 0 keep stride 0, since they do not affect the memory order of a result.
     """
     if not isinstance(array, np.ndarray):
         return array
@@ -227,13 +228,13 @@ def _small(array: Value) -> Value:
 
 
 class _Module:
-    """NumPy, whose functions that make arrays make those without numbers."""
+    """The module NumPy with functions that create meta arrays."""
 
     def __getattr__(self, name: str) -> Value:
         return getattr(np, name)
 
     def empty(self, shape: Value, dtype: Value = float, order: str = "C") -> MetaArray:
-        """Return an array of the shape."""
+        """Return a meta array of the shape."""
         shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
         if min(shape, default=0) < 0:
             raise ValueError("negative dimensions are not allowed")
@@ -242,11 +243,11 @@ class _Module:
     zeros = ones = empty
 
     def full(self, shape: Value, fill_value: Value, dtype: Value = None) -> MetaArray:
-        """Return an array of the shape."""
+        """Return a meta array of the shape, in the dtype of ``fill_value``."""
         return self.empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype)
 
     def arange(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return an array of the shape that NumPy's has."""
+        """Return a meta array like ``np.arange``."""
         if all(isinstance(value, int) for value in args):
             kind = np.arange(1, **kwargs).dtype
             return reserved((len(range(*args)),), kind)
@@ -254,30 +255,30 @@ class _Module:
         return found
 
     def eye(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return an array of the shape that NumPy's has."""
+        """Return a meta array like ``np.eye``."""
         found: MetaArray = without_numbers(np.eye(*args, **kwargs))
         return found
 
     def linspace(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return an array of the shape that NumPy's has."""
+        """Return a meta array like ``np.linspace``."""
         found: MetaArray = without_numbers(np.linspace(*args, **kwargs))
         return found
 
     def concatenate(self, arrays: Sequence[Value], axis: int = 0) -> MetaArray:
-        """Return an array of the shape that all arrays have together."""
+        """Return a meta array of the shape of the concatenation."""
         shape = list(arrays[0].shape)
         shape[axis] = sum([x.shape[axis] for x in arrays])
         return reserved(tuple(shape), np.result_type(*[x.dtype for x in arrays]))
 
     def asarray(self, data: Value, dtype: Value = None, **options: Value) -> MetaArray:
-        """Return an array of the shape and dtype of the data."""
+        """Return a meta array with the shape and dtype of the data."""
         return META.asarray(data, dtype)
 
     array = asarray
 
 
 class MetaBackend(Backend):
-    """The backend of arrays without numbers."""
+    """The backend of meta arrays."""
 
     name = "meta"
     xp: Value = _Module()

@@ -1,12 +1,12 @@
-"""What primitives give on arrays without numbers.
+"""Evaluate primitives on meta arrays.
 
-The forward of a primitive is exchanged when a program first names the device ``meta``, as for bfloat16: programs that
-never do pay nothing. On arrays with numbers the exchanged forward calls the old one. On others
+The first use of the device ``meta`` wraps the forwards of all primitives, as for bfloat16; programs that do not use the
+device have no overhead. On ordinary arrays the wrapper calls the original forward. On meta arrays
 
-* a view is taken of the reserved memory itself;
-* an elementwise forward runs on arrays of at most two elements per axis, in the same order in memory;
-* a primitive with ``shaped`` tells shape and dtype of its result from those of its inputs;
-* any other forward runs on the zeros of the reserved memory, and its result is released at once.
+* a view is a view of the reserved memory;
+* an elementwise forward runs on arrays of at most two elements per axis, in the same memory order;
+* a primitive with ``shaped`` computes shape and dtype of its result from those of its inputs;
+* any other forward runs on the zeros of the reserved memory, and its result is freed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .arrays import (
     without_numbers,
 )
 
-# Moves arrays between devices itself.
+# Primitives that move arrays between devices.
 _MOVES = {"transfer"}
-# The shape of whose result depends on the numbers.
+# Primitives whose results have data-dependent shapes.
 _DATA_DEPENDENT = {"masked_select"}
 
 
 def backend() -> Backend:
-    """The backend of the device ``meta``; the first call prepares all primitives."""
+    """Return the backend of the device ``meta``; the first call wraps all primitives."""
     if _evaluated not in changes:
         register_backend(META)
         changes.append(_evaluated)
@@ -52,7 +52,7 @@ def backend() -> Backend:
 
 
 def _evaluated(primitive: Primitive) -> None:
-    """Let a primitive take arrays without numbers."""
+    """Wrap the functions of a primitive so that they accept meta arrays."""
     if primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     primitive.plans.clear()
@@ -62,7 +62,7 @@ def _evaluated(primitive: Primitive) -> None:
 
 
 def _has(values: Iterable[Value]) -> bool:
-    """Whether a value is an array without numbers, or has one within: a tuple, a list, or an index."""
+    """Return whether a value is a meta array or contains one, in a tuple, a list or an index."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray or kind is float or kind is int:
@@ -94,12 +94,12 @@ def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..
 
 
 def _has_mask(index: Value) -> bool:
-    """Whether an index has an array of bools without numbers."""
+    """Return whether an index contains a meta array of bools."""
     return any(isinstance(value, MetaArray) and value.dtype.kind == "b" for value in getattr(index, "key", ()))
 
 
 def _computed(forward: Callable[..., Value], arrays: Value, params: Value) -> Value:
-    """What the forward gives on zeros; on unit matrices, where it gives nothing on zeros."""
+    """Return the forward's result on zeros, or on identity matrices if it raises an error on zeros."""
     try:
         return forward(*arrays, **params)
     except (np.linalg.LinAlgError, RuntimeError, ZeroDivisionError):
@@ -116,7 +116,7 @@ def _units(x: Tensor) -> Value:
 
 
 def _unit(x: Value) -> Value:
-    """Unit matrices, or ones."""
+    """Return identity matrices of the shape of x, or ones."""
     if not isinstance(x, np.ndarray):
         return x
     if x.ndim < 2 or x.dtype.kind not in "fc":
@@ -144,7 +144,7 @@ def _check_fits(out: MetaArray, arrays: tuple[Value, ...]) -> None:
         raise ValueError(f"a result of shape {shape} cannot be written to a Tensor of shape {out.shape}")
 
 
-# Operators that read numbers, or whose results have a shape that depends on them.
+# Operators that read elements, or whose results have data-dependent shapes.
 _READ = frozenset(
     str.split("""
     __bool__ __getitem__ allclose argwhere bincount cpu cuda equal getitem is_nonzero item lstsq masked_select nonzero
@@ -155,7 +155,7 @@ _READ = frozenset(
 
 
 def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """What an operator gives that asks for numbers on the way: what it gives for zeros, or unit matrices."""
+    """Evaluate an operator that reads elements internally on zeros or identity matrices in place of meta arrays."""
     short = name.rpartition(".")[2]
     tensors = list(_tensors((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
@@ -164,7 +164,7 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
     for numbers in (_zeros, _units):
         try:
             result = function(*_exchanged(args, numbers), **_exchanged(kwargs, numbers))
-        except Exception:  # the error of the call is that of the first try
+        except Exception:  # the caller raises the error of the original call
             continue
         if short.endswith("_") and not short.endswith("__"):
             return args[0]
@@ -181,7 +181,7 @@ def _tensors(values: Iterable[Value], depth: int = 8) -> Iterator[Tensor]:
 
 
 def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
-    """A value with another array in each Tensor."""
+    """Return a value with the array of each Tensor replaced by ``change``."""
     if is_dense(value):
         return new_tensor(change(value))
     if isinstance(value, (list, tuple)):

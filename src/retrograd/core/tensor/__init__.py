@@ -1,6 +1,6 @@
-"""Tensor, and the memory behind it.
+"""Tensor and its memory.
 
-``tensor`` is the class; ``storage`` counts who shares memory and ``mutation`` writes in place with copy on write;
-``copies`` copies and pickles, ``printing`` shows. Importing ``tensor`` is enough for most rooms;
-``mutation`` is for operators that write, ``storage`` for views.
+``tensor`` defines the class, ``storage`` tracks shared memory, ``mutation`` writes in place with copy on write,
+``copies`` copies and pickles Tensors, and ``printing`` defines their repr. Most packages import only ``tensor``;
+operators that write import ``mutation``, and views ``storage``.
 """

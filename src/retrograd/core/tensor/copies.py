@@ -1,4 +1,4 @@
-"""Copies and pickles of Tensors: leaves alone are copied, since a copy has no history; a pickle makes a leaf."""
+"""Copies and pickles of Tensors. Only leaves can be copied, since a copy has no history; unpickling gives a leaf."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from ..arrays.devices import backend_for, backend_of
 from .storage import share
 
-# Packages that copy data by deepcopy where no number changes: such a copy keeps its history. Entered by the rooms that
-# know these packages.
+# Packages that use deepcopy as an out-of-place copy: their deepcopies are clones, with a history. The integrations of
+# these packages add the names.
 KEEP_HISTORY: set[str] = set()
 
 
 class Copies:
-    """What ``copy``, ``deepcopy`` and ``pickle`` ask a Tensor for."""
+    """The methods of Tensor that ``copy``, ``deepcopy`` and ``pickle`` call."""
 
     __slots__ = ()
 
@@ -51,13 +51,13 @@ class Copies:
         return copied
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
-        # The result of an operator comes back as a leaf, as PyTorch's does.
+        # The result of an operator is unpickled as a leaf, as in PyTorch.
         array = backend_of(self.array).to_numpy(self.array)
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
 
 
 def _blank(kind: Any) -> Any:
-    """A Tensor of this class, ``__init__`` left out."""
+    """Return an instance of a Tensor class without calling ``__init__``."""
     return kind.__new__(kind)
 
 

@@ -1,8 +1,9 @@
-"""In-place writes: the memory is written, and for the graph the program reads as if nothing was mutated.
+"""In-place writes: memory is written, and the graph is the one of an equivalent program without mutation.
 
-A write to x makes a node for the new value. Where x is a view, its base becomes ``overwrite(base, x')``: the base with
-the view's place taken by the new value. Other views of the base lose their history and derive it again from the new
-base when they are next used (``refresh``). Memory that a live node has saved is left to that node (see core.storage).
+A write to x creates a node for the new value x'. If x is a view, the history of its base becomes ``overwrite(base,
+x')``: the base with the elements of the view replaced by x'. Other views of the base lose their history and derive it
+from the new base when their history is next read (``refresh``). If a live node has saved the memory, the write goes to
+a copy (see tensor.storage).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .tensor import Tensor
 
 
 class Layout(NamedTuple):
-    """How an array lies in a buffer: ``start`` is its first element's place, in bytes from the buffer's lowest."""
+    """The layout of an array in a buffer; ``start`` is the offset of its first element in bytes."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -48,9 +49,9 @@ class Layout(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a view lies in its base: how both lie in a buffer of ``extent`` bytes.
+    """The layouts of a base and its view in a common buffer of ``extent`` bytes.
 
-    The dtypes differ for the real view of complex numbers, and the reverse.
+    The dtypes differ for the real view of complex numbers and the complex view of real numbers.
     """
 
     base: Layout
@@ -59,24 +60,24 @@ class Place(NamedTuple):
 
 
 def place_of(view: Array, base: Array) -> Place:
-    """The place of one array in another whose memory it views."""
+    """Return the place of an array in the base that it is a view of."""
     address = backend_of(base).address
     base_start, view_start = address(base), address(view)
     (base_low, base_high), (low, high) = byte_span(base, base_start), byte_span(view, view_start)
-    low, high = min(low, base_low), max(high, base_high)  # as_strided may reach beyond a base that is itself a part
+    low, high = min(low, base_low), max(high, base_high)  # as_strided may reach beyond a base that is itself a slice
     base_layout = Layout(base.shape, base.strides, base.dtype, base_start - low)
     return Place(base_layout, Layout(view.shape, view.strides, view.dtype, view_start - low), high - low)
 
 
 def _in_memory(memory: Array, layout: Layout) -> Array:
-    """The array that lies in the memory, an array itself, as the layout says."""
+    """Return the array with the given layout in the memory of another array."""
     return backend_of(memory).strided(memory, layout.start, layout.shape, layout.strides, layout.dtype)
 
 
 def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
-    """The elements put into a zeroed buffer as ``source`` lies there, and read as ``target`` does.
+    """Write x to a zeroed buffer in the layout ``source`` and return the elements read in the layout ``target``.
 
-    Elements that share a place are added, so the adjoint is the way back.
+    Elements of the source that share a place are added, so the adjoint of a move is the move with the layouts swapped.
     """
     xp = backend_of(x).xp
     if overlaps_itself(source):
@@ -95,7 +96,7 @@ def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
 
 
 def _mean_of_shared(x: Any, base: Layout, extent: int) -> Any:
-    """The elements divided by the number of those that share their place: added up there, they are their mean."""
+    """Divide each element by the number of elements that share its place, so that adding them gives their mean."""
     if not overlaps_itself(base):
         return x
     xp = backend_of(x).xp
@@ -118,7 +119,7 @@ def _erase(x: Any, place: Place) -> Any:
         whole[...] = x
         part[...] = 0
         return whole.copy()
-    # Elements of x that share a place in memory may differ, x being a cotangent: zero by a mask.
+    # x is a cotangent, whose elements may differ where those of the base share a place: use a mask.
     part[...] = 1 + 1j if part.dtype.kind == "c" else 1
     out, real = xp.array(x, order="C"), x.real.dtype
     out.reshape(-1).view(real)[whole.reshape(-1).view(real) != 0] = 0
@@ -133,7 +134,8 @@ def _overwrite(x: Any, y: Any, place: Place) -> Any:
     return whole.copy()
 
 
-# A move of real and imaginary parts in memory is its own adjoint for PyTorch's gradients, the conjugates of cotangents.
+# A real view moves real and imaginary parts. The adjoint of the move holds for PyTorch's gradients, which are the
+# conjugates of cotangents.
 def _move_conjugate(g: Array, source: Layout, target: Layout, extent: int) -> Array:
     return MOVE(g.conj(), source=target, target=source, extent=extent).conj()
 
@@ -151,7 +153,7 @@ def _erase_conjugate(g: Array, place: Place) -> Array:
 
 
 def _written_conjugate(g: Array, place: Place) -> Array:
-    """The cotangent of the written values: each is read by every element of the base that shares its place."""
+    """Return the cotangent of the written values: the sum over all elements of the base that share a place."""
     return MOVE(g.conj(), source=place.base, target=place.view, extent=place.extent).conj()
 
 
@@ -166,14 +168,14 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
     out[...] = y
 
 
-# The value of x is replaced by that of y; x's own gradient ends here.
+# Replaces the value of x by that of y; no gradient flows to the old value of x.
 COPY = Primitive("copy_", lambda x, y: y, "x y", [None, lambda g: g], write=_write_copy, overwrites=True)
 
 
 class TensorWithoutHistory(Tensor):
-    """A view whose base was written: asked for its history it derives it, and is a plain Tensor again.
+    """A view whose base was written. Reading its history derives the history and restores the class Tensor.
 
-    A class of its own, because a ``__getattr__`` on Tensor would slow every look-up of every Tensor.
+    This is a separate class because a ``__getattr__`` on Tensor would slow down every attribute access.
     """
 
     __slots__ = ()
@@ -181,7 +183,7 @@ class TensorWithoutHistory(Tensor):
     def __getattr__(self, name: str) -> bool:
         if name not in ("_requires", "_node"):
             raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}")
-        with _recalling:  # another thread may ask, too
+        with _history_lock:  # another thread may read the history at the same time
             if type(self) is TensorWithoutHistory:
                 refresh(self)
                 self.__class__ = Tensor  # type: ignore[assignment]
@@ -189,17 +191,17 @@ class TensorWithoutHistory(Tensor):
 
 
 TensorWithoutHistory.__name__ = TensorWithoutHistory.__qualname__ = Tensor.__name__
-_recalling = RLock()
+_history_lock = RLock()
 
 
 def forget_history(view: Tensor) -> None:
-    """Leave a view without history until that is next asked for."""
+    """Remove a view's history, which is derived again when it is next read."""
     view.__class__ = TensorWithoutHistory
     del view._requires, view._node
 
 
 def refresh(view: Tensor) -> None:
-    """Derive a view's history from its base's, after the base or another view was written."""
+    """Derive a view's history from that of its base, after a write to the base or to another view."""
     _set(view, _derived_node(view))
     storage = storage_of(view)
     if storage.derived is None:
@@ -227,12 +229,12 @@ def _set(x: Tensor, node: Node | None) -> None:
 
 
 def check_writable(name: str, x: Tensor) -> None:
-    """Refuse what PyTorch refuses: a write to a leaf that requires grad, or to elements that share a place.
+    """Raise an error for writes that PyTorch refuses: to a leaf that requires grad, or to elements that share memory.
 
-    A base whose elements share places may be written through a view whose own elements do not.
+    A base whose elements share memory may be written through a view whose elements do not.
     """
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: wanted a Tensor to write to, got {type(x).__name__}")
+        raise TypeError(f"{name}: expected a Tensor to write to, got {type(x).__name__}")
     if modes.grad_enabled and x._requires and x._node is None:
         raise _refusal(
             name,
@@ -251,7 +253,7 @@ def check_writable(name: str, x: Tensor) -> None:
 
 
 def _refusal(name: str, reason: str) -> RuntimeError:
-    """The error of a write; an operator that writes finds the bare ``reason``, to report its own call."""
+    """Return the error of a write. An operator that catches it reports ``reason`` with its own call."""
     error = RuntimeError(f"{name}: {reason}")
     error.reason = reason  # type: ignore[attr-defined]
     return error
@@ -269,7 +271,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     check_writable(name, x)
     if fitting is not None and x.array.dtype.kind in "iu":
-        fitting = None  # a number beyond the dtype's range wraps around
+        fitting = None  # the general path wraps numbers beyond the dtype's range
     inputs = (x, *others)
     if primitive.wide and fitting is None and (wide := in_float32(primitive, *inputs)) is not None:
         return apply_inplace(COPY, x, wide)
@@ -295,7 +297,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
 def _write(
     primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: dict[str, Any]
 ) -> Node | None:
-    """Write to x, of the inputs the first; the node of the write, where it is recorded."""
+    """Write to x, the first input; return the node of the write, or None if the write is not recorded."""
     assert primitive.write is not None, f"{name} has no in-place form"
     if fitting is None:
         arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
@@ -323,7 +325,7 @@ def _write(
 
     node, before = None, x.array
     if plan is not None and not plan.keep_ans:
-        # The node holds what it saves before the write, so is_saved sees it, whichever input it is.
+        # Create the node before the write, so that is_saved counts the inputs that it saves.
         node = node_of(plan)
     elif plan is not None:
         pairs = zip(inputs, plan.keep, strict=False)
@@ -351,8 +353,10 @@ def _write(
 
 
 def memory_of_its_own(x: Tensor) -> Any:
-    """The array of a Tensor to which a write changes nothing but elements: no history, here or in the base and views it
-    shares memory with, no node that saved it, no other array library; else None. The write is counted.
+    """Return x's array and count a write, if a write to it affects only elements; otherwise return None.
+
+    The array must be NumPy's, and no node may have saved it; neither x nor the Tensors that share its memory may have
+    a history.
     """
     if not isinstance(x, Tensor):
         return None
@@ -377,7 +381,7 @@ def memory_of_its_own(x: Tensor) -> Any:
         if recording and storage.derived:
             for member in storage.derived:
                 view = member()
-                if view is not None and view._node is not None:  # taken before detach_()
+                if view is not None and view._node is not None:  # a view created before detach_()
                     return None
     elif getrefcount(storage) - LOCAL_ONLY > 1:
         return None
@@ -386,7 +390,7 @@ def memory_of_its_own(x: Tensor) -> Any:
 
 
 def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> list[Any] | None:
-    """The other inputs as arrays and numbers, where nothing is to be converted or refused; else None."""
+    """Return the other inputs as arrays and numbers if none needs a conversion or an error; otherwise None."""
     if not isinstance(x, Tensor) or len(others) + 1 != len(primitive.inputs):
         return None
     dtype = x.array.dtype
@@ -408,7 +412,7 @@ def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> lis
 
 
 def _stretches(value: Any, x: Any) -> bool:
-    """Whether the value broadcasts to the shape of x."""
+    """Return whether the value broadcasts to the shape of x."""
     shape = x.shape[x.ndim - value.ndim :]
     return value.ndim <= x.ndim and all(length in (1, own) for length, own in zip(value.shape, shape, strict=True))
 
@@ -416,7 +420,7 @@ def _stretches(value: Any, x: Any) -> bool:
 def _written_at_once(
     primitive: Primitive, x: Tensor, others: tuple[object, ...], fitting: list[object], params: dict[str, object]
 ) -> bool:
-    """The fast path of ``apply_inplace``: no gradient, and x in memory of its own."""
+    """Try the fast path of ``apply_inplace``, for a write without gradients to unshared memory."""
     if modes.grad_enabled:
         for value in others:
             if isinstance(value, Tensor) and value._requires:
@@ -433,14 +437,14 @@ def _written_at_once(
         else:
             assert primitive.write is not None
             primitive.write(array, array, *fitting, **params)
-    except Exception:  # the general path tells what is wrong
+    except Exception:  # the general path raises the error
         x._storage.version -= 1  # type: ignore[union-attr]
         return False
     return True
 
 
 def rewrite_history(x: Tensor, node: Node | None) -> None:
-    """Make ``node`` the maker of x, and let x's base and the base's other views follow."""
+    """Make ``node`` the history of x, and update the histories of x's base and of the base's other views."""
     base = x._base
     root = x if base is None else base
     constant = node is None and not x._requires and not root._requires
@@ -449,7 +453,7 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
     if base is not None and (node is not None or base._requires):
         place = place_of(x.array, base.array)
         _replace(base, _place_node(OVERWRITE, (edge_of(base), node), place, base.array))
-        next_sequence()  # left free for ``read_through_base``
+        next_sequence()  # reserved for ``read_through_base``
     if node is not None or x._requires:
         _replace(x, node)
         if base is not None and (x.retains_grad or base.retains_grad):
@@ -461,33 +465,34 @@ def rewrite_history(x: Tensor, node: Node | None) -> None:
         tensor = member()
         if tensor is None:
             continue
-        # Of what holds constants only those views have a history that were taken before detach_().
+        # If the memory holds constants, only views created before detach_() have a history.
         if tensor is x or tensor._base is not root or constant and tensor._node is None:
             still.append(member)
         elif type(tensor) is Tensor and not tensor.retains_grad:
             forget_history(tensor)
-        else:  # A subclass keeps its class, and retain_grad follows the Tensor.
+        else:  # Subclasses must not change their class, and retain_grad needs the node.
             _replace(tensor, _derived_node(tensor))
             still.append(member)
 
 
 def read_through_base(x: Tensor) -> None:
-    """Before a hook is set on a written view or its base: let all that has read the view read it from the base.
+    """Rewire the graph before a hook is set on a written view or its base, so that the view is computed from the base.
 
-    A write to a view leaves two nodes: that of the written values, from which the view is read at no further cost, and
-    ``overwrite``, of the base. For gradients of leaves it makes no difference that reading the view goes past the base.
-    A hook on the base, however, is to see what the view contributes, and one on the view nothing but that. So the
-    values' node becomes, in place, one that extracts them from the base, and a copy of it makes the values.
+    A write to a view creates two nodes: one of the written values, which is also the history of the view, and an
+    ``overwrite`` node for the base. Gradients of leaves do not depend on whether the view is read from the values or
+    from the base. A hook on the base, however, must get the contribution of the view, and a hook on the view only that
+    contribution. Therefore the values' node is changed in place to extract the values from the base, and a copy of the
+    original node computes the values.
     """
     root = x if x._base is None else x._base
     write = root._node
     if write is None or write.plan.primitive is not OVERWRITE:
         return
     values = write.parents[1]
-    if values is None or getrefcount(values) == LOCAL_ONLY + 1:  # only ``write`` reads them
+    if values is None or getrefcount(values) == LOCAL_ONLY + 1:  # only the ``overwrite`` node reads the values
         return
     if values.saved is not None:
-        saved_by(values)  # a checkpoint gives what it let go to this node, not to a copy
+        saved_by(values)  # a checkpoint would restore released values to this node, not to the copy
     maker = new_node(values.plan, values.parents, values.saved, values.shape, values.dtype)
     maker.sequence, maker.site = values.sequence, values.site
     place: Place = write.saved[OVERWRITE.position["place"]]
@@ -498,14 +503,14 @@ def read_through_base(x: Tensor) -> None:
 
 
 class _Shaped(NamedTuple):
-    """What ``_place_node`` asks of an array."""
+    """The attributes of an array that ``_place_node`` reads."""
 
     shape: tuple[int, ...]
     dtype: DType
 
 
 def _replace(x: Tensor, node: Node | None) -> None:
-    """Give x a new history; ``retain_grad`` means x as it is now, other hooks the value they were registered on."""
+    """Give x a new history. The hook of ``retain_grad`` moves to the new node; other hooks stay with the old value."""
     old = x._node
     _set(x, node)
     retained = old.hooks.pop(-id(x), None) if old is not None and old.hooks else None
@@ -514,8 +519,8 @@ def _replace(x: Tensor, node: Node | None) -> None:
 
 
 def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
-    """The result of the write must have x's shape, and a dtype that may be written to x's."""
-    if primitive.promote is not None:  # first, since it refuses what is no number
+    """Raise an error unless the result has x's shape and a dtype that can be cast to x's."""
+    if primitive.promote is not None:  # first, since promotion raises an error for values that are not numbers
         dtype = result_type(*arrays)
         if primitive.promote == "float" and dtype.kind not in INEXACT:
             dtype = get_default_dtype()

@@ -1,4 +1,4 @@
-"""How Tensors are printed."""
+"""The repr of Tensors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..arrays.dtypes import bool_, get_default_dtype, int64
 from ..arrays.public_dtypes import dtype
 from ..graph.nodes import Node
 
-# What else is shown of a Tensor, by functions of it: ``tangent=...`` of a dual Tensor.
+# Functions from a Tensor to a further part of its repr, or None; forward mode adds ``tangent=...``.
 details: list[Callable[[Any], str | None]] = []
 
-# How the elements are printed, as options of np.array2string; set by ``set_printoptions``.
+# Options of np.array2string, set by ``set_printoptions``.
 print_options: dict[str, Any] = {"precision": 4, "threshold": 1000, "edgeitems": 3}
 
 
 class Printable(Protocol):
-    """What is read of a Tensor that is printed."""
+    """The attributes of a Tensor that its repr reads."""
 
     array: Any
     _requires: bool
@@ -28,11 +28,11 @@ class Printable(Protocol):
 
     @property
     def device(self) -> Device:
-        """Where the array is."""
+        """The array's device."""
 
 
 def tensor_repr(x: Printable) -> str:
-    """``tensor([...])`` with whatever of dtype, device, shape and history is not evident."""
+    """Return ``tensor([...])`` with dtype, device, shape and history where the elements do not imply them."""
     meta = x.device.type == "meta"
     array = x.array if meta else backend_of(x.array).to_numpy(x.array)
     name = "tensor" if type(x).__module__.startswith("retrograd.core") else type(x).__name__

@@ -1,8 +1,8 @@
-"""Memory shared by a base and its views: who shares it, whether a graph node still needs it, and a fresh copy for all.
+"""Copy on write: track which Tensors share memory and whether graph nodes have saved it.
 
-Every reference to a ``Storage`` object is either a Tensor that lives in the memory or a graph node that saved it for
-its derivative. So its reference count, less the Tensors, tells whether a write must go to a fresh buffer. A Tensor gets
-its Storage only when it is first saved or aliased; ``members`` lists the Tensors once there is more than one.
+A ``Storage`` is referenced only by the Tensors on one piece of memory and by the graph nodes that saved the memory. If
+its reference count exceeds the number of Tensors, a node needs the current values, and a write must go to a copy. A
+Tensor gets a Storage when it is first saved or aliased; ``members`` lists the Tensors if there are several.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..arrays.devices import Wrapping, array_module, backend_of
 class Storage:
     """The identity of a piece of memory.
 
-    Made for nearly every operator, so the defaults are the class's and no ``__init__`` runs.
+    Nearly every operator creates an instance, so defaults are class attributes and there is no ``__init__``.
     """
 
     members: list[ref[Any]] | None = None
-    derived: list[ref[Any]] | None = None  # the views whose history is that of their base as it is now
+    derived: list[ref[Any]] | None = None  # views whose history is derived from the current history of their base
     version: int = 0
-    limit: int = 16
-    created_in: Any = None  # the run of vmap inside which a factory function allocated the memory
-    origin: Storage | None = None  # of a Tensor that the engine made on saved memory: the Storage that memory has
+    limit: int = 16  # the length of ``members`` at which ``share`` removes dead references
+    created_in: Any = None  # the vmap level inside which a factory function allocated the memory
+    origin: Storage | None = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
 
 
 class Member(Protocol):
-    """What lives in a memory: a Tensor, of which this module needs no more."""
+    """The attributes of a Tensor that this module uses."""
 
     array: Any
     _storage: Storage | None
@@ -41,14 +41,14 @@ class Member(Protocol):
 
 
 def borrowed(origin: Storage | None) -> Storage:
-    """The storage of a Tensor on memory that a node saved: a node that saves it again holds the origin, too."""
+    """Return the storage for a Tensor on saved memory. A node that saves that Tensor also refers to ``origin``."""
     storage = Storage()
     storage.origin = origin
     return storage
 
 
 def storage_of(x: Member) -> Storage:
-    """The storage of a Tensor, made at the first call."""
+    """Return the storage of a Tensor, created at the first call."""
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage()
@@ -56,7 +56,7 @@ def storage_of(x: Member) -> Storage:
 
 
 def share(alias: Member, x: Member, related: bool) -> None:
-    """Enter ``alias`` among the Tensors that live in x's memory; a related one follows x's history, too."""
+    """Register that ``alias`` shares x's memory; a ``related`` alias is a view, whose history follows x's."""
     storage = x._storage
     if storage is None:
         storage = x._storage = Storage()
@@ -64,7 +64,7 @@ def share(alias: Member, x: Member, related: bool) -> None:
     if members is None:
         members = storage.members = [ref(x)]
     elif len(members) >= storage.limit:
-        # Dead entries are dropped when the list doubles, so that a loop of short-lived views costs O(1) each.
+        # Dead references are removed whenever the list has doubled: O(1) amortized per short-lived view.
         members[:] = [member for member in members if member() is not None]
         storage.limit = 2 * len(members) + 16
         if storage.derived:
@@ -84,14 +84,14 @@ def share(alias: Member, x: Member, related: bool) -> None:
 
 
 def leave(x: Member) -> None:
-    """Take x out of the Tensors in its memory, for it to be given other memory."""
+    """Remove x from the Tensors that share its memory, before x gets other memory."""
     storage, x._storage = x._storage, None
     if storage is not None and storage.members is not None:
         storage.members[:] = [member for member in storage.members if member() is not x]
 
 
 def sharers(x: Member) -> list[Any]:
-    """Every living Tensor in x's memory, x included."""
+    """Return all live Tensors that share x's memory, including x."""
     storage = x._storage
     if storage is None or storage.members is None:
         return [x]
@@ -99,7 +99,7 @@ def sharers(x: Member) -> list[Any]:
 
 
 def living(members: list[ref[Any]]) -> int:
-    """How many of the Tensors are still there."""
+    """Return the number of live Tensors among weak references."""
     return len([None for member in members if member() is not None])
 
 
@@ -108,12 +108,12 @@ def _count_of_a_local() -> int:
     return sys.getrefcount(value)
 
 
-# What getrefcount says of an object that one local variable holds; it differs between Python versions.
+# The getrefcount of an object referenced by one local variable; the value depends on the Python version.
 LOCAL_ONLY = _count_of_a_local()
 
 
 def is_saved(x: Member) -> bool:
-    """Whether a graph node still needs what x's memory holds now."""
+    """Return whether a graph node needs the current values of x's memory."""
     storage = x._storage
     if storage is None:
         return False
@@ -124,9 +124,9 @@ def is_saved(x: Member) -> bool:
 
 
 def unshare(x: Member, *, keep_values: bool) -> None:
-    """Move x, and whoever shares its memory, to a fresh buffer; nodes that saved the old one keep it.
+    """Move x and all Tensors that share its memory to new memory; nodes that saved the old memory keep it.
 
-    Without ``keep_values`` the new memory of a Tensor that shares with nobody is left unset.
+    If ``keep_values`` is False, the new memory of a Tensor that shares it with no other is not initialised.
     """
     tensors = sharers(x)
     old = x._storage
@@ -155,13 +155,13 @@ def unshare(x: Member, *, keep_values: bool) -> None:
 
 
 def enter(storage: Storage, tensors: Sequence[Member]) -> None:
-    """Enter all Tensors that live in a new memory, instead of one by one as ``share`` does."""
+    """Register all Tensors on new memory at once."""
     storage.members = [ref(tensor) for tensor in tensors]
     storage.limit = 2 * len(tensors) + 16
 
 
 def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
-    """The addresses of the first byte of the array's memory and of the one after its last; ``start`` is its address."""
+    """Return the half-open range of addresses that the array spans; ``start`` is the address of its first element."""
     if start is None:
         start = backend_of(array).address(array)
     low = high = start
@@ -177,20 +177,20 @@ def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
 
 
 def shares_memory(view: Array, array: Array) -> bool:
-    """Whether a forward's result is a view of its input."""
+    """Return whether ``view``, the result of a forward, shares memory with its input ``array``."""
     if view is array:
         return True
     owner = view.base
     if owner is None:
         if type(view) is np.ndarray or type(view) is not type(array):
             return False
-        allocation = backend_of(view).allocation  # CuPy's arrays at an address have no base
+        allocation = backend_of(view).allocation  # CuPy arrays made from an address have no base
         return allocation(view) is allocation(array)
     return owner is array or owner is array.base or bool(array_module(array).may_share_memory(view, array))
 
 
 def overlaps_itself(array: Any) -> bool:
-    """Whether several elements may share a place in memory (expand, overlapping windows)."""
+    """Return whether several elements may share memory (expand, overlapping windows)."""
     if isinstance(array, Wrapping):
         return array.overlaps()
     if array.size <= 1 or array.__class__ is np.ndarray and array.flags.c_contiguous:
@@ -207,5 +207,5 @@ def overlaps_itself(array: Any) -> bool:
 
 
 def is_writable(array: Array) -> bool:
-    """Whether NumPy lets the array's memory be written; CuPy has no read-only arrays."""
+    """Return whether the array is writable; CuPy has no read-only arrays."""
     return getattr(array.flags, "writeable", True)

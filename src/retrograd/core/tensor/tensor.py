@@ -1,7 +1,6 @@
-"""Tensor: an array, its gradient, and where it came from.
+"""Tensor: an array, its gradient, and its place in the computational graph.
 
-This module knows the engine's side of a Tensor only. The operators, and with them the arithmetic and most methods, are
-entered on the class by ``retrograd.ops``.
+This module defines only the attributes that the engine uses. ``retrograd.ops`` adds operators as methods.
 """
 
 from __future__ import annotations
@@ -49,26 +48,27 @@ else:
 
 
 Method = TypeVar("Method", bound=Any)
-_new_tuple = tuple.__new__  # without the check of a Size's lengths, which arrays have right
+_new_tuple = tuple.__new__  # skips the checks of Size.__new__: the lengths of an array are valid
 
 
 class Tensor(Copies, TensorMethods):
-    """An n-dimensional array that remembers how it was computed.
+    """An n-dimensional array that records how it was computed.
 
-    ``Tensor([1, 2])`` has the default dtype, whatever the numbers of the sequence are; an array and a Tensor keep
-    theirs; ``Tensor(2, 3)`` is a Tensor of that size, and ``Tensor()`` one without elements. ``tensor`` takes the dtype
-    from the numbers. Memory is shared with an array only by ``from_numpy`` and ``as_tensor``.
+    ``Tensor([1, 2])`` has the default dtype, whatever the type of the numbers; a Tensor made from an array or a Tensor
+    has the same dtype as its data. ``Tensor(2, 3)`` is a Tensor of that size, and ``Tensor()`` has no elements. Unlike
+    ``Tensor``, ``tensor`` infers the dtype from the numbers. Only ``from_numpy`` and ``as_tensor`` share memory with an
+    array.
 
     Args:
         data: a nested sequence of numbers, an array or a Tensor; or the lengths of the axes; or nothing.
         dtype: the dtype, by default the data's.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``; by default the data's, or the default device.
-        requires_grad: whether gradients with respect to this Tensor are wanted.
+        requires_grad: whether backward passes compute the gradient with respect to this Tensor.
 
     Raises:
         TypeError: the data are not numbers, or one floating number.
         ValueError: the nested sequences are ragged.
-        RuntimeError: a gradient is wanted for a dtype that has none, or a length is negative.
+        RuntimeError: ``requires_grad`` is set for a dtype without gradients, or a length is negative.
 
     >>> rg.Tensor([1, 2])
     tensor([1., 2.])
@@ -80,7 +80,7 @@ class Tensor(Copies, TensorMethods):
 
     __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
 
-    is_dense = True  # whether ``array`` holds all elements: not of sparse Tensors
+    is_dense = True  # False for sparse Tensors, whose ``array`` does not hold all elements
 
     array: Any
     _requires: bool
@@ -90,7 +90,7 @@ class Tensor(Copies, TensorMethods):
     _base: Tensor | None
     _hooks: LeafHooks | None
 
-    # NumPy leaves `array * tensor` to Tensor.
+    # Makes NumPy call Tensor.__rmul__ for `array * tensor`.
     __array_priority__ = 1000
 
     def __init__(
@@ -114,7 +114,7 @@ class Tensor(Copies, TensorMethods):
         self._base = None
         self._hooks = None
 
-    # What it is
+    # Shape, dtype, device and elements
 
     @property
     def shape(self) -> Size:
@@ -128,7 +128,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def device(self) -> Device:
-        """Where the array lives."""
+        """The device that holds the array."""
         return backend_of(self.array).device(self.array)
 
     @property
@@ -230,7 +230,7 @@ class Tensor(Copies, TensorMethods):
             raise TypeError("can't convert meta device type tensor to numpy: it has no numbers")
         return backend_of(self.array).to_numpy(self.array)
 
-    # Its place in the graph
+    # The computational graph
 
     @property
     def requires_grad(self) -> bool:
@@ -248,7 +248,7 @@ class Tensor(Copies, TensorMethods):
             return
         if value and not is_differentiable(self.array.dtype):
             raise RuntimeError(
-                f"requires_grad: only floating and complex Tensors have gradients, not {self.array.dtype}"
+                f"requires_grad: only floating and complex Tensors have gradients, got {self.array.dtype}"
             )
         self._requires = bool(value)
 
@@ -256,11 +256,11 @@ class Tensor(Copies, TensorMethods):
         """Set ``requires_grad`` and return the Tensor.
 
         Args:
-            requires_grad: whether gradients are to flow to it.
+            requires_grad: whether backward passes compute its gradient.
 
         Raises:
-            RuntimeError: its dtype is neither floating nor complex, or a recorded operator made it and it is to be
-                switched off.
+            RuntimeError: the dtype is neither floating nor complex, or ``requires_grad`` is False for the result of a
+                recorded operator.
 
         >>> rg.ones(2).requires_grad_()
         tensor([1., 1.], requires_grad=True)
@@ -270,7 +270,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operator made this Tensor.
+        """Whether this Tensor is not the result of a recorded operator.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> x.is_leaf, (x * 2).is_leaf
@@ -280,7 +280,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def grad_fn(self) -> Node | None:
-        """The graph node that made this Tensor, None for a leaf.
+        """The graph node that computed this Tensor, None for a leaf.
 
         >>> (rg.ones(2, requires_grad=True) * 2).grad_fn.operator
         'mul'
@@ -289,7 +289,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward walks have accumulated, None before the first.
+        """The gradient that backward passes have accumulated, None before the first.
 
         >>> x = rg.ones(2, requires_grad=True)
         >>> (x * 3).sum().backward()
@@ -307,13 +307,13 @@ class Tensor(Copies, TensorMethods):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"grad: wanted a Tensor or None, got {type(value).__name__}")
+                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
             if value is self:
                 raise RuntimeError("grad: a Tensor cannot be its own gradient")
             if value.array.shape != self.array.shape:
-                raise RuntimeError(f"grad: wanted the shape of {describe(self)}, got {describe(value)}")
+                raise RuntimeError(f"grad: expected the shape of {describe(self)}, got {describe(value)}")
             if value.array.dtype != self.array.dtype:
-                raise RuntimeError(f"grad: wanted the dtype of {describe(self)}, got {describe(value)}")
+                raise RuntimeError(f"grad: expected the dtype of {describe(self)}, got {describe(value)}")
         if watchers and modes.tracer is not None:
             modes.tracer.clears(self)
         self._grad = value
@@ -324,11 +324,11 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def _version(self) -> int:
-        """How often this memory was written in place."""
+        """The number of in-place writes to this Tensor's memory."""
         return 0 if self._storage is None else self._storage.version
 
     def detach(self) -> Tensor:
-        """This Tensor's values, on the same memory, without its history.
+        """Return a Tensor on the same memory without its history.
 
         >>> rg.ones(2, requires_grad=True).detach().requires_grad
         False
@@ -340,7 +340,7 @@ class Tensor(Copies, TensorMethods):
         return tensor
 
     def detach_(self) -> Tensor:
-        """Forget the history: the Tensor becomes a leaf that needs no gradient.
+        """Remove the history: the Tensor becomes a leaf that does not require grad.
 
         >>> x = rg.ones(2, requires_grad=True) * 2
         >>> x.detach_().requires_grad
@@ -359,18 +359,18 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def data(self) -> Tensor:
-        """As ``detach()``; setting it gives the Tensor other memory."""
+        """The result of ``detach()``. Assigning to ``data`` replaces the Tensor's memory."""
         return self.detach()
 
     @data.setter
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
-            raise TypeError(f"data: wanted a Tensor, got {type(value).__name__}")
+            raise TypeError(f"data: expected a Tensor, got {type(value).__name__}")
         requires, node = self._requires, self._node
         if requires and not is_differentiable(value.array.dtype):
             raise RuntimeError(f"data: a Tensor that requires grad cannot hold {value.array.dtype}")
         views = [tensor for tensor in sharers(self) if tensor._base is self]
-        if views:  # They stay where they are, as views of a Tensor that keeps the old memory and history.
+        if views:  # Existing views become views of a new Tensor with the old memory and history.
             old = self.detach()
             old._requires, old._node = requires, edge_of(self)
             for view in views:
@@ -382,7 +382,7 @@ class Tensor(Copies, TensorMethods):
 
     @property
     def retains_grad(self) -> bool:
-        """Whether this is a non-leaf whose gradient walks store in ``.grad``."""
+        """Whether this is a non-leaf whose gradient backward passes store in ``.grad``."""
         return self._node is not None and self._node.hooks is not None and -id(self) in self._node.hooks
 
 
@@ -390,12 +390,12 @@ _new = Tensor.__new__
 
 
 def is_dense(value: object) -> TypeGuard[Tensor]:
-    """Whether the value is a Tensor with an array of all its elements: neither another object nor a sparse Tensor."""
+    """Return whether the value is a Tensor that is not sparse."""
     return isinstance(value, Tensor) and value.is_dense
 
 
 def new_tensor(array: Any) -> Tensor:
-    """A Tensor on the array itself, without history."""
+    """Return a Tensor that wraps the array, without a copy and without history."""
     t = _new(Tensor)
     t.array = array
     t._requires = False
@@ -404,22 +404,22 @@ def new_tensor(array: Any) -> Tensor:
 
 
 def tensor_method(method: Method, *names: str) -> Method:
-    """Enter a function or property on Tensor, by default under its own name: how other rooms give Tensor methods."""
+    """Add a function or property to Tensor, by default under its own name. Other packages add methods by it."""
     for name in names or (method.__name__,):
         setattr(Tensor, name, method)
     return method
 
 
-# Whether ``Tensor(array)`` keeps the array's dtype. In PyTorch, and under ``retrograd run``, it takes the default one.
+# Whether ``Tensor(array)`` keeps the array's dtype. PyTorch, and therefore ``retrograd run``, uses the default dtype.
 arrays_keep_dtype = True
 
 
 def constructed(name: str, data: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
-    """The array of ``Tensor(*data)``: of a size, or from a sequence (in the default dtype), an array or a Tensor."""
+    """Return the array of ``Tensor(*data)``, where ``data`` is a size, a sequence, an array or a Tensor."""
     if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
         return _zeros(name, data or (0,), dtype, device)
     if len(data) > 1:
-        raise TypeError(f"{name}: wanted lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
+        raise TypeError(f"{name}: expected lengths of axes, or one sequence, array or Tensor, got {data!r:.200}")
     (values,) = data
     if isinstance(values, Size):
         return _zeros(name, values, dtype, device)
@@ -445,14 +445,14 @@ def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device
 
 
 def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
-    """The data as an array in the dtype a Tensor of them has; ``copy=False`` shares memory where it can."""
+    """Return the data as an array, by default in the dtype of ``tensor(data)``; ``copy=False`` may share memory."""
     if dtype is not None:
         dtype = as_dtype(dtype)
     if isinstance(data, Tensor):
         data = data.array
     if is_array(data):
         if not is_number_dtype(data.dtype):
-            raise TypeError(f"tensor: wanted numbers, got an array of dtype {data.dtype}")
+            raise TypeError(f"tensor: expected numbers, got an array of dtype {data.dtype}")
         backend = backend_of(data)
         if device is not None and backend_for(device).name != backend.name:
             data, backend = backend.to_numpy(data), backend_for(device)
@@ -464,7 +464,7 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
     if isinstance(data, np.generic):
         dtype = data.dtype if dtype is None else dtype
         if not is_number_dtype(dtype):
-            raise TypeError(f"tensor: wanted numbers, got {dtype}")
+            raise TypeError(f"tensor: expected numbers, got {dtype}")
     elif isinstance(data, (bool, int, float, complex)):
         dtype = scalar_dtype(data) if dtype is None else dtype
         if dtype.kind in "iu":
@@ -474,23 +474,23 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
         if hasattr(data, "__array__"):  # of pandas, for example, whose elements have NumPy's dtypes
             data = np.asarray(data)
         data, dtype = _nested(data, dtype)
-        if copy:  # a buffer, whose memory NumPy would share
+        if copy:  # NumPy would share the memory of a buffer
             data = np.array(data, dtype)
     place = None if device is None else Device(device)
     return backend_for(device).asarray(np.asarray(data, dtype=dtype), device=place)
 
 
 def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
-    """Nested sequences as a NumPy array, with the dtype their Python numbers take."""
+    """Return nested sequences as a NumPy array, and the dtype of a Tensor made from them."""
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
         raise TypeError(
-            f"tensor: could not infer a dtype from {type(data).__name__}; wanted numbers, sequences or arrays"
+            f"tensor: could not infer a dtype from {type(data).__name__}; expected numbers, sequences or arrays"
         )
     if isinstance(data, bytearray):
         data = list(data)
     python_numbers = True
     has_tensors = False
-    dtypes: set[Any] = set()  # of Tensors and arrays; and the types of Python's numbers
+    dtypes: set[Any] = set()  # the dtypes of Tensors and arrays, and the types of Python numbers
 
     def plain(value: object) -> Any:
         nonlocal python_numbers, has_tensors
@@ -505,7 +505,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
                     )
                 warn_of_lost_gradient()
             array = value.numpy(force=True)
-            return array.reshape(()) if array.size == 1 else array  # PyTorch takes Tensors of one element as numbers
+            return array.reshape(()) if array.size == 1 else array  # PyTorch treats Tensors of one element as numbers
         if isinstance(value, (list, tuple)):
             return [plain(item) for item in value]
         if isinstance(value, (np.ndarray, np.generic)):
@@ -524,7 +524,7 @@ def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
         ) from None
     if not is_number_dtype(array.dtype):
-        raise TypeError(f"tensor: wanted numbers, got elements of {array.dtype}")
+        raise TypeError(f"tensor: expected numbers, got elements of {array.dtype}")
     if dtype is not None and (dtype.kind in "iu" or dtype.kind not in "bc" and array.dtype.kind == "c"):
         check_elements(array, dtype)
     if dtype is None:

@@ -1,7 +1,7 @@
-"""What a compiled loop needs while it runs: threads, memory for results, BLAS and settings.
+"""The runtime of compiled loops: threads, memory for results, BLAS and settings.
 
-``library`` opens the library of loops for the processor's ``levels``, ``loop_calls`` makes functions of Python of them,
-``numba_functions`` compiles loops where no library is open, ``threads`` is the pool, ``thread_protocol`` and
-``thread_memory`` are how its threads meet without Python's lock, ``loop_blas`` and ``blas_address`` find NumPy's BLAS.
+``library`` opens the library of loops for the processor's ``levels``, ``loop_calls`` makes Python functions of loops,
+``numba_functions`` compiles loops if no library is open, ``threads`` is the thread pool, ``thread_protocol`` and
+``thread_memory`` synchronise its threads without the GIL, ``loop_blas`` and ``blas_address`` call NumPy's BLAS.
 The modules of ``kernels/loops`` and ``kernels/build`` import these modules, operators do not.
 """

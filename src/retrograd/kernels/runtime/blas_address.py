@@ -1,6 +1,7 @@
-"""The address of NumPy's BLAS, under a name that compiled loops call.
+"""Find the matrix products of NumPy's BLAS for compiled loops.
 
-Machine code calls ``cblas_?gemm`` by a name of our own, to which each process gives the function's address.
+Machine code calls ``cblas_?gemm`` by a symbol with a prefix of Retrograd, which each process binds to the function's
+address.
 """
 
 from __future__ import annotations
@@ -15,25 +16,26 @@ from typing import Any
 import numpy as np
 
 PREFIX = "retrograd_cblas_"
-# With integers of 64 bits: NumPy's wheels, OpenBLAS, MKL, Accelerate. The last has 32 in most builds of BLAS.
+# Names with 64-bit integers in NumPy's wheels, OpenBLAS, MKL and Accelerate; the last name usually has 32-bit integers.
 _NAMES = "scipy_cblas_{}64_", "cblas_{}64_", "cblas_{}_64", "cblas_{}$NEWLAPACK$ILP64", "cblas_{}"
-_PACKED = "darwin", "arm64"  # where arguments on the stack take no more room than they need
+_PACKED = "darwin", "arm64"  # the platform where arguments on the stack are not padded to 64 bits
 
 
 def available() -> bool:
-    """Whether NumPy's BLAS was found, and loops that multiply may run."""
+    """Return whether NumPy's BLAS was found, which loops with matrix products need."""
     return addresses() is not None
 
 
 @cache
 def addresses() -> dict[str, int] | None:
-    """Where ``sgemm`` and ``dgemm`` of NumPy's BLAS are, or None."""
+    """Return the addresses of ``sgemm`` and ``dgemm`` of NumPy's BLAS, or None."""
     for library in _libraries():
         for name in _NAMES:
             functions: Any = {kind: getattr(library, name.format(kind), None) for kind in ("sgemm", "dgemm")}
             if None in functions.values():
                 continue
-            # Integers are passed in 64 bits. A function that takes 32 reads the lower halves, but for two systems.
+            # Loops pass 64-bit integers. A function with 32-bit integers reads the lower halves, except on big-endian
+            # systems and with packed arguments.
             if name == _NAMES[-1] and (sys.byteorder == "big" or (sys.platform, platform.machine()) == _PACKED):
                 return None
             found = {kind: ctypes.cast(function, ctypes.c_void_p).value for kind, function in functions.items()}
@@ -43,7 +45,7 @@ def addresses() -> dict[str, int] | None:
 
 @cache
 def name_for_llvm() -> None:
-    """Let code that LLVM compiles in this process call NumPy's BLAS by our names."""
+    """Define the symbols of NumPy's BLAS for code that LLVM compiles in this process."""
     import llvmlite.binding as llvm
 
     for kind, address in (addresses() or {}).items():
@@ -51,7 +53,7 @@ def name_for_llvm() -> None:
 
 
 def _libraries() -> list[ctypes.CDLL]:
-    """NumPy's extension, through which all it depends on is searched; on Windows the library beside it."""
+    """Return NumPy's extension module, which resolves symbols of its dependencies; on Windows also OpenBLAS's DLL."""
     from glob import glob
 
     try:

@@ -1,6 +1,7 @@
-"""Whether numbers too small for full precision are set to zero, on all threads of the pool.
+"""Set whether subnormal numbers are flushed to zero, on all threads of the pool.
 
-A processor takes a hundred times as long for them. Its floating-point mode belongs to a thread; a new one inherits it.
+Processors are about a hundred times slower on subnormal numbers. The floating-point mode is a setting of each thread; a
+new thread inherits it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 from . import threads
 from .levels import machine
 
-FLUSH = 0x8040  # of MXCSR: set to zero what an operation gives and takes where that is too small for full precision
+FLUSH = 0x8040  # FTZ and DAZ in MXCSR: flush subnormal results and operands to zero
 
-# Where a saved mode (fenv_t of the C library) has the word of the processor, and the bits that set to zero what an
-# operation gives and takes: FTZ and DAZ of MXCSR, FZ of FPCR.
+# The offset of the processor's control word in C's fenv_t, and its bits that flush subnormal results and operands: FTZ
+# and DAZ in MXCSR, FZ in FPCR.
 _PLACES = {
     ("Linux", "x86_64"): (28, FLUSH),
     ("Darwin", "x86_64"): (4, FLUSH),
@@ -26,7 +27,7 @@ _PLACES = {
 
 @cache
 def flushes() -> bool:
-    """Whether products in single precision flush: on processors whose mode is known, which are slow without."""
+    """Return whether single-precision products flush subnormal numbers: on x86-64."""
     return machine() in ("x86_64", "AMD64")
 
 
@@ -37,13 +38,13 @@ def _library() -> Any:
     return None if place is None or functions is None else (ctypes.CDLL(None), *place, functions[1])
 
 
-_kept: list[Any] = []  # modes that helpers may still read
+_kept: list[Any] = []  # kept alive: modes that workers may still read
 
 
 def set_flush(mode: bool) -> bool:
-    """Set the mode of the calling thread and of the helpers, which share its products; whether that can be done here.
+    """Set the mode of the calling thread and of the workers; return False if the platform does not support it.
 
-    BLAS's own threads, which work where Numba is not installed, stay as they are: nothing leads to them.
+    The mode of BLAS's own threads cannot be changed.
     """
     found = _library()
     if found is None:

@@ -1,9 +1,9 @@
-"""The library of loops that was compiled ahead of time: found, checked and opened at the first large call.
+"""Find, check and open the library of loops compiled ahead of time, at the first call on a large array.
 
-``kernels/build/make_library.py`` writes for each level of processors a shared library and an index. A wheel has them in
-``kernels/library``, a checkout in ``build/kernels``. A library is opened only if its index says that it was compiled of
-the sources that lie here, for a level that this processor has, and for objects as this Python lays them out; and if its
-bytes are those that were written. Else one warning says why, and loops are compiled by Numba or are NumPy's.
+``kernels/build/make_library.py`` writes a shared library and an index per processor level, for a wheel to
+``kernels/library`` and in a checkout to ``build/kernels``. A library is opened only if it was compiled from the sources
+in this package, for a level that this processor supports and for the object layout of this Python, and if its digest is
+correct. Otherwise one warning gives the reason, and loops are compiled by Numba or replaced by NumPy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .levels import Level, usable
 from .object_layout import HEAD, PREFIX
 
 FORMAT = 1
-SLOT = "_slot"  # the end of the names of words from which the library reads the addresses of BLAS's functions
+SLOT = "_slot"  # suffix of the symbols that hold the addresses of BLAS functions
 KERNELS = Path(__file__).resolve().parent.parent
 INSTALLED = KERNELS / "library"
 
@@ -37,7 +37,7 @@ class Library:
             ctypes.c_void_p.in_dll(self._handle, blas_address.PREFIX + kind + SLOT).value = address
 
     def address(self, symbol: str) -> int | None:
-        """Where the code of that name is, or None."""
+        """Return the address of a symbol, or None."""
         try:
             return ctypes.cast(getattr(self._handle, symbol), ctypes.c_void_p).value
         except AttributeError:
@@ -45,14 +45,14 @@ class Library:
 
 
 def symbol(name: str, kinds: str) -> str:
-    """The name in the library of a loop for some kinds of arguments."""
-    from hashlib import sha256  # here: its import takes half as long as that of all kernels
+    """Return the library's symbol of a loop for argument kinds."""
+    from hashlib import sha256  # a slow import: half the time of importing all kernels
 
     return f"{PREFIX}{name}.{sha256(kinds.encode()).hexdigest()[:16]}"
 
 
 def digest_of_sources(files: Iterable[str]) -> str:
-    """A digest of files of this package's kernels."""
+    """Return a digest of source files of ``kernels``."""
     from hashlib import sha256
 
     digest = sha256()
@@ -62,20 +62,20 @@ def digest_of_sources(files: Iterable[str]) -> str:
 
 
 def folders() -> list[Path]:
-    """Where a library may be: in the installed package, and in the checkout of which this is the source."""
+    """Return the folders that may contain a library: that of the checkout, if this is one, and of the package."""
     checkout = KERNELS.parents[2]
     made = [checkout / "build" / "kernels"] if (checkout / "pyproject.toml").is_file() else []
     return [*made, INSTALLED]
 
 
 def wanted() -> bool:
-    """Whether a library may be opened: not with ``RETROGRAD_KERNELS=jit``, by which all loops are compiled here."""
+    """Return whether ``RETROGRAD_KERNELS`` allows a library to be opened."""
     return os.environ.get("RETROGRAD_KERNELS", "compiled") == "compiled"
 
 
 @cache
 def found() -> tuple[Level, Path] | None:
-    """The index of the best library for this processor, which is not read to know, and its level."""
+    """Return the best level for this processor and the path of its index, which is not read yet; or None."""
     for level in usable() if wanted() else ():
         for folder in folders():
             if (path := folder / f"{level.name}.json").is_file():
@@ -85,7 +85,7 @@ def found() -> tuple[Level, Path] | None:
 
 @cache
 def opened() -> Library | None:
-    """The library for this processor, open; None, after one warning, where what was found cannot be used."""
+    """Open the library for this processor; return None if there is none, or after a warning if it cannot be used."""
     place = found()
     if place is None:
         return None
@@ -106,7 +106,7 @@ def opened() -> Library | None:
 
 
 def _problem(level: Level, index: Path) -> str | None:
-    """Why the library of an index cannot be used, or None."""
+    """Return the reason why a library cannot be used, or None."""
     import json
     from hashlib import sha256
 

@@ -1,8 +1,8 @@
 """Matrix products inside compiled loops, by the BLAS that NumPy has loaded (``blas_address.py``).
 
-In single precision, numbers too small for full precision count as zero while BLAS multiplies: the gradients of a model
-that is sure of its examples are full of them, and a processor takes a hundred times as long for each. The thread's own
-floating-point mode is back before the call returns.
+Single-precision products flush subnormal numbers to zero. Gradients of a model with confident predictions contain many
+subnormal numbers, on which processors are about a hundred times slower. The thread's floating-point mode is restored
+before the call returns.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
 
@@ -20,15 +20,15 @@ from .blas_address import PREFIX
 from .denormals import FLUSH, flushes
 from .numba_functions import njit
 
-_ROWS, AS_IT_IS, TRANSPOSED = 101, 111, 112  # of CBLAS
+_ROWS, AS_IT_IS, TRANSPOSED = 101, 111, 112  # CblasRowMajor, CblasNoTrans, CblasTrans
 _WORD, _REAL = ir.IntType(32), ir.FloatType()
 
 
 @intrinsic
 def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c_step):
-    """``c = a @ b + beta * c`` of matrices at addresses, in the numbers that ``beta`` is one of.
+    """Compute ``c = a @ b + beta * c`` for matrices at addresses, in the precision of ``beta``.
 
-    The ways say which of a and b are given transposed; the steps are from row to row in memory.
+    The ways say which of a and b are transposed; the steps are the leading dimensions.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -46,13 +46,13 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
 
 
 def flushing(builder: Any, number: Any) -> Callable[[], None]:
-    """Let the processor flush, for numbers of a single precision's type; returns what makes the code that ends it."""
+    """Generate code that flushes subnormal single-precision numbers; return a generator of code that restores."""
     kept = _flush(builder, number)
     return lambda: None if kept is None else _access(builder, "ldmxcsr", kept)
 
 
 def _flush(builder: Any, number: Any) -> Any:
-    """Where the mode is kept that was left; None where there is nothing to be done."""
+    """Generate code that switches the mode; return the variable with the old mode, or None without a switch."""
     if number != types.float32 or not flushes():
         return None
     kept, changed = [cgutils.alloca_once(builder, _WORD) for _ in range(2)]
@@ -71,7 +71,7 @@ def _access(builder: Any, name: str, place: Any) -> None:
 
 @intrinsic
 def flush(typing_context, number):
-    """Let the processor flush from here on, where numbers are of single precision; for ``leave``, the mode before."""
+    """Flush subnormal numbers from here on, if ``number`` has single precision; return the old mode for ``leave``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kept = _flush(builder, number)
@@ -82,7 +82,7 @@ def flush(typing_context, number):
 
 @intrinsic
 def leave(typing_context, mode, number):
-    """Go back to the mode before ``flush``."""
+    """Restore the mode before ``flush``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if number == types.float32 and flushes():
@@ -94,7 +94,7 @@ def leave(typing_context, mode, number):
 
 @njit(inline="always")
 def _way(a):
-    """How BLAS is to read a matrix, one of whose axes is contiguous, and the distance of its rows or columns."""
+    """Return CBLAS's transposition flag and leading dimension for a matrix with one contiguous axis."""
     if a.strides[1] == a.itemsize or a.shape[1] == 1:
         return AS_IT_IS, max(a.strides[0] // a.itemsize, a.shape[1], 1)
     return TRANSPOSED, max(a.strides[1] // a.itemsize, a.shape[0], 1)
@@ -102,10 +102,10 @@ def _way(a):
 
 @njit
 def product(a, b, c, beta):
-    """``c = a @ b + beta * c``, for compiled loops.
+    """Compute ``c = a @ b + beta * c`` inside a compiled loop.
 
-    All three are matrices of one dtype, float32 or float64. Of ``a`` and ``b`` one axis is contiguous, either one, and
-    the other one's stride positive; of ``c`` the last one. With ``beta=0`` what ``c`` holds is not read.
+    All three matrices are float32 or float64. ``a`` and ``b`` have one contiguous axis and a positive stride along the
+    other one; the last axis of ``c`` is contiguous. With ``beta=0``, ``c`` is not read.
     """
     a_way, a_step = _way(a)
     b_way, b_step = _way(b)

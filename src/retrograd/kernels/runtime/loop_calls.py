@@ -1,9 +1,9 @@
-"""Compiled loops as functions of Python: from the library, or compiled now where Numba is installed.
+"""Compiled loops as Python functions, from the library or compiled by Numba.
 
-A loop in the library is machine code for each kind of arguments. Code and Python meet in one function per kind, which
-takes Python's objects: it compares their types with those that it was made for, reads arrays where they lie, lets go of
-Python's lock, and runs the loop. It answers ``NotImplemented`` to other arguments. Where no library is open, Numba
-compiles the loop. A loop that is not there raises ``LoopMissing``, before it has written anything.
+The library contains machine code for each combination of argument types (kinds) of a loop, behind one C function per
+combination that takes Python objects. The C function checks the types of its arguments, reads arrays in place, releases
+the GIL and runs the loop; for arguments of other types it returns ``NotImplemented``. If no library is open, Numba
+compiles the loop. A missing loop raises ``LoopMissing`` before anything is written.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class _Method(ctypes.Structure):
 
 
 class Loop:
-    """A compiled loop, by the names of its module and of itself there: ``loop(*args)``.
+    """A compiled loop, ``loop(*args)``, identified by its module and its name there.
 
-    ``recipe`` is what Numba compiles; where it is None, the module is imported for it when Numba is to compile.
+    ``recipe`` is the function that Numba compiles. If it is None, the module is imported when Numba compiles the loop.
     """
 
     def __init__(self, module: str, name: str, recipe: object = None) -> None:
@@ -52,10 +52,10 @@ class Loop:
         self.entry(*args)(*args)
 
     def entry(self, *args: object) -> Callable[..., object]:
-        """The function of these arguments' kinds. One of the library's answers ``NotImplemented`` to other kinds.
+        """Return the function for arguments of these kinds.
 
         Raises:
-            LoopMissing: there is none.
+            LoopMissing: no loop was compiled for these kinds.
         """
         kinds = tuple(map(kind_of, args))
         with _lock:
@@ -90,7 +90,7 @@ class Loop:
 
 
 class Loops:
-    """The loops of a module as its attributes, without importing it."""
+    """The loops of a module as attributes, without importing the module."""
 
     def __init__(self, module: str) -> None:
         self._module = f"retrograd.kernels.{module}"
@@ -108,14 +108,14 @@ def warn_of(name: str, error: Exception) -> None:
     if not _warned:
         _warned.append(name)
         warnings.warn(
-            f"the loop {name} could not be compiled ({type(error).__name__}: {error}); NumPy computes in its place",
+            f"the loop {name} could not be compiled ({type(error).__name__}: {error}); NumPy is used instead",
             RuntimeWarning,
             stacklevel=3,
         )
 
 
 def plain(value: object) -> object:
-    """The argument with the types that machine code knows."""
+    """Convert an argument to a type that machine code supports."""
     if isinstance(value, np.ndarray):
         value = value.view(np.ndarray) if type(value) is not np.ndarray else value
         plain_dtype = np.dtype(value.dtype.str)
@@ -128,7 +128,7 @@ def plain(value: object) -> object:
 
 
 def kind_of(value: object) -> Kind:
-    """The kind of an argument."""
+    """Return the kind of an argument: its type, as far as machine code depends on it."""
     kind = type(value)
     if type(value) is np.ndarray:
         return kind_of_array(value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
@@ -140,14 +140,14 @@ def kind_of(value: object) -> Kind:
         return "float64"
     if kind is np.float32:
         return "float32"
-    raise TypeError(f"compiled loops take arrays, numbers and tuples of these, not {kind.__name__}")
+    raise TypeError(f"compiled loops take arrays, numbers and tuples of them, not {kind.__name__}")
 
 
-_methods: list[_Method] = []  # which functions of Python point to
+_methods: list[_Method] = []  # kept alive: Python functions point to them
 
 
 def python_function(address: int) -> Callable[..., object]:
-    """The function of Python whose C function is at an address, with the table as its self."""
+    """Return a Python function for the C function at an address, with the table of objects as its self."""
     method = _Method(b"loop", address, 0x80, None)  # METH_FASTCALL
     _methods.append(method)
     make = ctypes.pythonapi.PyCFunction_NewEx

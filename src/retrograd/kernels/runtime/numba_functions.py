@@ -1,8 +1,8 @@
-"""Numba's decorators as the modules of ``kernels/loops`` and ``kernels/tiles`` use them, and loops compiled by them.
+"""Numba's decorators for the modules of ``kernels/loops`` and ``kernels/tiles``, and loops compiled in memory.
 
-In a user's process these are Numba's public decorators: where no library is open, a loop is compiled in memory at its
-first call, and nothing is written to disk. In the process that builds the library ``build/object_files.py`` takes
-their place (``makers``).
+In a user's process the decorators are Numba's: if no library is open, a loop is compiled in memory at its first call,
+and nothing is written to disk. In the process that builds the library, ``build/object_files.py`` replaces the
+decorators (``makers``).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from . import blas_address, library
 from .object_layout import routine_symbol
 
 makers: list[Any] = []  # the module ``build/object_files.py``, in the process that builds the library
-sharers: list[Callable[..., None]] = []  # ``threads.in_shares``, once the pool's threads wait for loops
-_c_functions: list[Any] = []  # their code lives as long as they do
+sharers: list[Callable[..., None]] = []  # ``threads.in_shares``, once workers poll for launches
+_c_functions: list[Any] = []  # kept alive: their machine code is freed with them
 
 
 class Shared(NamedTuple):
-    """A loop as a function of parts of its range, and the routine that lets threads call it."""
+    """A loop on parts of a range, and the routine by which several threads run it."""
 
     body: Any  # ``body(*args, start, stop)``
-    launch: Any  # ``launch(*how, function, data)``, whose ``how`` comes before ``args`` among the loop's arguments
-    how: int  # numbers
+    launch: Any  # ``launch(*how, function, data)``; the loop's arguments are ``how``, then ``args``
+    how: int  # the number of arguments in ``how``
 
 
 def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> Any:
-    """``numba.njit`` for functions that only compiled loops call, without Python's lock.
+    """Apply ``numba.njit`` to a function called only by compiled loops, without the GIL.
 
-    With ``noalias`` the function promises that what it writes lies in no other argument. Only the library's build
-    makes use of that.
+    ``noalias`` promises that arrays written by the function do not overlap its other arguments; only the build of the
+    library uses this.
     """
     if makers:
         return makers[0].njit(function, noalias=noalias, **options)
@@ -42,12 +42,12 @@ def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> A
 
 
 def routine(function: Any) -> Any:
-    """Compile a function of whole numbers and reals, which returns nothing; in the library it exists once."""
+    """Compile a function of integers and floats that returns nothing; the library contains it once."""
     return makers[0].routine(function) if makers else njit(function, error_model="numpy")
 
 
 def compiled(module: str, name: str, recipe: Any, args: tuple[object, ...]) -> Callable[..., object]:
-    """Compile a loop in memory for arguments like these; the function of Python that runs it.
+    """Compile a loop in memory for the types of these arguments; return the Python function that runs it.
 
     Raises:
         Exception: Numba cannot compile the loop.
@@ -74,7 +74,7 @@ def compiled(module: str, name: str, recipe: Any, args: tuple[object, ...]) -> C
 
 
 def routine_address(module: str, name: str, letters: str) -> int | None:
-    """The address of a routine as a C function of whole numbers (``i``) and reals (``f``, ``d``), or None.
+    """Return the address of a routine as a C function of integers (``i``) and floats (``f``, ``d``), or None.
 
     Raises:
         Exception: no library is open, and Numba cannot compile the routine.

@@ -1,9 +1,9 @@
-"""Where kernels put results: in new memory, or in what the caller has set aside.
+"""Allocate results of kernels, in new memory or in memory that a compiled program has planned.
 
-A replayed program knows beforehand how large its arrays are and when they are last read, and keeps memory for all of
-them (``compiler/run/arenas.py``). For that a kernel asks ``empty`` and ``empty_like`` for the arrays that it returns,
-and for large ones that it needs meanwhile; it hands on none of these otherwise, nor keeps them. Tracing notes what a
-call asks for, and a replay offers arrays of just these shapes in that order. What is not offered is new.
+A compiled program knows the sizes and lifetimes of its arrays and reuses memory for them (``compiler/run/arenas.py``).
+Kernels therefore allocate their results and large temporaries by ``empty`` and ``empty_like``, and keep no references.
+Tracing records the allocations of each call; a replay supplies arrays of the same shapes in the same order.
+Without a supplied array, ``empty`` allocates a new one.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ...core.arrays.summation import LARGE
 
 
 class _Here(local):
-    offers: Callable[[tuple[int, ...], Any], Any] | None = None  # what a thread's kernels take arrays from
+    offers: Callable[[tuple[int, ...], Any], Any] | None = None  # the allocator of this thread's kernels
 
 
 _here = _Here()
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Any:
-    """``empty`` of NumPy, or of the array module of ``like``."""
+    """Return an uninitialised array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
     offers = _here.offers
@@ -38,7 +38,7 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Any:
 
 
 def empty_like(x: Any) -> Any:
-    """``empty_like`` of NumPy or CuPy; in row-major order where elements of ``x`` share memory."""
+    """Return an uninitialised array like x; in row-major order if elements of x share memory."""
     if _here.offers is None or type(x) is not np.ndarray:
         return array_module(x).empty_like(x, order=order_like(x))
     order = memory_order(x) if order_like(x) == "K" else list(range(x.ndim))
@@ -54,7 +54,7 @@ def _offered(offers: Callable[..., Any], function: Callable[..., Any], args: Any
 
 
 def into(slots: Sequence[Any], function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-    """The function's result, where the arrays that it asks for are these, in order; None stands for a new one."""
+    """Call the function so that it allocates the arrays ``slots``, in order; None stands for a new array."""
     left = iter(slots)
 
     def offers(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -65,7 +65,7 @@ def into(slots: Sequence[Any], function: Callable[..., Any], *args: object, **kw
 
 
 def noted(function: Callable[..., Any], *args: object, **kwargs: object) -> tuple[Any, list[Any]]:
-    """The function's result, and the arrays that it asked for."""
+    """Return the function's result and the arrays that it allocated."""
     asked: list[Any] = []
 
     def offers(shape: tuple[int, ...], dtype: Any) -> Any:

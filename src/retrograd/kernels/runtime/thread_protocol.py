@@ -1,8 +1,9 @@
-"""What caller and helpers of the pool do without Python's lock: to launch a loop, to wait for one, to take its parts.
+"""The protocol by which a caller and the workers of the thread pool share a loop without the GIL.
 
-They meet in a block of memory (``thread_memory.py``). A launch is *open* from when the caller writes it
-until the caller has finished its own parts. Helpers may join until then, and the caller returns when all of them have
-left. One thread takes each part. Two callers never launch at once: the second caller computes all of its parts itself.
+The threads communicate by a block of memory (``thread_memory.py``). A launch is *open* from the moment the caller
+publishes it until the caller finds no further part to compute. Workers may join until then, and the caller returns when
+all of them have left. Each part is computed by one thread. Only one launch is open at a time: a second caller computes
+all of its parts itself.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg, var-annotated"
 
@@ -21,13 +22,13 @@ from .levels import machine
 from .loop_calls import Loop
 from .numba_functions import Shared, njit, routine
 
-_PREEMPTED = 50_000  # nanoseconds between two looks for work: somebody else ran in between, and needs the core
-_AWAKE = 500_000  # nanoseconds for which a helper looks without pause: after that it sleeps between two looks
-_LOOKS = 2000  # of a caller at the helpers' work, before it does the same
+_PREEMPTED = 50_000  # ns between two polls from which a worker assumes that another process preempted it
+_AWAKE = 500_000  # ns for which an idle worker polls without sleeping in between
+_LOOKS = 2000  # polls of a waiting caller before it sleeps between polls
 _MONOTONIC = getattr(time, "CLOCK_MONOTONIC", 1)
 _WORD = ir.IntType(64)
 _HINT = ir.IntType(32)
-_WAITS = {  # the instruction for loops that wait
+_WAITS = {  # the instruction for spin loops
     "x86_64": ("llvm.x86.sse2.pause", []),
     "AMD64": ("llvm.x86.sse2.pause", []),
     "aarch64": ("llvm.aarch64.hint", [_HINT(1)]),
@@ -41,7 +42,7 @@ def _word(builder, address):
 
 @intrinsic
 def load(typing_context, address):
-    """The word at an address."""
+    """Return the word at an address, atomically."""
 
     def generate(context, builder, signature, arguments):
         return builder.load_atomic(_word(builder, arguments[0]), "seq_cst", 8)
@@ -51,7 +52,7 @@ def load(typing_context, address):
 
 @intrinsic
 def store(typing_context, address, value):
-    """Write the word at an address."""
+    """Write the word at an address, atomically."""
 
     def generate(context, builder, signature, arguments):
         builder.store_atomic(arguments[1], _word(builder, arguments[0]), "seq_cst", 8)
@@ -62,7 +63,7 @@ def store(typing_context, address, value):
 
 @intrinsic
 def add(typing_context, address, value):
-    """Add to the word at an address; what it was before."""
+    """Add to the word at an address, atomically; return its old value."""
 
     def generate(context, builder, signature, arguments):
         return builder.atomic_rmw("add", _word(builder, arguments[0]), arguments[1], "seq_cst")
@@ -72,7 +73,7 @@ def add(typing_context, address, value):
 
 @intrinsic
 def exchange(typing_context, address, value):
-    """Write the word at an address; what it was before."""
+    """Write the word at an address, atomically; return its old value."""
 
     def generate(context, builder, signature, arguments):
         return builder.atomic_rmw("xchg", _word(builder, arguments[0]), arguments[1], "seq_cst")
@@ -82,7 +83,7 @@ def exchange(typing_context, address, value):
 
 @intrinsic
 def pause(typing_context):
-    """Tell the processor that this loop waits."""
+    """Hint to the processor that the thread is in a spin loop."""
 
     def generate(context, builder, signature, arguments):
         name, words = _WAITS.get(machine(), (None, []))
@@ -96,7 +97,7 @@ def pause(typing_context):
 
 @intrinsic
 def call(typing_context, address, arguments):
-    """Call the C function at an address with words; the int it returns."""
+    """Call the C function at an address with word arguments; return its int."""
 
     def generate(context, builder, signature, values):
         words = cgutils.unpack_tuple(builder, values[1])
@@ -108,7 +109,7 @@ def call(typing_context, address, arguments):
 
 @intrinsic
 def _clock_words(typing_context):
-    """The address of two words in the caller's frame."""
+    """Return the address of two words on the stack."""
 
     def generate(context, builder, signature, arguments):
         return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(_WORD, 2)), _WORD)
@@ -134,9 +135,9 @@ def _take_parts(words):
 
 @routine
 def launch(words, threads, start, total, part, function, data):
-    """Work off ``function(data, start, stop)`` on the parts of ``range(total)``; return when nobody works any more.
+    """Run ``function(data, start, stop)`` on the parts of ``range(total)``; return when all threads have finished.
 
-    Raises MemoryError where a part did.
+    Raise MemoryError if a part failed.
     """
     if threads <= 1 or part >= total or exchange(words + at.BUSY, 1) != 0:
         if call(function, (data, start, total)) != 0:
@@ -157,7 +158,7 @@ def launch(words, threads, start, total, part, function, data):
     while load(words + at.INSIDE) != 0:
         pause()
         looks += 1
-        if looks > _LOOKS:  # a helper may wait for a core: the system gives it one that lies idle
+        if looks > _LOOKS:  # a worker may be preempted: while the caller sleeps, the scheduler can run it
             call(load(words + at.SLEEP), (at.NAP,))
     failed = load(words + at.FAILED)
     store(words + at.BUSY, 0)
@@ -167,7 +168,7 @@ def launch(words, threads, start, total, part, function, data):
 
 @njit
 def _serve(words):
-    """Join launches until there was none for some time, Python wants the thread, or somebody else needs the core."""
+    """Join launches until none is open for a while, Python calls the worker, or another process preempts it."""
     clock_words = _clock_words()
     last = mode = looks = 0
     since = worked = looked = _now(words, clock_words)
@@ -188,14 +189,14 @@ def _serve(words):
         looks += 1
         if looks % 32 == 0:
             now = _now(words, clock_words)
-            if number != 0:  # the caller is still at work, and may launch the next thing soon
+            if number != 0:  # the launch is still open, and the next one may follow soon
                 since = now
             if now - since > load(words + at.SPIN) or now - looked > _PREEMPTED:
                 return
             if now - worked > _AWAKE:
                 call(load(words + at.SLEEP), (at.NAP,))
             else:
-                call(load(words + at.YIELD), ())  # the caller may be waiting for this very core
+                call(load(words + at.YIELD), ())  # the caller may be waiting for this core
             looked = _now(words, clock_words)
 
 
@@ -212,10 +213,10 @@ apart = njit(noalias=True, error_model="numpy")
 
 
 def shared(*fastmath, noalias=False):
-    """Make of a loop for a part of its range, ``body(*args, start, stop)``, a ``Loop`` that ``threads.launch`` shares.
+    """Decorate ``body(*args, start, stop)``, a loop on part of a range, as a ``Loop`` for ``threads.launch``.
 
-    ``noalias`` promises that what it writes lies in no other argument. What comes first among its arguments says how:
-    the words' address, threads, start, total, and the size of a part.
+    ``noalias`` promises that arrays written by the body do not overlap its other arguments. The arguments of the
+    ``Loop`` are the address of the words, the number of threads, start, total and the size of a part, then ``args``.
     """
 
     def make(body):

@@ -1,11 +1,9 @@
-"""The threads that share work on ranges: one pool for compiled loops, for products, and for functions of Python.
+"""The thread pool for compiled loops, matrix products and Python functions on ranges.
 
-``launch`` shares the parts of a compiled loop without Python's lock; ``in_shares`` shares calls of a function, which
-must let go of the lock to gain anything. Helpers wait for both: awake for a while (``thread_protocol.serve``), then
-asleep.
-
-A loop is shared by ``launch(loop, total, least, *args)``: ``thread_protocol.shared`` made it of a function
-``body(*args, start, stop)``, which does a part of ``range(total)`` and writes nothing that another part writes.
+``launch(loop, total, least, *args)`` runs a compiled loop on several threads without the GIL. The loop is decorated by
+``thread_protocol.shared``; two parts of its range must not write to the same element. ``in_shares`` runs a Python
+function on several threads; the function must release the GIL to become faster. Idle workers poll for a while
+(``thread_protocol.serve``), then sleep.
 """
 
 from __future__ import annotations
@@ -24,37 +22,37 @@ from ...core.opaque_calls import LoopMissing
 from .cores import count, wanted
 from .thread_memory import BYTES, CALLED, CLOCK, MODE, OPEN, SET_MODE, SLEEP, SPIN, YIELD
 
-AWAKE = 2_000_000  # nanoseconds for which a helper looks for work before it sleeps: waking it takes long
-PARTS = 4  # of a loop for each thread, so that nobody waits long for one that was kept from running
-SHORT = 8  # times the least that is worth sharing, for each thread: below that it is given one part
+AWAKE = 2_000_000  # ns for which an idle worker polls before it sleeps, since waking it up is slow
+PARTS = 4  # parts of a loop per thread, so that a preempted thread delays the others by at most one part
+SHORT = 8  # loops of up to this many minimum parts per thread are divided into one part per thread
 
 
 def set_count(number: int) -> None:
-    """Let so many threads work, and so many of BLAS's, which multiplies where the pool does not."""
+    """Set the number of threads of the pool and of BLAS."""
     wanted[:] = [number]
     blas.set_threads(number)
 
 
 class _Job:
-    """The shares of one call. A share belongs to the thread that takes it first.
+    """The shares of one call of ``in_shares``. A share is computed by the thread that claims it first.
 
-    The caller takes every share that no helper has begun, so that it waits only for work that is under way: where
-    helpers are busy, cannot be started or have ended with the interpreter, the caller does everything itself.
+    The caller claims every share that no worker has started, so it waits only for running shares. If workers are busy,
+    cannot be started or were stopped at interpreter shutdown, the caller computes all shares itself.
     """
 
     def __init__(self, work: Callable[[int, int], object], total: int, shares: int) -> None:
-        self.work: Callable[[int, int], object] | None = work  # None once the call is over: a late helper holds nothing
+        self.work: Callable[[int, int], object] | None = work  # None after the call, so that late workers keep no data
         self.bounds = [total * share // shares for share in range(shares + 1)]
         self.owners: dict[int, int] = {}
-        self.results: dict[int, BaseException | None] = {}  # of the shares that helpers have ended, their errors
-        self.ended: SimpleQueue[None] = SimpleQueue()  # an item for each of these, to wake the caller
-        self.calls = False  # whether it was given to a helper that was not asleep
+        self.results: dict[int, BaseException | None] = {}  # the errors, or None, of shares that workers have finished
+        self.ended: SimpleQueue[None] = SimpleQueue()  # one item per finished share, to wake the caller
+        self.calls = False  # whether a worker that polls must be interrupted to take a share
 
     def help(self) -> None:
         work, me = self.work, get_ident()
         if work is None:
             return
-        for share in range(len(self.bounds) - 2, 0, -1):  # the caller begins at the other end
+        for share in range(len(self.bounds) - 2, 0, -1):  # the caller starts at the other end
             if share not in self.owners and self.owners.setdefault(share, me) == me:
                 error = None
                 try:
@@ -65,17 +63,17 @@ class _Job:
                 self.ended.put(None)
 
 
-MOST_THREADS = 1024  # of a pool, however many a program asks for: each has a stack of its own
+MOST_THREADS = 1024  # upper limit for the size of the pool: each thread needs memory for its stack
 
 
 class _Pool:
-    """The helpers of a process, which are daemons: no program waits for them."""
+    """The workers of a process: daemon threads, which do not delay its exit."""
 
     def __init__(self) -> None:
-        self.size = 1  # threads, the caller among them
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None: look for launches
-        self.asleep: list[None] = []  # an item for each helper that waits at ``jobs`` and was not woken
-        self.serve: Callable[[int], object] | None = None  # None until the first launch, and where there is none
+        self.size = 1  # the number of threads, including the caller
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()  # None makes a worker poll for launches
+        self.asleep: list[None] = []  # one item per worker that is blocked on ``jobs`` and has not been woken
+        self.serve: Callable[[int], object] | None = None  # None before the first launch, or if not available
         memory = np.zeros(BYTES + 64, np.uint8)
         self.words = memory[-memory.ctypes.data % 64 :][:BYTES].view(np.int64)  # see thread_memory.py
         self.address = self.words.ctypes.data
@@ -90,7 +88,7 @@ class _Pool:
         self.size = max(self.size, size)
 
     def learn_to_serve(self) -> bool:
-        """Whether helpers can wait without Python, for which the C library must have what POSIX has."""
+        """Enable polling without the GIL; return False without the loop or without POSIX functions of the C library."""
         functions = foreign("sched_yield", "usleep", "clock_gettime")
         if functions is None:
             return False
@@ -105,16 +103,16 @@ class _Pool:
         self.words[SPIN // 8] = AWAKE
         blas.pool_begins()
         sharers[:] = [in_shares]
-        # Here: a helper that compiles would hold locks when programs fork.
+        # The caller compiles ``serve``: a worker that compiles could hold locks when the program forks.
         self.serve = serve
         return True
 
     def _help(self) -> None:
-        counted = False  # whether somebody has taken the item of this helper's next sleep
+        counted = False  # whether this worker's next item of ``asleep`` has already been removed
         while True:
             if not counted:
                 self.asleep.append(None)
-            if self.words[OPEN // 8]:  # a launch began while this helper went, and could not wake it
+            if self.words[OPEN // 8]:  # a launch was opened before this worker was listed as asleep
                 self.wake()
             job = self.jobs.get()
             counted = False
@@ -129,15 +127,15 @@ class _Pool:
                 self.serve(self.address)
 
     def wake(self) -> None:
-        """Let one helper look for launches that sleeps, if one does."""
+        """Wake a sleeping worker, if there is one, to poll for launches."""
         try:
             self.asleep.pop()
-        except IndexError:  # another caller was faster
+        except IndexError:  # no worker sleeps, or another caller woke it
             return
         self.jobs.put(None)
 
     def give(self, job: _Job) -> None:
-        """A share of a job for one helper."""
+        """Assign a share of a job to one worker."""
         try:
             self.asleep.pop()
         except IndexError:
@@ -147,7 +145,7 @@ class _Pool:
 
 
 def foreign(*names: str) -> list[int] | None:
-    """The addresses of functions of the C library, or None if one of them is not there."""
+    """Return the addresses of functions of the C library, or None if one of them is missing."""
     if os.name != "posix":
         return None
     try:
@@ -157,7 +155,7 @@ def foreign(*names: str) -> list[int] | None:
         return None
 
 
-_mode = [0, 0]  # the addresses of a floating-point mode that helpers take, and of what sets it
+_mode = [0, 0]  # the addresses of the workers' floating-point mode and of the function that sets it
 _pool = _Pool()
 
 
@@ -171,17 +169,17 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's
 
 
 def take_mode(mode: int, set_mode: int) -> None:
-    """Let all helpers compute in a floating-point mode, given by addresses: of the mode, and of C's ``fesetenv``."""
+    """Set the floating-point mode of all workers, by the addresses of the mode and of C's ``fesetenv``."""
     _mode[:] = mode, set_mode
     _pool.words[SET_MODE // 8] = set_mode
     _pool.words[MODE // 8] = mode
 
 
 def launch(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
-    """A loop that ``thread_protocol.shared`` made, on ``range(total)`` in parts of at least ``least``.
+    """Run a loop decorated by ``thread_protocol.shared`` on ``range(total)`` in parts of at least ``least``.
 
-    A short one is over soon, whoever waits. There the caller nearly always takes the first half, and finds in its cache
-    what it wrote of the same array before.
+    A short loop is divided into one part per thread. The caller then nearly always computes the first part, which is in
+    its cache if the caller wrote the same part of the array before.
     """
     if total <= least or (size := count()) == 1:
         loop(0, 1, 0, total, 0, *args)
@@ -195,12 +193,12 @@ def launch(loop: Callable[..., object], total: int, least: int, *args: object) -
 
 
 def launch_products(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
-    """``launch`` for a loop that calls BLAS, which uses one thread in each of the pool's meanwhile."""
+    """Launch a loop that calls BLAS, with one BLAS thread per thread of the pool."""
     blas.one_thread(launch, loop, total, least, *args)
 
 
 def _awake(size: int) -> int:
-    """Have helpers wait for launches, so that so many threads work; where they wait, or 0 where they cannot."""
+    """Make ``size - 1`` workers poll for launches; return the address that they poll, or 0 if they cannot poll."""
     pool = _pool
     if pool.serve is None and not pool.learn_to_serve():
         return 0
@@ -212,19 +210,19 @@ def _awake(size: int) -> int:
 
 
 def helpers() -> Any:
-    """For compiled code that launches loops by itself: where helpers wait for launches now, and how many threads."""
+    """Return the address that workers poll and the number of threads, for compiled code that launches loops."""
     size = count()
     address = _awake(size) if size > 1 else 0
     return np.array((address, size if address else 1), np.int64)
 
 
 def in_shares(work: Callable[[int, int], object], total: int, least: int) -> None:
-    """``work(start, stop)`` on equal shares of ``range(total)``, one of which the caller does; none below ``least``.
+    """Run ``work(start, stop)`` on equal shares of ``range(total)``, of at least ``least``, on several threads.
 
-    However the call ends, nobody works any more when it has.
+    When the call returns or raises an error, no thread is running ``work``.
 
     Raises:
-        BaseException: what ``work`` raised, first of all in the caller's share.
+        BaseException: an error of ``work``; errors in shares of the caller take precedence.
     """
     size = count()
     shares = min(size, total // max(least, 1))
@@ -242,7 +240,7 @@ def in_shares(work: Callable[[int, int], object], total: int, least: int) -> Non
     finally:
         interrupt = None
         while True:
-            try:  # Ctrl-C may come here, too. Each step can be done again: the job knows who has what, and what ended.
+            try:  # repeated after a KeyboardInterrupt: each step is idempotent
                 for share in range(shares):
                     if job.owners.setdefault(share, me) != me:
                         while share not in job.results:

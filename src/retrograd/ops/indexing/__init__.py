@@ -1,1 +1,1 @@
-"""Operators that read or write elements at chosen places."""
+"""Operators that read or write elements at indices or under masks."""

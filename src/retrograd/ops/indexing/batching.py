@@ -1,9 +1,9 @@
-"""Batching rules of indexing: which index of all examples says what an index of one example does.
+"""Batching rules of indexing: translate an index of one example to an index of all examples.
 
-NumPy puts the dimensions of an index's arrays in the place of these where they stand together, and first where a slice
-stands between them; an integer counts as one of these arrays, which in PyTorch's order of one example's result it does
-not (see ``placing``). Where the examples need an array of their own in the index, these rules bring the results, or the
-values that are written, from the one order to the other.
+NumPy puts the dimensions of adjacent index arrays in their place, and moves them to the front if a slice separates
+them. In NumPy an integer counts as an index array; in PyTorch it does not (see ``placing``). If the index of all
+examples needs an additional array for the examples, these rules permute the results, or the written values, between the
+two orders.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Placed:
-    """An index for all examples, and where the dimensions of its arrays are in one example's result.
+    """An index of all examples, and the place of its arrays' dimensions in the result of one example.
 
-    ``key`` is for an array with all examples along its first axis, or with ``alone`` for one that all examples share.
-    ``count`` dimensions of the result come from arrays; ``before`` of one example's stand before these, but in the
-    result of ``key`` behind them, where ``swapped``.
+    ``key`` indexes an array with all examples along its first axis, or with ``alone`` an array shared by all examples.
+    ``count`` dimensions of the result come from index arrays. They follow the first ``before`` dimensions in the result
+    of one example; if ``swapped``, they precede these in the result of ``key``.
     """
 
     __slots__ = ("before", "count", "key", "leading", "swapped")
@@ -44,7 +44,7 @@ class Placed:
         self.before = _before(items, arrays)
         differs = any(isinstance(item, Tensor) for item in items)
         self.swapped = False
-        self.leading = 0  # where the examples are in the result of ``key``
+        self.leading = 0  # the axis of the examples in the result of ``key``
         if not differs and (together or not mapped_target):
             self.key = (slice(None), *items) if mapped_target else tuple(items)
             return
@@ -59,7 +59,7 @@ class Placed:
             self.swapped = self.before != leading
 
     def read(self, x: Tensor) -> Tensor:
-        """The result of ``key`` as all examples of one example's result."""
+        """Index x by ``key`` and permute the result to the order of one example's result."""
         if self.leading:
             x = x.movedim(self.leading, 0)
         if self.swapped:
@@ -70,7 +70,7 @@ class Placed:
         return x
 
     def written(self, value: Tensor) -> Tensor:
-        """All examples of a value to be written, as ``key`` takes it."""
+        """Permute a value to be written, with all examples, to the order of ``key``."""
         if self.swapped:
             return value.movedim(
                 [1 + self.before + place for place in range(self.count)], [1 + place for place in range(self.count)]
@@ -83,7 +83,7 @@ def _together(items: list[Any], places: list[int]) -> bool:
 
 
 def _before(items: list[Any], places: list[int]) -> int:
-    """How many dimensions of the result stand before those of the arrays at some places of an index."""
+    """Return the number of dimensions of the result before those of the arrays at some places of an index."""
     return sum(not _is_advanced(item) for item in items[: places[0]]) if places and _together(items, places) else 0
 
 
@@ -105,7 +105,7 @@ def _batched_item(item: Tensor, count: int) -> Array:
 
 
 def _full_key(key: tuple[Any, ...], ndim: int, xp: object) -> list[Any]:
-    """The key with slices for an ellipsis and for what it leaves out, and positions for masks."""
+    """Return the key with explicit slices for an ellipsis and for missing dimensions, and positions for masks."""
     items: list[Any] = []
     for item in key:
         if isinstance(item, Tensor) and item.array.dtype.kind == "b" or isinstance(item, (bool, np.bool_)):
@@ -123,7 +123,7 @@ def _full_key(key: tuple[Any, ...], ndim: int, xp: object) -> list[Any]:
 
 
 class _DataDependent(Exception):
-    """A mask that differs between the examples: each would have a result of another shape."""
+    """An index contains a mask that differs between examples, whose results would differ in shape."""
 
 
 def _placed(call: Call, ndim: int, mapped_target: bool) -> Any:
@@ -134,31 +134,31 @@ def _placed(call: Call, ndim: int, mapped_target: bool) -> Any:
         placed = Placed(key, ndim, call.size, mapped_target, array_module(x))
     except _DataDependent:
         raise RuntimeError(
-            "vmap: an index by a mask that differs between the examples has a result of another shape for each; write "
+            "vmap: the result of an index by a mask that differs between examples would differ in shape, too; use "
             "where(mask, x, y), a sum of masked values, or masked_fill"
         ) from None
     if isinstance(index, tuple):
         return placed, placed.key
     made = type(index)(placed.key, index.storages)
     if not index.repeats:
-        made.repeats = False  # a mask's positions are different ones
+        made.repeats = False  # the positions of a mask are distinct
     return placed, made
 
 
 def reading(call: Call) -> Tensor:
-    """Of what reads at an index."""
+    """Batch primitives that read at an index."""
     placed, index = _placed(call, call.ndim(), call.mapped[0])
     return placed.read(call.below([call.values[0]], {**call.params, "index": index}))
 
 
 def reading_last(call: Call) -> Any:
-    """Of what reads at an index where one element may stand for several: each example has its own."""
+    """Batch primitives that read at an index with repeated positions: examples must not share the array."""
     placed, index = _placed(call, call.ndim(), True)
     return placed.read(call.below([call.full(0)], {**call.params, "index": index}))
 
 
 def placing(call: Call) -> Tensor:
-    """Of what puts its input at an index of zeros of a shape."""
+    """Batch primitives that write their input at an index of an array of zeros."""
     shape = call.params["shape"]
     placed, index = _placed(call, len(shape), True)
     values = placed.written(call.full(0))
@@ -166,7 +166,7 @@ def placing(call: Call) -> Tensor:
 
 
 def writing(call: Call) -> Tensor:
-    """Of what writes at an index of its first input; a second one is the value."""
+    """Batch primitives that write at an index of their first input; a second input is the value."""
     placed, index = _placed(call, call.ndim(), True)
     values = [call.full(0)]
     for place in range(1, len(call.values)):
@@ -183,27 +183,27 @@ def writing(call: Call) -> Tensor:
 
 
 def _result_ndim(key: tuple[Any, ...], ndim: int, placed: Placed) -> int:
-    """The number of dimensions of what one example's index selects."""
+    """Return the number of dimensions of one example's result."""
     items = _full_key(key, ndim, np)
     return sum(not _is_advanced(item) for item in items) + placed.count
 
 
 def filling(call: Call) -> Any:
-    """Of what writes one value over all elements of its first input."""
+    """Batch primitives that fill their first input with one value."""
     value = call.values[1]
     return call.below([call.full(0), aligned(value, call.ndim()) if call.mapped[1] else value])
 
 
 def is_mapped_mask(index: object) -> bool:
-    """Whether an index is one mask that differs between the examples of vmap."""
+    """Return whether an index is a single mask that differs between the examples of vmap."""
     array = getattr(index, "array", index)
     return type(array) is Batched and array.mapped and array.dtype.kind == "b" and array.ndim > 0
 
 
 def write_masked(x: Tensor, mask: Any, value: Any) -> None:
-    """Write one value where a mask of x's first dimensions says so."""
+    """Write one value where a mask of x's first dimensions is True."""
     mask = operand(mask)
     own, shape = mask.array.shape, x.array.shape
     if own != shape[: len(own)]:
-        raise IndexError(f"the mask {describe(mask)} does not fit {describe(x)}")
+        raise IndexError(f"the mask {describe(mask)} does not have the shape of the first dimensions of {describe(x)}")
     x.masked_fill_(mask.reshape((*own, *(1,) * (len(shape) - len(own)))), value)

@@ -1,4 +1,4 @@
-"""Where elements are, and which occur: positions as rows and as coordinates, membership."""
+"""Indices of nonzero elements, coordinates of flat positions, and membership."""
 
 from __future__ import annotations
 

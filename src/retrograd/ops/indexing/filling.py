@@ -1,4 +1,4 @@
-"""Writing over all elements of a Tensor: fill, zero_, copy_."""
+"""Writes to all elements of a Tensor: fill, zero_, copy_."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from . import batching
 from .indexing import GETITEM
 from .writing import written_value
 
-# What writes over memory, which is NumPy's alone until there is a use for threads.
+# The functions that write memory; multi-threaded ones replace them at the first large array.
 _fill_memory: Callable[[Any, Any], None] = np.ndarray.fill
 _copy_memory: Callable[[Any, Any], None] = np.copyto
 
@@ -94,7 +94,7 @@ def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
             _fill_memory(array, value)
             return self
     written = self
-    if overlaps_itself(self.array):  # One value fits all that share a place: write to one of each.
+    if overlaps_itself(self.array):  # All elements get one value: write each place once.
         key = tuple([slice(1) if stride == 0 else slice(None) for stride in self.array.strides])
         written = apply_view(GETITEM, self, {"index": (*key, Ellipsis)})
     apply_inplace(FILL, written, _fill_value(self, value))

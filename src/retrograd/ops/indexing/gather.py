@@ -1,4 +1,4 @@
-"""Reading at positions along a dimension, of the flattened Tensor, and under masks."""
+"""Reads at positions along a dimension, at positions of the flattened Tensor, and under masks."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     x = operand(input)
     if not x.array.ndim:
         return reshape(index_select(reshape(x, (1,)), dim, index), ())
-    error = IndexError if x.array.size else RuntimeError  # as PyTorch: of no elements, no position is in range
+    error = IndexError if x.array.size else RuntimeError  # PyTorch raises RuntimeError for an input without elements
     return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index, error=error)[0]})
 
 

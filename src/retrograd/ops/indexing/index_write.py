@@ -1,6 +1,7 @@
-"""Writing at vectors of positions, at any index, of the flattened Tensor, and under masks.
+"""Writes at vectors of positions, at any index, at positions of the flattened Tensor, and under masks.
 
-Of several values written to one position the last stays, and it alone gets the gradient; what is added adds up.
+If several values are written to one position, the last one remains, and only it gets the gradient. Added values are
+summed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from .writing import Write, in_place, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
-# As PyTorch's, these three forget the order of the input.
+# As in PyTorch, the results of these three do not keep the memory order of the input.
 INDEX_COPY, MASKED_SCATTER = (setting(name, contiguous=True) for name in ("index_copy", "masked_scatter"))
 INDEX_ADD = adding("index_add", contiguous=True)
 
@@ -40,20 +41,20 @@ def _index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha:
 
 
 def _or_whole(index: Index, x: Tensor, count: int = 1) -> Index:
-    """The index; for a 0-d Tensor its one element, or with a count of 0 nothing."""
+    """Return the index; for a 0-d Tensor an index of its only element, or of nothing if the count is 0."""
     if x.array.ndim:
         return index
     return Index((Ellipsis,)) if count else Index((array_module(x).zeros((), np.bool_),))
 
 
 def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Exception]) -> tuple[Tensor, Index]:
-    """The source, which must have a slice of x's shape for every position, and the index of these."""
+    """Return the source, which must have one slice of x's shape per position, and the index of the positions."""
     found, count = vector(x, dim, index, error=error)
     source = same_dtype(x, source, "source")
     copies = error is IndexError  # index_copy, which takes more shapes than index_add
     if not x.array.ndim:
         if source.array.size != 1 or count != 1 or source.array.ndim > copies:
-            raise error(f"wanted one position and one element for a 0-d input, got {describe(source)}")
+            raise error(f"expected one position and one element for a 0-d input, got {describe(source)}")
         return reshape(source, ()), found
     place = dimension(dim, x.array.ndim)
     wanted = (*x.array.shape[:place], count, *x.array.shape[place + 1 :])
@@ -116,7 +117,7 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
     x = operand(input)
     place, count = vector(x, dim, index, low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
-        raise RuntimeError(f"wanted a number or 0-d Tensor for value, got {describe(value)}")
+        raise RuntimeError(f"expected a number or 0-d Tensor for value, got {describe(value)}")
     value = number(value, "value")
     is_complex = isinstance(value, complex) or getattr(value, "dtype", x.array.dtype).kind == "c"
     if is_complex and x.array.dtype.kind != "c":
@@ -232,7 +233,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
     x, mask = operand(input), bool_mask(mask)
     source = same_dtype(x, source, "source")
-    if getattr(mask.array, "mapped", False):  # by vmap: another for each example
+    if getattr(mask.array, "mapped", False):  # under vmap the mask differs between examples
         return _masked_scatter_of_examples(x, mask, source)
     x, index = mask_index(x, mask)
     count = int(index.key[0].sum().item())
@@ -242,10 +243,10 @@ def _masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Write:
 
 
 def _masked_scatter_of_examples(x: Tensor, mask: Tensor, source: Tensor) -> Write:
-    """``_masked_scatter`` by a mask that differs between the examples of ``vmap``: each reads other elements."""
+    """``_masked_scatter`` with a mask that differs between the examples of ``vmap``, which read different elements."""
     x, index = mask_index(x, mask)
     chosen = index.key[0]
-    places = chosen.reshape(-1).cumsum().reshape(chosen.shape)  # of the next element, from 1
+    places = chosen.reshape(-1).cumsum().reshape(chosen.shape)  # positions in the source, from 1
     counts = all_examples(places)
     count = int(counts.max()) if counts.size else 0
     if source.array.size < count:

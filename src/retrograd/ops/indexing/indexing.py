@@ -1,9 +1,9 @@
-"""Indexing in NumPy's forms, read and written, and the primitives that gather and scatter stand on.
+"""NumPy's indexing, for reading and writing, and the primitives on which gather and scatter are built.
 
-Four primitives that take an ``Index`` do everything; each is the adjoint of another:
-* ``GETITEM`` reads a basic index as a view, ``PLACE`` puts values at an index of zeros (the last of several wins);
-* ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values into zeros at such an index.
-``setting`` and ``adding`` make the primitives that write over, and add to, a given Tensor.
+There are four primitives with a parameter ``Index``, in pairs of adjoints:
+* ``GETITEM`` reads a basic index as a view, ``PLACE`` writes values at an index of zeros (the last of several remains);
+* ``READ`` reads at arrays of positions as a copy, ``ACCUMULATE`` adds values to zeros at such an index.
+``setting`` and ``adding`` create primitives that replace, or add to, elements of a given Tensor.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from .writing import byte_mask, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
-SMALL = 1 << 12  # elements of an index about which is remembered what its shape says
+SMALL = 1 << 12  # elements up to which positions that follow from the shape of an index are cached
 _BOUNDS = frozenset((int, type(None)))
 
 
 class Index:
-    """An index as NumPy takes it.
+    """An index in NumPy's form.
 
-    ``repeats`` tells whether it may name an element twice (it has integer arrays); a ``basic`` one selects a view. The
-    ``storages`` are those of the Tensors among the index: while a node holds them, a write to such a Tensor
-    leaves the node what it had. Where the array of one dimension, ``along``, is an index that is as long as x in the
-    others and is known to be in range, the rest being the places themselves, loops may be used.
+    ``repeats`` says whether the index may contain an element twice (with integer arrays); a ``basic`` index selects a
+    view. ``storages`` are those of the Tensors in the index: while a node refers to them, a write to such a Tensor goes
+    to a copy. ``along`` is set if compiled loops can be used: the array of dimension ``along`` is known to be in range,
+    and the arrays of the other dimensions are the positions themselves, as in gather.
     """
 
     __slots__ = ("along", "basic", "key", "repeats", "storages")
@@ -70,7 +70,7 @@ class Index:
         return describe(self.key)
 
     def with_key(self, key: tuple[Any, ...]) -> Index:
-        """The same kind of index with other arrays in it."""
+        """Return the index with another key."""
         index = Index.__new__(Index)
         index.key, index.storages, index.repeats, index.basic = key, self.storages, self.repeats, self.basic
         index.along = None
@@ -78,7 +78,7 @@ class Index:
 
     @classmethod
     def of_positions(cls, key: tuple[Any, ...], storage: Storage, along: int | None = None) -> Index:
-        """An index of slices and integer arrays, of which a Tensor has one."""
+        """Return an index of slices and integer arrays, one of which is that of a Tensor with this storage."""
         index = cls.__new__(cls)
         index.key, index.storages, index.along = key, (storage,), along
         index.repeats, index.basic = True, False
@@ -86,7 +86,7 @@ class Index:
 
 
 def index_of(x: Tensor, index: IndexLike) -> Index:
-    """Whatever stands between the brackets of ``x[...]`` as an Index.
+    """Return the index of ``x[index]`` as an Index.
 
     Raises:
         IndexError: an element cannot be an index.
@@ -116,7 +116,7 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
                 item = _position(item, x)
             elif isinstance(item, (list, tuple, range)):
                 item = _position(_listed(item, x), x)
-            elif hasattr(item, "__array__") and not hasattr(item, "__index__"):  # a Series of pandas
+            elif hasattr(item, "__array__") and not hasattr(item, "__index__"):  # such as a pandas Series
                 item = _position(np.asarray(item), x)
             else:
                 try:
@@ -129,7 +129,7 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
         key.append(item)
     result = Index(tuple(key), tuple(storages))
     if result.basic and Ellipsis not in result.key:
-        result.key = (*result.key, Ellipsis)  # NumPy then gives a view also where it would give a scalar.
+        result.key = (*result.key, Ellipsis)  # NumPy then returns a 0-d view, not a scalar.
     if result.repeats and backend_of(x.array).name != "numpy":
         _check_bounds(result.key, x)
     return result
@@ -139,12 +139,12 @@ _TOO_SMALL = frozenset("bhH")  # int8, int16 and uint16, which PyTorch refuses i
 
 
 def _is_settled(part: slice) -> bool:
-    """Whether the bounds are Python numbers, which, unlike Tensors, nobody can write to before the backward walk."""
+    """Return whether the bounds are Python numbers; a Tensor could be written before the backward pass."""
     return type(part.start) in _BOUNDS and type(part.stop) in _BOUNDS and type(part.step) in _BOUNDS
 
 
 def _is_basic(key: tuple[Any, ...]) -> bool:
-    """Whether the key is of numbers, None, Ellipsis and settled slices."""
+    """Return whether the key consists of numbers, None, Ellipsis and slices with Python numbers."""
     for item in key:
         kind = type(item)
         if kind not in _BASIC or kind is slice and not _is_settled(item):
@@ -153,7 +153,7 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 
 
 def _settled(part: slice) -> slice:
-    """The slice with Python numbers for bounds."""
+    """Return the slice with its bounds as Python numbers."""
 
     def number(bound: Any) -> Any:
         return as_integer(bound) if isinstance(bound, Tensor) or is_array(bound) else bound
@@ -167,7 +167,7 @@ def _listed(values: Any, x: Tensor) -> Any:
 
 
 def _position(array: Array, x: Tensor) -> Array:
-    """An array of an index: on x's device, and a single integer as a number where it is one."""
+    """Return an index array on x's device, and a 0-d integer array as a number."""
     kind = array.dtype.kind
     if kind not in "iub":
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
@@ -184,7 +184,7 @@ def _position(array: Array, x: Tensor) -> Array:
 
 
 def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
-    """CuPy wraps positions that are out of range; NumPy refuses them by itself."""
+    """Raise IndexError for positions out of range, which CuPy would wrap around; NumPy checks them itself."""
     consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
     spent = [
         0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
@@ -203,7 +203,7 @@ def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
 
 
 def only_positions(key: tuple[Any, ...]) -> int | None:
-    """The dimension of the one integer array in the key where all else is full slices, or None."""
+    """Return the dimension of the only integer array in the key if all other items are full slices, else None."""
     place = None
     for dim, item in enumerate(key):
         if type(item) is slice:
@@ -221,23 +221,23 @@ def only_positions(key: tuple[Any, ...]) -> int | None:
 
 @or_reference
 def read_at(x: Array, index: Index) -> Array:
-    """The elements at the index, copied."""
+    """Return a copy of the elements at the index."""
     along = index.along
     if along is not None and lanes.takes(x, index.key[along], along):
         return lanes.take(x, index.key[along], along)
     place = None if along is not None and x.ndim > 1 else only_positions(index.key)
     if place is None:
         out = x[index.key]
-        return out.copy() if index.basic else row_major(out)  # of a 0-d array
+        return out.copy() if index.basic else row_major(out)  # a scalar of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
     if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:]), USEFUL):
         return lookups.take_rows(x, index.key[0])
-    return x.take(index.key[place], axis=place)  # several times faster than indexing, in NumPy
+    return x.take(index.key[place], axis=place)  # several times faster than NumPy's indexing
 
 
 def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> Any:
-    """Where the indexed elements lie in the flat, contiguous array of the given shape."""
+    """Return the positions of the indexed elements in the flattened array of the given shape."""
     place = only_positions(key)
     if place is not None:
         index, length, inner = key[place], shape[place], prod(shape[place + 1 :])
@@ -254,7 +254,7 @@ def linear_positions(key: tuple[Any, ...], shape: tuple[int, ...], xp: Any) -> A
 
 
 def _lane_positions(shape: tuple[int, ...], own: tuple[int, ...], dim: int) -> Array:
-    """Where the lanes of an index of some shape along ``dim`` begin in the flat array of their own shape."""
+    """Return the flat positions at which the slices of an index along ``dim`` begin in an array of shape ``own``."""
     begins = np.zeros((1,) * len(shape), np.intp)
     for axis, length in enumerate(shape):
         if axis != dim:
@@ -270,13 +270,13 @@ _known_lane_positions = lru_cache(maxsize=64)(_lane_positions)
 
 @or_reference
 def add_at(out: Any, index: Index, values: Any) -> None:
-    """``out[index] += values``, in which repeated positions add up."""
+    """Compute ``out[index] += values``; values at repeated positions are summed."""
     if not index.repeats:
         out[index.key] += values
         return
     xp = array_module(out)
     if xp is not np or not out.flags.c_contiguous or out.dtype.kind not in FLOATING or out.dtype.itemsize < 4:
-        if xp is np and out.ndim == 1:  # NumPy 2.4 reads beyond values that it would have to broadcast
+        if xp is np and out.ndim == 1:  # NumPy 2.4 reads out of bounds if it must broadcast the values
             values = np.broadcast_to(values, out[index.key].shape)
         ufunc_at("add", out, index.key, values)
         return
@@ -302,7 +302,7 @@ def add_at(out: Any, index: Index, values: Any) -> None:
     ):
         lookups.add_rows(out, first, values)
         return
-    # NumPy adds fast at flat positions, and slowly at any others.
+    # NumPy's add.at is fast only at flat positions.
     positions = linear_positions(index.key, out.shape, np)
     place = only_positions(index.key)
     selected = positions.shape
@@ -336,7 +336,7 @@ GETITEM: Primitive = Primitive(
 
 
 def reading(name: str) -> Primitive:
-    """A primitive that reads at arrays of positions."""
+    """Return a primitive that reads at arrays of positions."""
     return Primitive(
         name,
         read_at,
@@ -379,7 +379,7 @@ def _accumulate(x: Array, index: Index, shape: tuple[int, ...]) -> Array:
 
 
 def copied(x: Array) -> Array:
-    """An array of one's own: of a NumPy scalar, too, which its ``copy`` would not be."""
+    """Return a copy as an array, also of a NumPy scalar, whose method ``copy`` returns a scalar."""
     return x.copy(order=order_like(x)) if x.ndim else array_module(x).array(x)
 
 
@@ -390,7 +390,7 @@ def _erase(x: Array, index: Index) -> Array:
 
 
 def _read_last(x: Array, index: Index) -> Array:
-    """What ``PLACE`` put down: zero for a value that a later one at the same position replaced."""
+    """Read the values written by ``PLACE``, with zero for a value replaced by a later one at the same position."""
     out = x[index.key] if index.along is None else read_at(x, index)
     xp = array_module(x)
     order = xp.arange(out.size).reshape(out.shape)
@@ -420,7 +420,7 @@ READ_LAST: Primitive = Primitive(
 
 
 def _placed(g: Array, index: Index) -> Array:
-    """The cotangent of values written at the index: what is there, but nothing for a value that was replaced."""
+    """Return the cotangent of values written at the index: g there, and 0 for a value that was replaced."""
     if index.basic:
         return GETITEM(g, index=index.key)
     return READ_LAST(g, index=index) if index.repeats else READ(g, index=index)
@@ -466,10 +466,10 @@ def getitem(self: Tensor, index: IndexLike) -> Tensor:
 
 
 def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
-    """A view and the index of it that give PyTorch's order of dimensions."""
+    """Return a view and an index of it whose result has PyTorch's order of dimensions."""
     if len(index.key) < 3 or (parts := selected_first(index.key, x.array.ndim)) is None:
         return x, index
-    if tensor.arrays_keep_dtype:  # PyTorch's own programs, under ``retrograd run``, mean it so
+    if tensor.arrays_keep_dtype:  # PyTorch programs under ``retrograd run`` expect it without a warning
         warn(WARNING, UserWarning, stacklevel=user_level())
     return apply_view(GETITEM, x, {"index": parts[0]}), index.with_key(parts[1])
 
@@ -479,7 +479,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 
 def _assign(out: Array, x: Array, value: Any, index: Index) -> None:
     if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
-        value = value.copy()  # NumPy allows for overlap by itself.
+        value = value.copy()  # NumPy handles overlap itself.
     _write_at(out, index, value)
 
 
@@ -500,7 +500,7 @@ def _added(x: Array, value: Array, index: Index) -> Array:
 
 
 def setting(name: str, *, contiguous: bool = False) -> Primitive:
-    """A primitive that replaces the elements of x at an index; where a position is repeated, the last value stays."""
+    """Return a primitive that replaces the elements of x at an index; at a repeated position the last value remains."""
     return Primitive(
         name,
         _assigned,
@@ -513,7 +513,7 @@ def setting(name: str, *, contiguous: bool = False) -> Primitive:
 
 
 def adding(name: str, *, contiguous: bool = False) -> Primitive:
-    """A primitive that adds to the elements of x at an index; at a repeated position all values are added."""
+    """Return a primitive that adds to the elements of x at an index; at a repeated position all values are added."""
     return Primitive(
         name,
         _added,
@@ -569,7 +569,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
             try:
                 array[index] = number
                 return
-            except Exception:  # the general path tells what is wrong
+            except Exception:  # the general path raises the error
                 pass
     if watchers and batching.is_mapped_mask(index) and getattr(value, "ndim", 0) == 0:
         return batching.write_masked(self, index, value)
@@ -578,23 +578,23 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         return
     if not place.basic:
         self, place = _as_pytorch(self, place)
-    elif overlaps_itself(self.array):  # Of an expanded Tensor a part may be written that does not.
+    elif overlaps_itself(self.array):  # A part of an expanded Tensor without overlap may be written.
         self, place = apply_view(GETITEM, self, {"index": place.key}), Index((Ellipsis,))
     apply_inplace(SETITEM, self, written_value(self, value, item=True), index=place)
 
 
 def _is_that_view(x: Tensor, key: tuple[Any, ...], value: Tensor) -> bool:
-    """Whether ``value`` is the very view that x's basic index selects."""
+    """Return whether ``value`` is the view that x's basic index selects."""
     if value._storage is None or value._storage is not x._storage:
         return False
     root = x if x._base is None else x._base
     if modes.grad_enabled and (value._base is not root or value._requires is not x._requires):
-        return False  # a detached one, which cuts x's history
+        return False  # a detached view, whose assignment removes the history
     part, array = x.array[key], value.array
     if part.shape != array.shape or part.strides != array.strides or part.dtype != array.dtype:
         return False
     if type(part) is np.ndarray and part.size and part.dtype.kind in "fiub":
         first = (0,) * part.ndim + (Ellipsis,)
-        return np.may_share_memory(part[first], array[first])  # a tenth of what the addresses cost
+        return np.may_share_memory(part[first], array[first])  # ten times faster than comparing addresses
     address = backend_of(array).address
     return address(part) == address(array)

@@ -1,8 +1,8 @@
-"""Indices that PyTorch reads otherwise than NumPy: integers beside positions, and lists.
+"""Indices that PyTorch interprets differently from NumPy: integers combined with arrays of positions, and lists.
 
-NumPy takes an integer beside an array as a position, so that a slice between the two moves the dimensions of the
-positions to the front: ``x[0, :, [1, 2]]`` of shape ``(2, 3, 4)`` has shape ``(2, 3)``. PyTorch selects by the integer
-first, and the result has shape ``(3, 2)``. A list between brackets is positions, or as PyTorch reads it a tuple.
+NumPy treats an integer next to an array as a position, so a slice between the two moves the dimensions of the positions
+to the front: ``x[0, :, [1, 2]]`` of shape ``(2, 3, 4)`` has shape ``(2, 3)``. PyTorch selects by the integer first, and
+the result has shape ``(3, 2)``. PyTorch interprets some lists as tuples.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Key = tuple[Any, ...]
 
 
 def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
-    """A basic index and the index of its result that give PyTorch's result; None where NumPy's is the same.
+    """Return a basic index and an index of its result that together give PyTorch's result; None if NumPy's is equal.
 
     Args:
         key: integers, slices, None, Ellipsis, bools, and arrays of positions and masks.
@@ -33,7 +33,7 @@ def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
     """
     taken = sum(_dimensions(item) for item in key)
     if taken > ndim:
-        return None  # NumPy says what is wrong
+        return None  # NumPy raises the error
     items: list[Any] = []
     for item in key:
         items += [slice(None)] * (ndim - taken) if item is Ellipsis else [item]
@@ -60,14 +60,14 @@ def _is_position(item: object) -> bool:
 
 
 def _dimensions(item: Any) -> int:
-    """How many dimensions of the indexed array an item stands for."""
+    """Return the number of dimensions of the indexed array that an item consumes."""
     if item is None or item is Ellipsis or type(item) is bool:
         return 0
     return int(item.ndim) if hasattr(item, "dtype") and item.dtype.kind == "b" else 1
 
 
 def _together(items: Key) -> bool:
-    """Whether NumPy puts the dimensions of positions in their place: no slice, None or Ellipsis is between any two."""
+    """Return whether no slice, None or Ellipsis separates positions, so that NumPy leaves their dimensions in place."""
     places = [place for place, item in enumerate(items) if type(item) is int or _is_position(item)]
     return places[-1] - places[0] == len(places) - 1
 
@@ -79,7 +79,7 @@ LIST_WARNING = (
 
 
 def is_read_as_tuple(index: list[int]) -> bool:
-    """Whether PyTorch takes a list for all that stands between the brackets, and not for positions; then it warns."""
+    """Return whether PyTorch interprets a list as a tuple of indices, with a warning, and not as positions."""
     if len(index) >= 32 or not any(map(_is_no_position, index)):
         return False
     warn(LIST_WARNING, UserWarning, stacklevel=user_level())

@@ -1,4 +1,4 @@
-"""Arguments that name positions, checked and as an ``Index``: along a dimension, vectors of them, masks."""
+"""Check arguments that are positions (along a dimension, vectors, masks) and convert them to an ``Index``."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:
 
 
 def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
-    """The Index that, for dimension 1 of three, stands for ``x[i, index[i, j, k], k]``.
+    """Return the Index that, for dimension 1 of three, selects ``x[i, index[i, j, k], k]``.
 
     Returns:
-        x, the Index and the checked index; x and index without dimensions with one, and an empty index with those of x.
+        x, the Index and the checked index. A 0-d x or index gets one dimension, an empty index the dimensions of x.
     """
     place = dimension(dim, x.array.ndim)
     index, x = operand(index, "index"), at_least_vector(x)
@@ -70,7 +70,7 @@ def along(x: Tensor, dim: int, index: Operand) -> tuple[Tensor, Index, Tensor]:
 
 
 def at_least_vector(x: Tensor) -> Tensor:
-    """x, without dimensions as a vector of one element."""
+    """Return x, or a vector of one element for a 0-d x."""
     return x if x.array.ndim else reshape(x, (1,))
 
 
@@ -90,14 +90,14 @@ def mesh(index: Tensor, place: int, along: int | None = None) -> Index:
 
 @lru_cache(maxsize=256)
 def places(length: int, d: int, ndim: int) -> np.ndarray:
-    """The numbers below ``length`` along one of so many dimensions; not to be written."""
+    """Return the integers below ``length`` along dimension ``d`` of ``ndim``; the cached array must not be written."""
     numbers = np.arange(length).reshape((1,) * d + (-1,) + (1,) * (ndim - 1 - d))
     numbers.flags.writeable = False
     return numbers
 
 
 def vector(x: Tensor, dim: int, index: Operand, low: int = 0, error: type[Exception] = IndexError) -> tuple[Index, int]:
-    """The Index of the slices along ``dim`` at a vector of positions, and their number."""
+    """Return the Index of the slices along ``dim`` at a vector of positions, and the number of slices."""
     place = dimension(dim, x.array.ndim)
     index = operand(index, "index")
     if index.array.ndim > 1:
@@ -117,7 +117,7 @@ def bool_mask(mask: Operand) -> Tensor:
 
 
 def mask_index(x: Tensor, mask: Tensor) -> tuple[Tensor, Index]:
-    """x and the mask in the shape they broadcast to, the mask as an Index."""
+    """Broadcast x and the mask; return x and the Index of the mask."""
     try:
         shape = broadcast_shapes(x.array.shape, mask.array.shape)
     except ValueError:

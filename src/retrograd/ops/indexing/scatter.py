@@ -1,6 +1,6 @@
-"""Scattering along a dimension: written over, added, multiplied, or reduced where positions repeat.
+"""Scattering along a dimension: values replace elements, or are added, multiplied or reduced.
 
-Of several values written to one position the last stays, and it alone gets the gradient.
+If several values are written to one position, the last one remains, and only it gets the gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCATTER, SCATTER_ADD = setting("scatter", contiguous=True), adding("scatter_add"
 
 
 def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
-    """The part of ``src`` that the index names a place for."""
+    """Return the part of ``src`` that has the shape of the index."""
     src = at_least_vector(same_dtype(x, src, "src"))
     shape, have = index.array.shape, src.array.shape
     if shape == have:
@@ -39,7 +39,7 @@ def _source(x: Tensor, src: Operand, index: Tensor) -> Tensor:
 
 
 def _of_shape(input: Operand, result: Tensor) -> Tensor:
-    """The result for an input without dimensions, which counted as a vector of one element, without them."""
+    """Return the result in the shape of the input; a 0-d input was treated as a vector of one element."""
     ndim = input.array.ndim if isinstance(input, Tensor) else np.ndim(input)
     return result if ndim else reshape(result, ())
 
@@ -55,7 +55,7 @@ def _scatter(
 ) -> Write:
     x = operand(input)
     if (src is None) == (value is None):
-        raise TypeError("wanted src or value, one of them")
+        raise TypeError("pass exactly one of src and value")
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
     x, place, index = along(x, dim, index)
@@ -134,7 +134,7 @@ in_place("scatter", _scatter)
 in_place("scatter_add", _scatter_add)
 
 
-# Reductions of all that is written to one place
+# Reductions of all values written to one position
 
 
 @operator(inplace=True, like=scatter)
@@ -171,7 +171,7 @@ def scatter_reduce(
 
 
 def _divided(total: Tensor, place: Index, include_self: bool, index: Tensor) -> Tensor:
-    """Sums as means: divided by the number of elements at each place."""
+    """Divide sums by the number of elements at each position."""
     xp = array_module(total)
     count = xp.full_like(total.array, 1 if include_self else 0)
     add_at(count, place, xp.ones(index.array.shape, total.array.dtype))

@@ -1,4 +1,4 @@
-"""Reductions of all that is written to one place: the primitives behind ``scatter_reduce``."""
+"""Reductions of all values written to one position: the primitives of ``scatter_reduce``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .indexing import ERASE, READ, Index, adding, copied
 
 
 def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
-    """The forward and the in-place form of a reduction."""
+    """Return the forward and the in-place form of a reduction."""
 
     def write(out: Any, x: Any, src: Any, index: Index, include_self: bool) -> None:
         if not include_self:
@@ -47,7 +47,7 @@ def _highest(dtype: Any) -> Any:
 def _extreme_shares(
     g: Array, x: Array, src: Array, ans: Array, index: Index, include_self: bool
 ) -> tuple[Any, Any, Any]:
-    """g divided among all that equal the extreme value, and who they are, in x and in src."""
+    """Return g divided among the elements equal to the extreme value, and masks of these elements in x and src."""
     x, src, ans = raw(x), raw(src), raw(ans)
     mine, theirs = x == ans, src == ans[index.key]
     if not include_self:
@@ -66,7 +66,7 @@ def _extreme_rule(
 def _prod_rule(
     g: Array, x: Array, src: Array, index: Index, include_self: bool, needs: tuple[bool, ...]
 ) -> tuple[Any, Any]:
-    """Each factor gets g times the product of the others at its place; right with zeros among them."""
+    """Each factor gets g times the product of the other factors at its position, which is correct for zeros."""
     xp = array_module(x)
     ones = xp.ones_like(raw(x))
     gx = gsrc = None

@@ -1,4 +1,4 @@
-"""Selection by masks: one of two values at each place."""
+"""Elementwise selection by masks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .writing import byte_mask
 def _check_mask(argument: str, mask: Operand) -> Tensor:
     mask = operand(mask, argument)
     if mask.array.dtype.kind != "b":
-        raise RuntimeError(f"wanted a bool Tensor for {argument}, got {mask.dtype}")
+        raise RuntimeError(f"expected a bool Tensor for {argument}, got {mask.dtype}")
     return mask
 
 
@@ -70,7 +70,7 @@ def where(
         condition = new_tensor(byte_mask(condition.array))
     condition = _check_mask("condition", condition)
     if input is None or other is None:
-        raise TypeError("wanted where(condition) or where(condition, input, other)")
+        raise TypeError("expected where(condition) or where(condition, input, other)")
     if isinstance(input, Tensor) and isinstance(other, Tensor) and input.array.dtype is other.array.dtype:
         return apply(WHERE, (condition, input, other), {})
     x, y = (value if isinstance(value, (Tensor, int, float, complex)) else operand(value) for value in (input, other))
@@ -133,12 +133,12 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
     dtype = input.array.dtype
     if isinstance(value, Tensor):
         if value.array.ndim:
-            raise RuntimeError(f"wanted a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
+            raise RuntimeError(f"expected a number or a 0-d Tensor for value, got {value.dtype}{value.shape}")
     else:
         if isinstance(value, np.generic):
             value = value.item()
         if not isinstance(value, (int, float, complex)):
-            raise TypeError(f"wanted a number or a 0-d Tensor for value, got {type(value).__name__}")
+            raise TypeError(f"expected a number or a 0-d Tensor for value, got {type(value).__name__}")
         value = converted(value, dtype)
     if isinstance(value, Tensor) and value.array.dtype is not dtype and type(value.array) is np.ndarray:
         converted(value.array.item(), dtype)

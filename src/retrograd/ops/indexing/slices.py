@@ -1,4 +1,4 @@
-"""A slice, several, or a diagonal replaced by a Tensor of its shape; diagonals filled in place."""
+"""Replace slices or a diagonal by a Tensor of the same shape; fill diagonals in place."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def slice_scatter(
     """
     x = operand(input)
     if not x.array.ndim or step <= 0:
-        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+        raise RuntimeError(f"expected at least 1 dimension and step > 0, got {describe(x)} and step {step}")
     place = dimension(dim, x.array.ndim)
     return _replaced(SLICE_SCATTER, x, src, (*(slice(None),) * place, slice(start, end, step), Ellipsis))
 
@@ -129,7 +129,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
     """
     shape = self.array.shape
     if len(shape) < 2 or len(shape) > 2 and len(set(shape)) > 1:
-        raise RuntimeError(f"wanted two dimensions, or more of one length, got {describe(self)}")
+        raise RuntimeError(f"expected two dimensions, or more of one length, got {describe(self)}")
     steps = tuple(stride // self.array.dtype.itemsize for stride in self.array.strides)
     if not prod(shape):
         return self

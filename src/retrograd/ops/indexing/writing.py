@@ -1,4 +1,4 @@
-"""A checked write at an index, which becomes an operator's result or goes in place."""
+"""Checked writes at an index, out of place or in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..table.registry import inplace_method
 
 
 class Write(NamedTuple):
-    """A checked call that writes ``value`` at ``index`` of ``x``."""
+    """A checked write of ``value`` at ``index`` of ``x``."""
 
     primitive: Primitive
     x: Tensor
@@ -29,7 +29,7 @@ class Write(NamedTuple):
 
 
 def byte_mask(array: object) -> Any:
-    """An array of uint8 as the mask that PyTorch takes it for, where NumPy would read positions."""
+    """Return a uint8 array as a mask: PyTorch reads uint8 indices as masks, NumPy as positions."""
     warn(
         "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
     )
@@ -37,13 +37,13 @@ def byte_mask(array: object) -> Any:
 
 
 def written_value(x: Tensor, value: Any, item: bool = False) -> Any:
-    """A value to be written into x, without the leading dimensions of length 1 that broadcasting would add back.
+    """Prepare a value to be written into x: check its range and drop leading dimensions of length 1.
 
-    An ``item`` that is assigned may overflow to an infinity in half precision, where PyTorch refuses other writes.
-    Of complex Tensors the real part is written into real ones, with a warning.
+    In half precision, a number assigned by ``item`` may overflow to infinity; PyTorch refuses it in other writes.
+    Complex Tensors are written into real ones without the imaginary part, with a warning.
 
     Raises:
-        RuntimeError: a number is beyond the range of x, or complex and x is not.
+        RuntimeError: a number is out of the range of x, or it is complex and x is real.
     """
     if isinstance(value, (bool, int, float, complex)):
         dtype = x.array.dtype
@@ -68,12 +68,12 @@ def written_value(x: Tensor, value: Any, item: bool = False) -> Any:
 
 
 def result(write: Write) -> Tensor:
-    """The operator's result: a copy with the values written."""
+    """Return a copy of the input with the values written."""
     return apply(write.primitive, (write.x, write.value), write.params)
 
 
 def in_place(name: str, prepare: Callable[..., Write]) -> None:
-    """Give Tensor the method ``name_`` that does in place what ``prepare`` has checked."""
+    """Add the method ``name_`` to Tensor, which performs in place the write that ``prepare`` returns."""
 
     @wraps(prepare)
     def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:

@@ -1,4 +1,4 @@
-"""What operators on stacks of matrices have in common."""
+"""Helpers of operators on stacks of matrices."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def transposed(x: Any) -> Any:
 
 
 def as_rows(x: Any) -> Any:
-    """All axes but the last as one. Where there are no elements, -1 would not say how long it is."""
+    """Merge all axes but the last; without elements, reshape cannot infer -1."""
     if type(x) is np.ndarray and x.size >= copies.LARGE and not x.flags.c_contiguous and not are_rows(x):
         x = copies.copied(x)
     return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
 
 
 def are_rows(x: Array) -> bool:
-    """Whether a step along all axes but the last leads from row to row in memory, each as far apart."""
+    """Return whether all axes but the last can be merged without a copy: rows are evenly spaced in memory."""
     axes = [(length, step) for length, step in zip(x.shape[:-1], x.strides, strict=False) if length > 1]
     return all(outer == length * inner for (_, outer), (length, inner) in pairwise(axes))
 
 
 def finite(x: Array) -> Array:
-    """Matrices for LAPACK's singular values, from which it may never come back if an element is not finite.
+    """Check matrices before LAPACK's SVD, which may not terminate if an element is not finite.
 
     Raises:
-        LinAlgError: one is infinite or NaN.
+        LinAlgError: an element is infinite or NaN.
     """
     numbers = all_examples(x)
     if not array_module(numbers).isfinite(numbers).all():
@@ -51,7 +51,7 @@ def finite(x: Array) -> Array:
 
 
 def identity_like(x: Any) -> Any:
-    """The unit matrix of x's last axis."""
+    """Return the identity matrix of the size of x's last axis."""
     return array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
@@ -79,10 +79,10 @@ def hermitian(x: Array) -> Array:
 
 
 def matrices(value: Operand, argument: str = "A", *, square: bool = False) -> Tensor:
-    """The argument as a stack of floating matrices.
+    """Return the argument as a stack of floating matrices.
 
     Raises:
-        RuntimeError: it is none, or holds integers or float16.
+        RuntimeError: the argument has fewer than 2 dimensions, or holds integers or float16.
     """
     x = operand(value, argument)
     if x.array.ndim < 2:

@@ -1,1 +1,1 @@
-"""Operators that make Tensors, random ones included."""
+"""Operators that create Tensors, including random Tensors."""

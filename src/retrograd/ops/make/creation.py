@@ -21,11 +21,11 @@ from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
 from .dlpack import from_dlpack
 
-# What all functions that create Tensors share
+# Helpers of all functions that create Tensors
 
 
 def create(make: Callable[[Any], Any], device: DeviceLike | None = None, requires_grad: bool = False) -> Tensor:
-    """A new leaf on the array that ``make(xp)`` gives on the device."""
+    """Return a new leaf with the array ``make(xp)`` on the device."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
     if modes.tracer is not None:
@@ -39,7 +39,7 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
     except NotImplementedError:
         if xp is np:
             raise
-        array = xp.asarray(make(np))  # whose shape depends on the numbers, which meta tensors do not have
+        array = xp.asarray(make(np))  # data-dependent shapes cannot be computed on meta
     except ValueError as error:
         raise RuntimeError(f"{error}") from None
     if array.size >= memory.LARGE and type(array) is np.ndarray:
@@ -51,14 +51,14 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
 
 
 def _meet(array: Array) -> None:
-    """Prepare for work on large arrays, when the first one is made."""
+    """Enable multi-threading when the first large array is created."""
     memory.large_array_met()
     if array.size >= LARGE and array.dtype.kind == "f":
         share()
 
 
 def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
-    """The new leaf, which needs a gradient if asked for."""
+    """Set ``requires_grad`` on a new leaf and return it."""
     if requires_grad:
         if not is_differentiable(x.array.dtype):
             raise RuntimeError(f"only floating and complex Tensors can require gradients, not {x.array.dtype}")
@@ -67,11 +67,11 @@ def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
 
 
 def shape_of(size: tuple[Size, ...], keywords: dict[str, Size] | None = None) -> tuple[int, ...]:
-    """A shape given as ``f(2, 3)``, ``f((2, 3))``, ``f(size=(2, 3))`` or, as NumPy has it, ``f(shape=(2, 3))``.
+    """Return a shape given as ``f(2, 3)``, ``f((2, 3))``, ``f(size=(2, 3))`` or NumPy's ``f(shape=(2, 3))``.
 
     Raises:
         RuntimeError: a length is negative.
-        TypeError: a length is no integer, or a keyword is none of these.
+        TypeError: a length is not an integer, or there are other keywords.
     """
     if keywords:
         keyword, *others = keywords
@@ -88,15 +88,15 @@ def shape_of(size: tuple[Size, ...], keywords: dict[str, Size] | None = None) ->
 
 
 def dtype_or_default(dtype: DTypeLike | None) -> DType:
-    """The dtype, or the default one for None."""
+    """Return the dtype, or the default one for None."""
     return get_default_dtype() if dtype is None else as_dtype(dtype)
 
 
 def python_number(value: Operand | None, argument: str) -> Number:
-    """A number, or that in a 0-d Tensor or array, as Python's.
+    """Return a number, or the number in a 0-d Tensor or array, as a Python number.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the value is not a number.
     """
     found = number(value, argument)
     return found.item() if hasattr(found, "item") else found
@@ -235,7 +235,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     tensor([0, 1, 2])
     """
     if not isinstance(array, (np.ndarray, Wrapping)):
-        raise TypeError(f"wanted a numpy.ndarray, got {type(array).__name__}")
+        raise TypeError(f"expected a numpy.ndarray, got {type(array).__name__}")
     if array.size >= memory.LARGE and type(array) is np.ndarray:
         _meet(array)
     return new_tensor(to_array(array, device="cpu", copy=False))

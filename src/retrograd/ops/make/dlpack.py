@@ -1,4 +1,4 @@
-"""DLPack: memory that several libraries share, NumPy's and PyTorch's among them, without a copy."""
+"""DLPack: share memory with other libraries, such as NumPy and PyTorch, without a copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.missing_names import provided
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.types import DeviceLike
 
-_CPU = 1  # kDLCPU; CUDA's memory has 2, CUDA's managed memory 13
+_CPU = 1  # kDLCPU; CUDA memory has 2, CUDA managed memory 13
 
 
 @tensor_method
@@ -39,7 +39,7 @@ def __dlpack__(
     given = {name: value for name, value in options.items() if value is not None}
     try:
         return array.__dlpack__(**given)
-    except TypeError:  # NumPy before 2.1, which knows the first version of the protocol
+    except TypeError:  # NumPy before 2.1 supports only the first version of the protocol
         return (array.copy() if copy else array).__dlpack__()
 
 
@@ -75,7 +75,7 @@ def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None)
 
 
 class _Capsule:
-    """A capsule as the object that NumPy asks for it."""
+    """An object with ``__dlpack__`` that returns a given capsule."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -88,7 +88,7 @@ class _Capsule:
 
 
 def _writable(array: Array) -> Array:
-    """The array itself; NumPy before 2.1 makes all of them read-only, though nobody exports read-only memory to it."""
+    """Make an imported array writable; NumPy before 2.1 marks all imported arrays read-only."""
     if not isinstance(array, np.ndarray) or array.flags.writeable or NumpyVersion(np.__version__) >= "2.1.0":
         return array
     return NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
@@ -128,7 +128,7 @@ def from_dlpack(ext_tensor: Array, *, device: Any = None, copy: bool | None = No
             array = NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
         tensor = new_tensor(_writable(array))
     else:
-        raise TypeError(f"from_dlpack: wanted an object with __dlpack__, got {type(ext_tensor).__name__}")
+        raise TypeError(f"from_dlpack: expected an object with __dlpack__, got {type(ext_tensor).__name__}")
     if device is not None:
         tensor = tensor.to(device=device)
     return tensor.clone() if copy else tensor

@@ -23,7 +23,7 @@ from .creation import create, dtype_or_default, python_number, shape_of, with_gr
 def _filled(
     shape: tuple[int, ...], fill: Number | None, dtype: DType, device: DeviceLike | None, requires_grad: bool
 ) -> Tensor:
-    """A Tensor with every element ``fill``; None leaves what the memory held."""
+    """Return a Tensor filled with ``fill``; None leaves it uninitialised."""
     if fill is None:
         return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
     if type(fill) is int and fill == 0:
@@ -48,7 +48,7 @@ def _filled_like(
     device: DeviceLike | None,
     requires_grad: bool,
 ) -> Tensor:
-    """As ``_filled``, with the dtype and the device of x by default, and its order in memory where the shape is its."""
+    """Return a filled Tensor, by default with x's dtype and device; with x's shape also with its memory order."""
     kind = x.array.dtype if dtype is None else as_dtype(dtype)
     if fill is not None:
         fill = converted(fill, kind)

@@ -1,4 +1,4 @@
-"""Further random numbers: counts of a given rate, and numbers written over a Tensor."""
+"""Further random numbers: Poisson and other distributions, also written to a Tensor in place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .sampling import _check_floating, _write
 
 _DOUBLE = np.dtype(np.float64)
 
-# The derivative of what is drawn is zero, as PyTorch has it.
+# Samples have zero derivatives, as in PyTorch.
 POISSON: Primitive = Primitive("poisson", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample"))
 
 
@@ -41,7 +41,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     x = operand(input)
     if x.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted floating rates, got {describe(x)}")
+        raise RuntimeError(f"expected floating rates, got {describe(x)}")
     if x.array.size and not bool((all_examples(x.array) >= 0).all()):
         raise RuntimeError(f"expected rates >= 0, got others among {describe(x)}")
     source = default_generator if generator is None else generator

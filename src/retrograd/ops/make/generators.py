@@ -1,4 +1,4 @@
-"""Generators of random numbers, and the one that everything draws from by default.
+"""Generators of random numbers, and the default generator.
 
 On the CPU a ``Generator`` draws from NumPy's PCG64. On a GPU it makes a stream of its own from seed and a counter:
 number n is a hash of the two (SplitMix64), so a seed gives the same numbers there on every machine.
@@ -21,7 +21,7 @@ _MASK = (1 << 64) - 1
 
 
 def _not_in_a_program(what: str) -> None:
-    """Replays draw on from where a generator is, so what sets it elsewhere runs eagerly."""
+    """Break a trace, since replays continue from a generator's current state; ``what`` is the reason reported."""
     if watchers and modes.tracer is not None:
         modes.tracer.breaks(what)
 
@@ -66,7 +66,7 @@ class Generator:
 
     @cached_property
     def numpy(self) -> np.random.Generator:
-        """NumPy's generator, made at the first draw: importing it would be a quarter of ``import retrograd``."""
+        """NumPy's generator, created at the first draw, since it would take a quarter of the package's import time."""
         return np.random.Generator(np.random.PCG64(self._seed))
 
     def initial_seed(self) -> int:
@@ -142,9 +142,9 @@ class Generator:
         """
         _not_in_a_program("the state of a generator is set")
         if not isinstance(new_state, Tensor):
-            raise TypeError(f"set_state: wanted a Tensor, got {type(new_state).__name__}")
+            raise TypeError(f"set_state: expected a Tensor, got {type(new_state).__name__}")
         if new_state.array.dtype != np.uint8 or new_state.array.shape != (64,):
-            raise RuntimeError(f"set_state: wanted the 64 bytes that get_state gave, got {describe(new_state)}")
+            raise RuntimeError(f"set_state: expected the 64 bytes that get_state gave, got {describe(new_state)}")
         data = backend_of(new_state.array).to_numpy(new_state.array).tobytes()
         parts = [
             int.from_bytes(data[start:stop], "little")
@@ -163,7 +163,7 @@ class Generator:
         return _restored, (str(self.device), self.get_state().array)
 
     def bits(self, xp: Any, count: int) -> Any:
-        """The next ``count`` 64-bit integers of the stream that other devices than the CPU draw from."""
+        """Return the next ``count`` 64-bit integers of the stream for devices other than the CPU."""
         with np.errstate(over="ignore"):
             step = np.uint64(0x9E3779B97F4A7C15)
             start = np.uint64((_mix(self._seed) + self._counter * int(step)) & _MASK)
@@ -175,7 +175,7 @@ class Generator:
 
 
 def _mix(seed: int) -> int:
-    """One step of SplitMix64, so that neighbouring seeds start far apart."""
+    """Apply one step of SplitMix64, so that consecutive seeds give unrelated streams."""
     z = (seed + 0x9E3779B97F4A7C15) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -32,7 +32,7 @@ def _random(
 ) -> Tensor:
     kind = dtype_or_default(dtype)
     if kind.kind not in INEXACT:
-        raise NotImplementedError(f"not implemented for {kind}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {kind}; expected a floating dtype")
     return create(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
@@ -273,7 +273,7 @@ def normal(
     else:
         tensors = [value for value in (mean, std) if isinstance(value, Tensor)]
         if not tensors:
-            raise TypeError("wanted a Tensor for mean or std, or a size")
+            raise TypeError("expected a Tensor for mean or std, or a size")
         shape = broadcast_shapes(*[value.shape for value in tensors])
         noise = randn(shape, generator=generator, dtype=tensors[0].dtype, device=tensors[0].device)
     result = noise.array * deviation + operand(mean, "mean").array

@@ -19,28 +19,28 @@ Draw = Callable[..., Any]
 
 
 def drawn_from(draw: Draw, *arrays: Array) -> Array:
-    """Random numbers from distributions that arrays describe, drawn element by element."""
+    """Draw random numbers elementwise from distributions whose parameters are arrays."""
     if modes.level is not None:
         return modes.level.drawn_from(draw, arrays)
     return draw(*arrays) if modes.tracer is None else modes.tracer.drawn(draw, arrays, {})
 
 
 def source_of(generator: Generator | None) -> Generator:
-    """The generator, or the default one for None."""
+    """Return the generator, or the default one for None."""
     if generator is None:
         return default_generator
     if not isinstance(generator, Generator):
-        raise TypeError(f"wanted a retrograd.Generator, got {type(generator).__name__}")
+        raise TypeError(f"expected a retrograd.Generator, got {type(generator).__name__}")
     return generator
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype in which NumPy gives random numbers of a dtype: float16 is rounded from float32."""
+    """Return the dtype in which NumPy draws random numbers of a dtype; float16 is rounded from float32."""
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
 def per_example(place: int) -> Callable[[Draw], Draw]:
-    """Inside ``vmap`` a draw is one for all examples or one for each; ``place`` is that of the shape after ``xp``."""
+    """Decorate a draw: inside ``vmap`` it is shared by all examples or separate. ``place`` is the shape's position."""
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
@@ -63,7 +63,7 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
 
 @per_example(0)
 def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Array:
-    """Numbers evenly in [0, 1): multiples of 2^-8, 2^-11, 2^-24 or 2^-53, by dtype, so that 1 is never reached."""
+    """Draw uniform numbers in [0, 1): multiples of 2^-8, 2^-11, 2^-24 or 2^-53, by dtype, so 1 is never returned."""
     source = source_of(generator)
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
@@ -82,7 +82,7 @@ def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generat
 
 @per_example(0)
 def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Any:
-    """Numbers from the normal distribution with mean 0 and variance 1 (complex: of both parts together)."""
+    """Draw from the normal distribution with mean 0 and variance 1 (complex: the sum of both parts' variances)."""
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         real, imaginary = (standard_normal(xp, shape, part, generator) for _ in range(2))
@@ -90,17 +90,17 @@ def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Ge
     if xp is np:
         return source_of(generator).numpy.standard_normal(shape, _wide(dtype)).astype(dtype, copy=False)
     count = prod(shape)
-    half = (count + 1) // 2  # Box and Muller make two of each pair of uniform numbers.
+    half = (count + 1) // 2  # The Box-Muller transform returns two numbers per pair of uniform numbers.
     radius = xp.sqrt(-2 * xp.log1p(-uniform(xp, (half,), np.dtype(np.float64), generator)))
     angle = 2 * pi * uniform(xp, (half,), np.dtype(np.float64), generator)
     return xp.concatenate((radius * xp.cos(angle), radius * xp.sin(angle)))[:count].astype(dtype).reshape(shape)
 
 
 def check_within(dtype: DType, low: int, high: int) -> None:
-    """Refuse integers in [low, high) that a dtype does not hold.
+    """Check that integers in [low, high) are in the range of a dtype.
 
     Raises:
-        RuntimeError: an end is beyond the dtype's range, or the dtype is complex.
+        RuntimeError: an end is out of the dtype's range, or the dtype is complex.
     """
     if dtype.kind == "c":
         raise RuntimeError(f"random integers are not defined for complex numbers, got {dtype}")
@@ -113,19 +113,19 @@ def check_within(dtype: DType, low: int, high: int) -> None:
 
 @per_example(2)
 def integers(xp: object, low: int, high: int, shape: tuple[int, ...], generator: Generator | None = None) -> Array:
-    """Integers evenly in [low, high), as int64."""
+    """Draw uniform integers in [low, high), as int64."""
     if xp is np:
         return source_of(generator).numpy.integers(low, high, shape, np.int64)
-    # Taking a remainder of 64 bits favours some integers, by at most one in 2^64 / (high - low).
+    # The remainder of 64 random bits is biased by at most (high - low) / 2^64.
     bits = source_of(generator).bits(xp, prod(shape)) % np.uint64(high - low)
     return (bits.astype(np.int64) + low).reshape(shape)
 
 
 @per_example(0)
 def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: Generator | None = None) -> Array:
-    """Bools that are true with a probability."""
+    """Draw bools that are True with a probability."""
     if xp is np:
-        # 32 bits an element, compared as they are, cost half of what floating numbers do.
+        # Comparing 32 random bits per element costs half as much as floating numbers.
         bits = source_of(generator).numpy.integers(0, 1 << 32, shape, np.uint32)
     else:
         bits = (source_of(generator).bits(xp, prod(shape)) >> np.uint64(32)).astype(np.uint32).reshape(shape)
@@ -135,7 +135,7 @@ def random_mask(xp: Any, shape: tuple[int, ...], probability: float, generator: 
 
 @per_example(0)
 def permutation(xp: Any, shape: tuple[int, ...], generator: Generator | None = None) -> Array:
-    """The integers from 0 on in a random order along the last dimension."""
+    """Return random permutations of the integers from 0 on, along the last dimension."""
     source, count = source_of(generator), shape[-1]
     if xp is not np:
         return xp.argsort(source.bits(xp, prod(shape)).reshape(shape), axis=-1)

@@ -1,4 +1,4 @@
-"""Ranges of numbers, and the places of the triangles of a matrix."""
+"""Ranges of numbers, and the indices of triangles of a matrix."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def linspace(
 
 
 def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[complex, complex, DType]:
-    """Both ends of a range as numbers of the result's dtype, and that dtype: the default one by default.
+    """Return both ends of a range as numbers of the result's dtype, and the dtype.
 
     Raises:
-        RuntimeError: an end is beyond the dtype's range, or complex and the dtype is not.
+        RuntimeError: an end is out of the dtype's range, or it is complex and the dtype is real.
     """
     first, last = python_number(start, "start"), python_number(end, "end")
     complex_ends = isinstance(first, complex) or isinstance(last, complex)
@@ -138,7 +138,7 @@ def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[comple
 
 
 def _spaced(xp: Any, first: complex, last: complex, count: int) -> Any:
-    """Numbers in double precision, the first half counted from the first one and the other half from the last one."""
+    """Return evenly spaced numbers in double precision; each half is computed from its own end."""
     if count < 2:
         return xp.full(count, first)
     number = xp.arange(count, dtype=np.float64)
@@ -176,7 +176,7 @@ def logspace(
 
 
 def _power(base: float, exponents: Array, kind: DType) -> Array:
-    """``base`` to the exponents; of integers that the dtype does not hold the lowest bits."""
+    """Return powers of ``base``; out-of-range integers wrap around."""
     powers = base**exponents
     if kind.kind in "iu":
         powers = powers.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Sampling: Tensors drawn by probabilities, and random numbers written over a Tensor."""
+"""Sampling with given probabilities, and random numbers written to a Tensor in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .random_arrays import check_within, integers, standard_normal, uniform
 
 _DOUBLE = np.dtype(np.float64)
 
-# The derivative of what is drawn by probabilities is zero, as PyTorch has it.
+# Samples have zero derivatives with respect to probabilities, as in PyTorch.
 BERNOULLI: Primitive = Primitive(
     "bernoulli", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample")
 )
@@ -58,7 +58,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | N
     x = operand(input)
     array = x.array
     if p is None and array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted floating probabilities, got {describe(x)}")
+        raise RuntimeError(f"expected floating probabilities, got {describe(x)}")
     _check_probabilities(array if p is None else np.asarray(number(p, "p")))
     xp = backend_of(array).xp
     draws = uniform(xp, array.shape, _DOUBLE, generator) < (array if p is None else p)
@@ -90,7 +90,7 @@ def multinomial(
     x = operand(input)
     weights = x.array
     if weights.dtype.kind not in FLOATING or weights.ndim not in (1, 2):
-        raise RuntimeError(f"wanted a floating vector or matrix of weights, got {describe(x)}")
+        raise RuntimeError(f"expected a floating vector or matrix of weights, got {describe(x)}")
     xp = backend_of(weights).xp
     choices = weights.shape[-1]
     if num_samples <= 0:
@@ -112,18 +112,18 @@ def multinomial(
             sample = (points[:, :, None] >= bounds[:, None, :]).sum(axis=-1)
         else:
             sample = xp.searchsorted(bounds[0], points[0], side="right").reshape(1, -1)
-        # Rounding must not reach past the last position that has a weight.
+        # Rounding must not select a position after the last one with a positive weight.
         last = choices - 1 - (rows[:, ::-1] > 0).argmax(axis=-1)
         sample = xp.minimum(sample, last[:, None])
     else:
-        # The smallest of exponential waiting times with these rates.
+        # Select the positions with the smallest exponential waiting times of these rates.
         waits = -xp.log1p(-uniform(xp, rows.shape, _DOUBLE, generator))
         order = xp.where(rows > 0, waits / xp.where(rows > 0, rows, 1), np.inf)
         sample = xp.argsort(order, axis=-1)[:, :num_samples]
     return new_tensor(sample.reshape((*weights.shape[:-1], num_samples)).astype(np.int64, copy=False))
 
 
-# Written over a Tensor
+# In-place forms
 
 
 def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
@@ -133,11 +133,11 @@ def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
 
 def _check_floating(x: Tensor) -> None:
     if x.array.dtype.kind not in INEXACT:
-        raise NotImplementedError(f"not implemented for {describe(x)}; wanted a floating dtype")
+        raise NotImplementedError(f"not implemented for {describe(x)}; expected a floating dtype")
 
 
 def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
-    """The argument ``from``, a reserved word that only ``**keywords`` can take."""
+    """Return the argument ``from``, a reserved word, which can only be passed by ``**keywords``."""
     if keywords and list(keywords) != ["from"]:
         raise TypeError(f"got unexpected keyword arguments {', '.join(keywords)}")
     return keywords.get("from", bound)
@@ -217,7 +217,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     _check_floating(self)
     if not lambd > 0:
         raise RuntimeError(f"expects lambd > 0, got {lambd}")
-    # In float16 numbers near 0 would be 0, whose logarithm is infinite; they become the least number above it.
+    # In float16, uniform numbers may round to 0, whose logarithm is infinite; use the smallest positive number instead.
     least = 2.0**-24 if self.array.dtype == np.float16 and lambd < math.inf else 0.0
 
     def draw(xp: Any) -> Any:
@@ -249,12 +249,12 @@ def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = 
 
 
 def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | None]) -> tuple[int | None, int | None]:
-    """The arguments ``from`` and ``to`` of ``random_``; a single positional one is ``to``."""
+    """Return the arguments ``from`` and ``to`` of ``random_``; a single positional argument is ``to``."""
     named = {"from" if name == "from_" else name: value for name, value in keywords.items()}
     if set(named) - {"from", "to"}:
         raise TypeError(f"got unexpected keyword arguments {', '.join(named)}")
     if len(bounds) + len(named) > 2:
-        raise TypeError(f"wanted from and to at most, got {bounds} and {named}")
+        raise TypeError(f"expected from and to at most, got {bounds} and {named}")
     if bounds:
         places = ("to",) if len(bounds) == 1 and "to" not in named else ("from", "to")
         named |= dict(zip(places, bounds))

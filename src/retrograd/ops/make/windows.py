@@ -1,7 +1,7 @@
-"""Window functions, by which frames of a signal are weighted: ``hann_window(n)`` and ``signal.windows.hann(n)``.
+"""Window functions, which weight frames of a signal: ``hann_window(n)`` and ``signal.windows.hann(n)``.
 
-With x running over ``[-1, 1]`` from the first to the last point of a symmetric window. A periodic one, which spectra
-want, is the symmetric window of one point more without its last.
+In formulas, x runs over ``[-1, 1]`` from the first to the last point of a symmetric window. A periodic window, for
+spectral analysis, is the symmetric window of n + 1 points without the last point.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def sampled_window(
     error: type[Exception] = RuntimeError,
     single: float = 1.0,
 ) -> Tensor:
-    """``shape(xp, n)`` at ``n = 0, 1, ..., count - 1``, divided by the number of the last; ``single`` for one."""
+    """Sample ``shape(xp, n)`` at 0, 1, ..., count - 1, divided by the last number; return ``single`` for one point."""
     kind = dtype_or_default(dtype)
     if kind.kind not in FLOATING:
-        raise error(f"wanted a floating dtype, got {kind}")
+        raise error(f"expected a floating dtype, got {kind}")
     count = integer(count, "window_length")
     if count < 0:
         raise error(f"the length must not be negative, got {count}")

@@ -1,1 +1,1 @@
-"""Operators that work element by element: arithmetic, functions, comparisons."""
+"""Elementwise operators: arithmetic, functions, comparisons."""

@@ -40,13 +40,13 @@ DIV = binary(
 
 @at_first_use.append
 def _share_sums() -> None:
-    """Let the sums of large gradients be shared among threads, too."""
+    """Add large gradients on several threads."""
     assert ADD.ufunc is not None
     adding[:] = [ADD.ufunc]
 
 
 def _negate(out: Array, x: Array) -> None:
-    out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong where x's elements lie 64 bytes apart
+    out[...] = np.negative(x)  # np.negative(x, out=x) of NumPy 2.4 is wrong for strides of 64 bytes
 
 
 NEG: Primitive = unary(
@@ -55,7 +55,7 @@ NEG: Primitive = unary(
 
 
 def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
-    """``alpha * other``, the second operand of a sum with input, in whose dtype alpha must fit."""
+    """Return ``alpha * other``, the second operand of a sum with input; alpha must fit in the dtype of the sum."""
     if alpha == 1 and alpha is not True:
         return other
     fits = type(alpha) is float and isinstance(input, Tensor) and input.array.dtype.char in "fd" and abs(alpha) < 3e38
@@ -105,7 +105,7 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
 
 def _subtrahend(other: Operand, alpha: Number, input: Operand) -> Operand:
-    """``alpha * other``; of bools a product with a number would be none, which are not to be subtracted."""
+    """Return ``alpha * other``, but bools unchanged: their product would not be bool, and subtraction refuses bools."""
     return other if is_bool(other) else scaled(other, alpha, input)
 
 
@@ -151,12 +151,12 @@ def mul(input: Operand, other: Operand) -> Tensor:
 
 
 def _is_integral(x: Array, y: Any) -> bool:
-    """Whether the operands, of one dtype by now and one of them possibly a number, are integers or bools."""
+    """Return whether the promoted operands, one of which may be a number, are integers or bools."""
     return (x if hasattr(x, "dtype") else y).dtype.kind in "iub"
 
 
 def _check_divisor(x: Array, y: Any) -> None:
-    """Integers have no infinity: their division by zero is an error, where there is anything to divide."""
+    """Raise ZeroDivisionError for a division of integers by zero, unless there are no elements."""
     if (np.any(y == 0) if hasattr(y, "dtype") else y == 0) and getattr(x, "size", 1):
         raise ZeroDivisionError("integer division or remainder by zero")
 
@@ -289,7 +289,7 @@ def fmod(input: Operand, other: Operand) -> Tensor:
     return apply2(FMOD, input, other)
 
 
-# Sign and size
+# Sign and absolute value
 
 
 @operator(direct=True, inplace=NEG, numpy=np.negative, aliases=("negative",))
@@ -335,7 +335,7 @@ def _sgn(x: Array) -> Array:
 
 
 def _sign_rule(g: Array, x: Array) -> Any:
-    # For complex z: d(z / |z|) = i Im(conj(s) dz) s / |z| with s = sgn(z), which turns but does not grow.
+    # For complex z: d(z / |z|) = i Im(conj(s) dz) s / |z| with s = sgn(z), since |s| is constant.
     if x.dtype.kind != "c":
         return ZEROS(g)
     s = SIGN(x)
@@ -406,7 +406,7 @@ def sgn(input: Tensor) -> Tensor:
     return apply1(SIGN, input)
 
 
-# The operators of Python
+# Python's operators
 
 
 for _name, _primitive in (

@@ -1,4 +1,4 @@
-"""The larger and the smaller of two, bounds, finite numbers for others, signs of others."""
+"""The operators maximum and minimum, clamp, nan_to_num and copysign."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _halved_at_ties(g: Array, chosen: Array, tie: Array) -> Array:
     return WHERE(tie, g * 0.5, KEEP(g, chosen))
 
 
-# Ties share the gradient in halves; where either is NaN both get it (as PyTorch).
+# Equal elements get half of the gradient each; if either is NaN, both get the gradient (as in PyTorch).
 MAXIMUM = binary(
     "maximum",
     np.maximum,
@@ -39,7 +39,7 @@ MINIMUM = binary(
     lambda g, x, y: _halved_at_ties(g, ~(x > y), x == y),
     lambda g, x, y: _halved_at_ties(g, ~(x < y), x == y),
 )
-# Ties go to the first (as PyTorch).
+# For equal elements the first gets the gradient (as in PyTorch).
 FMAX = binary(
     "fmax",
     np.fmax,
@@ -102,7 +102,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
     return apply2(FMIN, input, other)
 
 
-# Bounds: at a bound the gradient passes to the input (as PyTorch).
+# Bounds: at a bound the gradient goes to the input (as in PyTorch).
 CLAMP_MIN = binary("clamp_min", np.maximum, lambda g, x, y: KEEP(g, x >= y), lambda g, x, y: KEEP(g, x < y))
 CLAMP_MAX = binary("clamp_max", np.minimum, lambda g, x, y: KEEP(g, x <= y), lambda g, x, y: KEEP(g, x > y))
 CLAMP = elementwise(
@@ -132,7 +132,7 @@ CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], comp
 
 
 def _of_its_kind(bound: Operand) -> Any:
-    """What a bound beside a number counts as in the result type: a 0-d Tensor as a number of its kind."""
+    """Return a bound as it counts for the result type if the other operand is a number: a 0-d Tensor as a number."""
     if not isinstance(bound, Tensor) or bound.array.ndim:
         return bound.array if isinstance(bound, Tensor) else bound
     kind = bound.array.dtype.kind
@@ -258,12 +258,12 @@ def nan_to_num(
     tensor([0., 9., 1.])
     """
     x = operand(input)
-    if x.array.dtype.kind == "V":  # computed in float32, whose largest number bfloat16 does not hold
+    if x.array.dtype.kind == "V":  # computed in float32, whose largest number is out of bfloat16's range
         low, high = bounds(x.array.dtype)
         posinf, neginf = high if posinf is None else posinf, low if neginf is None else neginf
     values = {"nan": 0.0 if nan is None else nan, "posinf": posinf, "neginf": neginf}
     if any(isinstance(value, complex) for value in values.values()):
-        raise TypeError(f"wanted real numbers for nan, posinf and neginf, got {values}")
+        raise TypeError(f"expected real numbers for nan, posinf and neginf, got {values}")
     return apply(NAN_TO_NUM, (x,), values)
 
 

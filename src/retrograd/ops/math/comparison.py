@@ -1,4 +1,4 @@
-"""Comparisons and what numbers are: functions of the values alone, without gradients."""
+"""Comparisons and predicates (isnan, isfinite, ...), which have no gradients."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _dunder(name: str, primitive: Primitive) -> Callable[[Tensor, Operand], Tens
         except TypeError:
             if is_operand(other):
                 raise
-            return ask(other, name, self)  # x == None is False, x < None Python's TypeError
+            return ask(other, name, self)  # x == None is False; x < None raises Python's TypeError
 
     return method
 
@@ -114,11 +114,11 @@ for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt",
     setattr(Tensor, f"__{_name}__", _dunder(_name, _primitive))
 
 
-# Kinds of numbers
+# Predicates
 
 
 def predicate(name: str, forward: object) -> Primitive:
-    """A primitive of one input that gives bools."""
+    """Return a primitive of one input whose result is bool."""
     return elementwise(name, forward, "x", None)
 
 
@@ -223,7 +223,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """
     x, y = operand(input).array, operand(other, "other").array
     if x.dtype != y.dtype:
-        raise RuntimeError(f"wanted Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"expected Tensors of one dtype, got {x.dtype} and {y.dtype}")
     rtol, atol = _tolerance(rtol, "rtol"), _tolerance(atol, "atol")
     if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"rtol and atol must not be negative, got {rtol} and {atol}")

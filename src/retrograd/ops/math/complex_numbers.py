@@ -1,6 +1,6 @@
 """Complex numbers: their parts, conjugates and angles.
 
-In the walk the cotangent c of a complex z stands for dL = Re(c dz); the rules follow from that.
+In the backward pass, the cotangent c of a complex z means dL = Re(c dz); the rules follow from this convention.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ tensor_method(property(real, _set_real), "real")
 
 
 class NotComplexError(RuntimeError, AttributeError):
-    """``imag`` of real numbers: PyTorch's RuntimeError, and an AttributeError, so that ``hasattr`` answers."""
+    """The error of ``imag`` for real numbers: PyTorch's RuntimeError, and an AttributeError for ``hasattr``."""
 
 
 def _imaginary_part(self: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def conj_physical(input: Tensor) -> Tensor:
 
 
 def _angle_rule(g: Array, x: Array) -> Any:
-    # d arg z = Im(dz / z) = Re(-i dz / z); at 0 the gradient is 0, as PyTorch's.
+    # d arg z = Im(dz / z) = Re(-i dz / z); at 0 the gradient is 0, as in PyTorch.
     if x.dtype.kind != "c":
         return ZEROS(g)
     return WHERE(x == 0, 0.0, g * -1j / WHERE(x == 0, 1.0, x))
@@ -181,7 +181,7 @@ def view_as_real(input: Tensor) -> Tensor:
     """
     input = operand(input)
     if input.array.dtype.kind != "c":
-        raise RuntimeError(f"wanted a complex Tensor, got {input.dtype}")
+        raise RuntimeError(f"expected a complex Tensor, got {input.dtype}")
     return apply(VIEW_AS_REAL, (input,), {})
 
 
@@ -202,12 +202,12 @@ def view_as_complex(input: Tensor) -> Tensor:
     input = operand(input)
     if input.array.dtype not in (np.float32, np.float64) or input.array.shape[-1:] != (2,):
         raise RuntimeError(
-            f"wanted float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
+            f"expected float32 or float64 with a last axis of length 2, got {input.dtype}{tuple(input.array.shape)}"
         )
     return apply(VIEW_AS_COMPLEX, (input,), {})
 
 
-# The cotangent c of a complex z stands for dL = Re(c dz): Re(c) of the real part, Re(i c) of the imaginary one.
+# From dL = Re(c dz): the real part gets Re(c), the imaginary part Re(i c).
 COMPLEX: Primitive = binary("complex", lambda x, y: x + 1j * y, lambda g: g.real, lambda g: (g * 1j).real)
 
 

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, and what is made of them."""
+"""Exponentials and logarithms."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def sigmoid(input: Tensor) -> Tensor:
 def _logaddexp(x: Array, y: Array) -> Array:
     if (x if hasattr(x, "dtype") else y).dtype.kind != "c":
         return np.logaddexp(x, y)
-    # The larger real part is taken out, so that no exponential overflows; -inf and -inf is -inf.
+    # The larger real part is factored out, so that no exponential overflows; for -inf and -inf the result is -inf.
     swapped = y.real > x.real
     most, least = np.where(swapped, y, x), np.where(swapped, x, y)
     return np.where(most.real == -math.inf, most, most + np.log1p(np.exp(least - most)))
@@ -196,7 +196,7 @@ def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
     def forward(x: Any, y: Any) -> Any:
         log = logarithm(y)
         if isinstance(y, (int, float)):
-            log = log.item()  # a NumPy scalar would decide the precision
+            log = log.item()  # a NumPy scalar would determine the precision
         return np.where((x == 0) & ~np.isnan(y), 0, x * log)
 
     return forward

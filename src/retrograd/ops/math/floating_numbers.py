@@ -1,4 +1,4 @@
-"""Floating numbers taken apart, the next one, and the step at zero."""
+"""The operators heaviside, nextafter and frexp."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
         raise TypeError(f"argument 'values' must be a Tensor, not {type(values).__name__}")
     x, y = operand(input), operand(values, "values")
     if x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"wanted two Tensors of one dtype, got {x.dtype} and {y.dtype}")
+        raise RuntimeError(f"expected two Tensors of one dtype, got {x.dtype} and {y.dtype}")
     return apply(HEAVISIDE, (x, y), {})
 
 
@@ -67,7 +67,7 @@ def nextafter(input: Operand, other: Operand) -> Tensor:
     tensor([ True])
     """
     if result_type(operand(input), operand(other, "other")).kind not in FLOATING:
-        raise NotImplementedError(f"wanted floating numbers, got {describe(input)} and {describe(other)}")
+        raise NotImplementedError(f"expected floating numbers, got {describe(input)} and {describe(other)}")
     return apply2(NEXTAFTER, input, other)
 
 
@@ -109,6 +109,6 @@ def frexp(input: Tensor) -> FrexpResult:
     """
     x = operand(input)
     if x.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"expected floating numbers, got {describe(x)}")
     exponent = array_module(x).asarray(array_module(x).frexp(x.array)[1], dtype=np.int32)
     return FrexpResult(apply(MANTISSA, (x,), {"exponent": exponent}), new_tensor(exponent.copy()))

@@ -17,7 +17,7 @@ def _of_integers(name: str, ufunc: np.ufunc) -> Primitive:
     def forward(x: Any, y: Any) -> Any:
         for array in (x, y):
             if getattr(array, "dtype", np.dtype(np.int64)).kind not in "iu":
-                raise NotImplementedError(f"wanted integers, got {array.dtype}")
+                raise NotImplementedError(f"expected integers, got {array.dtype}")
         return ufunc(x, y)
 
     return elementwise(name, forward, "x y", None, promote="same")

@@ -1,4 +1,4 @@
-"""Several operations in one: interpolation, and sums with products and quotients."""
+"""Combined operations: interpolation, and sums with products and quotients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def addcmul(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
 
 
 def _sum_with(primitive: Primitive, x: Tensor, y: Tensor, z: Tensor, value: Number) -> Tensor:
-    """``x + value * primitive(y, z)`` in the result type of all three; of halves in float32, rounded once."""
+    """Return ``x + value * primitive(y, z)`` in the common result type; half precision is computed in float32."""
     dtype = result_type(x.array, y.array, z.array)
     if dtype.itemsize == 2 and dtype.kind in FLOATING:
         return _sum_with(primitive, x.to(float32), y.to(float32), z.to(float32), value).to(dtype)
@@ -80,7 +80,7 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
 
 @in_one_pass("lerp", 3, 1, 0.5)
 def _lerp(x: Array, y: Array, weight: Array) -> Array:
-    # From the nearer end, so that both ends are met exactly.
+    # Computed from the nearer end, so that weights 0 and 1 give the ends exactly.
     near = x + weight * (y - x)
     far = y - (y - x) * (1 - weight)
     return np.where(np.abs(weight) < 0.5, near, far)
@@ -131,7 +131,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     start, stop = operand(input), operand(end, "end")
     dtype = start.array.dtype
     if dtype.kind not in INEXACT:
-        raise NotImplementedError(f"wanted floating Tensors, got {dtype}")
+        raise NotImplementedError(f"expected floating Tensors, got {dtype}")
     if isinstance(weight, (int, float, complex)):
         if dtype.itemsize == 2 and stop.array.dtype == dtype:
             return lerp(start.to(float32), stop.to(float32), weight).to(dtype)

@@ -1,4 +1,4 @@
-"""Logic, and the bits of integers: functions of the values alone, without gradients."""
+"""Logical and bitwise operators, which have no gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _binary(name: str, ufunc: object) -> Primitive:
     return elementwise(name, ufunc, "x y", None, promote="same")
 
 
-# Logic: numbers other than 0 are true
+# Logical operators: nonzero numbers are True
 
 LOGICAL_AND = _binary("logical_and", np.logical_and)
 LOGICAL_OR = _binary("logical_or", np.logical_or)
@@ -152,7 +152,7 @@ def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
 
 
 def _inverted(self: Tensor) -> Tensor:
-    """``~self``: ``bitwise_not``, whose refusal is Python's here, as it is PyTorch's."""
+    """``~self``: ``bitwise_not``, which raises TypeError for other dtypes, as in PyTorch."""
     try:
         return apply1(BITWISE_NOT, self)
     except NotImplementedError as error:

@@ -1,4 +1,4 @@
-"""Rounding: functions that are constant in pieces, with a gradient of zeros."""
+"""Rounding: piecewise constant functions, with zero gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..table.registry import operator
 
 
 def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
-    """Integers are rounded already; bools are refused, as PyTorch does."""
+    """Wrap a ufunc so that integers are returned unchanged and bools raise an error, as in PyTorch."""
 
     def rounded(x: Array) -> Any:
         if x.dtype.kind not in "iub":

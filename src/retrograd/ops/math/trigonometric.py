@@ -26,7 +26,7 @@ ACOS = unary("acos", np.arccos, lambda g, x: -g * RSQRT(1 - x * x), signals=True
 ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
-# The gradient as one primitive: of products and differences, every tangent would be half a dozen arrays.
+# The gradient is one primitive: written as products and differences, every tangent would need half a dozen arrays.
 TANH_BACKWARD: Primitive = elementwise(
     "tanh_backward",
     lambda dy, y: dy * (1 - y * y),
@@ -259,7 +259,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 
 def _spherical_bessel_1(x: Array) -> Array:
-    # sin(x) / x^2 - cos(x) / x, near 0 by its series, where the difference would cancel.
+    # sin(x) / x^2 - cos(x) / x; near 0, where the difference cancels, by its series.
     square = x * x
     small = np.abs(square) < 0.25
     series = 1 - square / 130

@@ -47,7 +47,7 @@ def _check(input: Operand, p: float) -> Tensor:
 def _check_floating(x: Tensor) -> None:
     """Only what is dropped has to be floating: without training, and with a probability of 0, it is given back."""
     if x.array.dtype.kind not in INEXACT:
-        raise RuntimeError(f"wanted a floating Tensor, got {describe(x)}")
+        raise RuntimeError(f"expected a floating Tensor, got {describe(x)}")
 
 
 def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
@@ -88,7 +88,7 @@ def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bo
 def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
     """The shape of the decisions; too few dimensions are an error only where elements are drawn, as in PyTorch."""
     if x.array.ndim < channels and p < 1 and x.array.size:
-        raise RuntimeError(f"wanted at least {channels} dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least {channels} dimensions, got {describe(x)}")
     return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
 
 
@@ -112,7 +112,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (2, 3):
-        raise RuntimeError(f"wanted 2 or 3 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected 2 or 3 dimensions, got {describe(x)}")
     return _channelwise(x, x.array.ndim - 1, p, training, inplace)
 
 
@@ -132,7 +132,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     x = _check(input, p)
     if x.array.ndim not in (0, 1, 4):
         warn(
-            f"dropout2d: wanted (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C",
+            f"dropout2d: expected (N, C, H, W), got {x.array.ndim} dimensions: the first two are N and C",
             stacklevel=user_level(),
         )
     return _channelwise(x, 2, p, training, inplace)
@@ -153,7 +153,8 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
         warn(
-            f"dropout3d: wanted (N, C, D, H, W), got {x.array.ndim} dimensions: the first is C", stacklevel=user_level()
+            f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first",
+            stacklevel=user_level(),
         )
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 

@@ -280,7 +280,7 @@ def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[A
             raise InvalidValue(f"offsets must be None for an input of two dimensions, {describe(index)}")
         return xp.repeat(xp.arange(shape[0]), shape[1]), shape[0]
     if len(shape) != 1 or offsets is None:
-        raise InvalidValue(f"wanted an input of two dimensions, or a vector and offsets, got {describe(index)}")
+        raise InvalidValue(f"expected an input of two dimensions, or a vector and offsets, got {describe(index)}")
     starts = operand(offsets, "offsets").array
     if starts.ndim != 1 or starts.dtype.kind not in "iu":
         raise InvalidValue(f"offsets has to be a vector of integers, got {describe(starts)}")

@@ -195,13 +195,13 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if x.array.ndim < 2 or y.array.ndim < 2:
         raise RuntimeError(f"only supports at least 2D tensors, {shown()}")
     if x.array.dtype.kind not in FLOATING or x.array.dtype != y.array.dtype:
-        raise RuntimeError(f"wanted one floating dtype, {shown()}")
+        raise RuntimeError(f"expected one floating dtype, {shown()}")
     if x.array.shape[-1] != y.array.shape[-1]:
         raise RuntimeError(f"x1 and x2 must have the same number of columns, {shown()}")
     if p < 0:
         raise RuntimeError(f"only supports non-negative p values, got {p}")
     if compute_mode not in _MODES:
-        raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; wanted one of {', '.join(_MODES)}")
+        raise InvalidValue(f"{compute_mode} is not a valid value for compute_mode; expected one of {', '.join(_MODES)}")
     try:
         lead = broadcast_shapes(x.array.shape[:-2], y.array.shape[:-2])
     except ValueError:

@@ -139,7 +139,7 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
     if x.array.dtype.kind not in FLOATING:
         if not x.array.size:
             return x.clone()  # as PyTorch: nothing is computed
-        raise NotImplementedError(f"wanted a floating dtype, got {x.dtype}; give dtype=")
+        raise NotImplementedError(f"expected a floating dtype, got {x.dtype}; give dtype=")
     if not x.array.ndim:
         return apply(primitive, (x.reshape(1),), {"dim": 0}).reshape(())
     return apply(primitive, (x,), {"dim": place})

@@ -1,4 +1,4 @@
-"""NumPy's functions on Tensors. The rules load when NumPy first calls one of the two methods of its protocols."""
+"""NumPy's functions on Tensors. The rules are imported when NumPy first calls a method of its protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UFUNC, _FUNCTION = "__array_ufunc__", "__array_function__"
 
 
 def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
-    """What a NumPy ufunc does with Tensors among its arguments."""
+    """``__array_ufunc__`` of Tensor."""
     from .ufuncs import array_ufunc
 
     if Tensor.__array_ufunc__ is _array_ufunc:
@@ -24,7 +24,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **
 def _array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What a NumPy function does with Tensors among its arguments."""
+    """``__array_function__`` of Tensor."""
     from .protocol import array_function
 
     if Tensor.__array_function__ is _array_function:

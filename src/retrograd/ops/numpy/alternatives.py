@@ -1,11 +1,11 @@
-"""What to write instead of functions of SciPy that compute with bare arrays: they do not ask a Tensor, as ufuncs do."""
+"""Alternatives to functions of SciPy that convert Tensors to bare arrays, for error messages."""
 
 from __future__ import annotations
 
 from ..._generated import linalg, special
 from ...core.missing_names import provided
 
-# Under other names, or not functions of one call.
+# Functions with another name here, or without a direct equivalent.
 FUNCTIONS = {
     "scipy.integrate": "Runge-Kutta steps written with Tensors, or np.dot of values with weights",
     "scipy.integrate.cumulative_trapezoid": "retrograd.cumulative_trapezoid",
@@ -44,7 +44,7 @@ _METHODS = {"logpdf": "log_prob", "logpmf": "log_prob", "pdf": "log_prob", "pmf"
 
 
 def alternative(function: str, distribution: str = "") -> str:
-    """What to use instead of a function of SciPy, or of a distribution's method; empty where nothing is known."""
+    """Return the alternative to a SciPy function or a distribution's method, or an empty string."""
     home, _, name = function.rpartition(".")
     if home.startswith("scipy.") and (found := provided["scipy_name"](function, distribution)):
         return str(found)

@@ -1,7 +1,7 @@
-"""Arguments of NumPy's functions as Tensors, and results that are no Tensors yet.
+"""Convert arguments of NumPy's functions to Tensors, and array results to Tensors.
 
-Python numbers, and lists of them, are weak: beside floating Tensors and arrays they take the dtype of these; beside
-integers alone they become what NumPy makes of them.
+Python numbers, and lists of them, are weak: with floating Tensors and arrays they adopt their dtype; with integers only
+they follow NumPy's rules.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Rules: TypeAlias = dict[str, Callable[..., Any]]
 
 
 def tensor(value: Any) -> Tensor:
-    """An array-like argument (a Tensor, an array, a number, a list of them) as a Tensor."""
+    """Return an array-like argument (a Tensor, an array, a number, a list of them) as a Tensor."""
     return value if isinstance(value, Tensor) else tensors(value)[0]
 
 
 def tensors(*values: object, beside: Tensor | None = None) -> list[Tensor]:
-    """Array-like arguments that meet in one computation as Tensors, numbers where the first is that has a place.
+    """Return array-like arguments of one computation as Tensors, with numbers on the device of the first array.
 
-    Where none of them has, that is ``beside``.
+    Without an array, the device is that of ``beside``.
     """
     kept = list(_leaves(values))
     dtype: DType | None = None
@@ -47,7 +47,7 @@ def tensors(*values: object, beside: Tensor | None = None) -> list[Tensor]:
 
 
 def alike(*values: Any, beside: Tensor | None = None) -> tuple[Tensor, ...]:
-    """As ``tensors``, in the one dtype that NumPy converts all of them to."""
+    """Return the arguments as ``tensors`` does, in NumPy's common dtype."""
     xs = tensors(*values, beside=beside)
     first = xs[0].array.dtype
     for x in xs:
@@ -58,7 +58,7 @@ def alike(*values: Any, beside: Tensor | None = None) -> tuple[Tensor, ...]:
 
 
 def _leaves(values: Iterable[Any]) -> Iterable[Any]:
-    """What has a dtype of its own among the values, also in lists."""
+    """Yield the values that have a dtype of their own, also in lists."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from _leaves(value)
@@ -77,53 +77,53 @@ def _as_tensor(value: object, dtype: DType | None, beside: Tensor | None) -> Ten
         return operand(value)
     array = np.asarray(value)
     if array.dtype.kind not in "biufc":
-        raise TypeError(f"wanted numbers, got elements of {array.dtype}")
+        raise TypeError(f"expected numbers, got elements of {array.dtype}")
     if weak and dtype is not None:
         array = array.astype(complex_of(dtype) if array.dtype.kind == "c" and dtype.kind == "f" else dtype)
     return new_tensor(array if beside is None else backend_of(beside.array).asarray(array))
 
 
 def floating(x: Tensor) -> Tensor:
-    """Integers and bools in float64, as NumPy computes statistics and linear algebra of them."""
+    """Convert integers and bools to float64, as NumPy's statistics and linear algebra do."""
     return x if x.array.dtype.kind in INEXACT else x.astype(np.float64)
 
 
 def doubles(*values: object) -> list[Tensor]:
-    """Array-like arguments of a function that computes in float64 or complex128, whatever it is given."""
+    """Return array-like arguments in float64 or complex128."""
     beside = next((leaf for leaf in _leaves(values) if isinstance(leaf, Tensor)), None)
     return [in_double(_as_tensor(value, np.dtype(np.float64), beside)) for value in values]
 
 
 def in_double(x: Tensor) -> Tensor:
-    """Numbers in float64 or complex128, in which some of NumPy's functions compute whatever they are given."""
+    """Convert to float64 or complex128, in which some NumPy functions always compute."""
     return x.astype(np.complex128 if x.array.dtype.kind == "c" else np.float64, copy=False)
 
 
 def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
-    """One axis, several, or None for all, counted from the front."""
+    """Return one axis, several, or None for all, as nonnegative indices."""
     if axis is None:
         return tuple(range(x.ndim))
     return tuple(dimension(place, x.ndim) for place in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
 def flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
-    """The operand and axis of a function that flattens for ``axis=None``."""
+    """Return the operand and axis of a function that flattens for ``axis=None``."""
     x = tensor(a)
     return (ops.reshape(x, (-1,)), 0) if axis is None else (x, axis)
 
 
 def only(name: str, argument: str, value: object, *accepted: object) -> None:
-    """Refuse what an argument may be in NumPy but not here.
+    """Check an argument for which NumPy accepts more values than these rules.
 
     Raises:
-        TypeError: the value is none of the accepted.
+        TypeError: the value is not supported.
     """
     if not any(value is other or value == other for other in accepted):
         raise TypeError(f"np.{name} on Tensors: {argument}={value!r} is not supported")
 
 
 def unwrapped(value: object) -> Any:
-    """The arrays inside Tensors, also in lists, tuples and dictionaries."""
+    """Replace Tensors by their arrays, also in lists, tuples and dictionaries."""
     if isinstance(value, Tensor):
         return value.array
     if isinstance(value, (list, tuple)):
@@ -134,7 +134,7 @@ def unwrapped(value: object) -> Any:
 
 
 def wrapped(value: Any) -> Any:
-    """Arrays as Tensors, also in lists and tuples."""
+    """Replace arrays by Tensors, also in lists and tuples."""
     if is_array(value):
         return new_tensor(value)
     if isinstance(value, (np.generic, int)):  # bools and counts
@@ -146,7 +146,7 @@ def wrapped(value: Any) -> Any:
 
 
 def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose result is indices, counts or truth values: computed on the arrays."""
+    """Wrap a function whose result is indices, counts or bools: it is computed on the arrays."""
 
     def rule(*args: object, **kwargs: object) -> Any:
         return wrapped(function(*unwrapped(args), **unwrapped(kwargs)))
@@ -155,7 +155,7 @@ def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def about(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that tells a fact about arrays, in plain Python values."""
+    """Wrap a function that returns a property of arrays as plain Python values."""
 
     def rule(*args: object, **kwargs: object) -> Any:
         return function(*unwrapped(args), **unwrapped(kwargs))
@@ -164,7 +164,7 @@ def about(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without_gradient(function: Callable[..., object]) -> Callable[..., object]:
-    """A function that writes arrays to a file; it refuses Tensors that require grad, as their gradient is lost."""
+    """Wrap a function that writes arrays to a file; Tensors that require grad raise an error."""
     write = about(function)
 
     def rule(*args: object, **kwargs: object) -> object:

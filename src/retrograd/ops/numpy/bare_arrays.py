@@ -1,9 +1,8 @@
-"""Conversions of Tensors to bare arrays and Python numbers, refused where a gradient would be lost without a word.
+"""Conversions of Tensors to bare arrays and Python numbers, which raise an error if a gradient would be lost silently.
 
-NumPy asks for them by ``__array__`` and ``__float__`` for whatever it does not dispatch: lists of Tensors,
-``np.array``, ``np.r_``, ``array[i] = t``; so do functions of ``math`` and those of SciPy that are no ufuncs. The error
-says what to write instead. ``float(t)`` that a program writes itself is PyTorch's: it warns. Inside a transform of
-``func``, where everything is to be differentiated, it is an error, too.
+NumPy calls ``__array__`` and ``__float__`` where it does not dispatch (lists of Tensors, ``np.array``, ``np.r_``,
+``array[i] = t``), and so do functions of ``math`` and functions of SciPy that are not ufuncs. The error says what to
+use instead. An explicit ``float(t)`` of the program warns, as in PyTorch; inside a transform of ``func`` it raises.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ STORE = (
     "store tensor.detach() where no gradient is wanted"
 )
 
-# Functions of math whose results have no derivative: a number will do.
+# Functions of math whose results have no derivative, so converting the argument to a number loses nothing.
 _FACTS = {"isnan", "isinf", "isfinite", "isclose", "floor", "ceil", "trunc"}
 
-# Functions of math under their names in NumPy.
+# NumPy's names of functions of math.
 _NUMPYS_NAMES = {
     **{name: f"arc{name[1:]}" for name in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh")},
     "dist": "linalg.norm",
@@ -42,20 +41,20 @@ _NUMPYS_NAMES = {
 }
 
 
-KEEP_HISTORY.add("xarray")  # its sortby, among others, copies deeply
+KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
 
 
 def _public(module: str) -> str:
-    """The part of a module's name that users know."""
+    """Return the public part of a module's name."""
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), module.split(".")))
 
 
 def _named_in(frame: FrameType, module: str) -> str:
-    """The public function that a frame of NumPy or SciPy is, or wraps; empty for none."""
+    """Return the name of the public function that a frame of NumPy or SciPy runs or wraps, or an empty string."""
     public, name = _public(module), frame.f_code.co_name
     if name == "__init__":
         name = type(frame.f_locals.get("self")).__name__
-    elif name == "__call__":  # of an object that stands for a function
+    elif name == "__call__":  # a callable object that wraps a function
         name = getattr(frame.f_locals.get("self"), "__name__", None) or name
     if hasattr(sys.modules[public], name):
         return f"{public}.{name}"
@@ -71,7 +70,7 @@ def _named_in(frame: FrameType, module: str) -> str:
 
 
 def _calling_function(frame: FrameType | None) -> tuple[str, str]:
-    """The outermost function of NumPy or SciPy that is being called, and the distribution whose method it is."""
+    """Return the outermost running function of NumPy or SciPy, and the distribution of which it is a method."""
     found = distribution = ""
     while frame is not None and (module := frame.f_globals.get("__name__", "")).startswith(("numpy.", "scipy.")):
         owner = type(frame.f_locals.get("self")).__name__
@@ -86,7 +85,7 @@ def _calling_function(frame: FrameType | None) -> tuple[str, str]:
 
 
 def _package_that_takes_numbers(frame: FrameType | None) -> str:
-    """A package for drawings and tables that called NumPy; empty for none."""
+    """Return the plotting or table package that called NumPy, or an empty string."""
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in ("matplotlib", "seaborn", "plotly", "PIL", "pandas", "xarray", "polars"):
@@ -98,7 +97,7 @@ def _package_that_takes_numbers(frame: FrameType | None) -> str:
 
 
 def _numpys_object(frame: FrameType | None) -> object:
-    """The object of a class of NumPy whose method the program called; None where it called a function."""
+    """Return the NumPy object whose method the program called; None for a function."""
     found = None
     while frame is not None and frame.f_globals.get("__name__", "").startswith("numpy."):
         found, frame = frame.f_locals.get("self"), frame.f_back
@@ -106,7 +105,7 @@ def _numpys_object(frame: FrameType | None) -> object:
 
 
 def _advice_on_polynomials(function: str, owner: object) -> str:
-    """What to use instead of a function or class of ``numpy.polynomial``."""
+    """Return advice on what to use instead of a function or class of ``numpy.polynomial``."""
     kind = type(owner).__name__
     instead = "np.polyval(c[::-1], t), where c[i] is the coefficient of t**i, and np.polyadd, np.polymul and their kind"
     if hasattr(owner, "coef"):  # the object exists already: a Tensor is a point
@@ -118,7 +117,7 @@ def _advice_on_polynomials(function: str, owner: object) -> str:
 
 
 def _advice(frame: FrameType) -> str:
-    """What to write instead of the call in this frame."""
+    """Return advice on what to write instead of the call in this frame."""
     from .alternatives import alternative
     from .callers import caller_of
 
@@ -149,7 +148,7 @@ def _advice(frame: FrameType) -> str:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-    # Integers have no gradient, and inside no_grad none is wanted.
+    # Integers have no gradient, and inside no_grad none is computed.
     if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
         raise ConversionError(
             "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
@@ -191,10 +190,10 @@ def _only(x: Tensor) -> Tensor:
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """The number that code in the frame, or what it calls, makes of a Tensor, which may require grad or be mapped.
+    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame.
 
     Raises:
-        ConversionError: the number takes no gradient along, and the program has not said that it wants none.
+        ConversionError: the gradient would be lost, and the program did not convert the Tensor explicitly.
     """
     from .callers import caller_of
 
@@ -221,7 +220,7 @@ def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
 
 
 def _instead_of_number(frame: FrameType, caller: Caller) -> str:
-    """What to write instead of a function of math, NumPy or SciPy that computes with Python numbers."""
+    """Return advice on what to use instead of a function of math, NumPy or SciPy that computes with Python numbers."""
     from ..._generated import special
     from ..._generated import toplevel as ops
 

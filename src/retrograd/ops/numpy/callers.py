@@ -1,7 +1,7 @@
-"""Find out which call of a program asks a Tensor for a Python number.
+"""Find the call or assignment in a program that converts a Tensor to a Python number.
 
-``float(t)``, ``math.sin(t)`` and ``array[0] = t`` all reach ``Tensor.__float__`` from C code, which has no frame. The
-instruction at which the calling Python frame stands tells them apart: a store, or a call of something that has a name.
+``float(t)``, ``math.sin(t)`` and ``array[0] = t`` all call ``Tensor.__float__`` from C code, which has no frame. They
+are distinguished by the current instruction of the calling Python frame: a store, or a call of a named function.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP"
 
 
 class Caller(NamedTuple):
-    """Who asks for a number.
+    """The code that converts a Tensor to a number.
 
     Attributes:
         frame: the module of the calling Python frame.
         operation: the instruction, ``CALL`` or ``STORE_SUBSCR`` for example.
-        module: for a call, the module of what is called; empty where that is not known.
-        name: for a call, the name of what is called; empty where that is not known.
+        module: for a call, the module of the called function; empty if unknown.
+        name: for a call, the name of the called function; empty if unknown.
     """
 
     frame: str
@@ -40,7 +40,7 @@ class Caller(NamedTuple):
 
     @property
     def library(self) -> str:
-        """``math``, ``numpy`` or ``scipy`` where a function of theirs asks, or code of theirs; else empty."""
+        """``math``, ``numpy`` or ``scipy`` if the caller is one of their functions; otherwise empty."""
         for module in (self.module, "" if self.module else self.frame):
             top = module.partition(".")[0]
             if top in ("math", "cmath", "numpy", "scipy"):
@@ -50,7 +50,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(frame: FrameType) -> Caller:
-    """What the frame is calling, or storing to, at the moment."""
+    """Return the current call or store of a frame."""
     home = str(frame.f_globals.get("__name__", ""))
     operation, path = _instruction(frame.f_code, frame.f_lasti)
     module, name = _called(frame, path) if path else ("", "")
@@ -58,12 +58,12 @@ def caller_of(frame: FrameType) -> Caller:
 
 
 def _called(frame: FrameType, path: tuple[str, ...]) -> tuple[str, str]:
-    """The module and name of what the dotted path means in the frame; empty where that cannot be told."""
+    """Return the module and name of the object at a dotted path in the frame; empty strings if unknown."""
     first, *attributes = path
     scopes = (frame.f_locals, frame.f_globals, frame.f_builtins)
     value: Any = next((scope[first] for scope in scopes if first in scope), None)
     for attribute in attributes:
-        if not isinstance(value, ModuleType):  # a method: no attribute of an object is read, which may be a property
+        if not isinstance(value, ModuleType):  # do not read attributes of other objects, which may be properties
             kind = value if isinstance(value, type) else type(value)
             return kind.__module__, f"{kind.__name__}.{attribute}"
         value = getattr(value, attribute, None)
@@ -76,7 +76,7 @@ def _called(frame: FrameType, path: tuple[str, ...]) -> tuple[str, str]:
 
 @lru_cache(1024)
 def _instruction(code: CodeType, offset: int) -> tuple[str, tuple[str, ...]]:
-    """The operation at an offset and, for a call, the dotted path of the callable as the program wrote it."""
+    """Return the operation at an offset and, for a call, the dotted path of the callable in the source."""
     instructions = list(dis.get_instructions(code))
     place = next((i for i, found in enumerate(instructions) if found.offset == offset), None)
     if place is None:
@@ -85,12 +85,12 @@ def _instruction(code: CodeType, offset: int) -> tuple[str, tuple[str, ...]]:
     if not operation.startswith("CALL"):
         return operation, ()
     depths = _depths(instructions)
-    result = depths[place] + _effect(instructions[place])  # the call leaves one value where the callable was
+    result = depths[place] + _effect(instructions[place])  # the call leaves one value in place of the callable
     return operation, _path(instructions, depths, place, result + 1)
 
 
 def _path(instructions: list[dis.Instruction], depths: list[int], place: int, height: int) -> tuple[str, ...]:
-    """The names that load the callable: what the last instruction before its arguments leaves at ``height``."""
+    """Return the names that load the callable, from the last instruction that pushes a value at ``height``."""
     for i in reversed(range(place)):
         found = instructions[i]
         if found.opname in _BETWEEN or "JUMP" in found.opname or depths[i] + _effect(found) > height:
@@ -111,10 +111,10 @@ def _effect(instruction: dis.Instruction, jump: bool = False) -> int:
 
 
 def _depths(instructions: list[dis.Instruction]) -> list[int]:
-    """How many values are on the stack before each instruction, counted from where its part of the code begins."""
+    """Return the depth of the stack before each instruction, relative to the start of its part of the code."""
     index = {found.offset: i for i, found in enumerate(instructions)}
     depths: dict[int, int] = {}
-    for start in range(len(instructions)):  # an exception handler is reached from no instruction
+    for start in range(len(instructions)):  # exception handlers are not reached from any instruction
         pending = [(start, 0)] if start not in depths else []
         while pending:
             i, depth = pending.pop()

@@ -1,4 +1,4 @@
-"""``tensor.flat``: the elements in row-major order, to be read, written and iterated over, as those of an array."""
+"""``tensor.flat``: read, write and iterate over the elements in row-major order, as with NumPy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arguments import tensor, tensors
 
 
 class Flat:
-    """NumPy's flat iterator over a Tensor. What is read has the gradient, and what is written becomes part of it."""
+    """NumPy's flat iterator over a Tensor. Reads and writes are recorded for the backward pass."""
 
     __slots__ = ("_tensor",)
 
@@ -40,11 +40,11 @@ class Flat:
     def __setitem__(self, index: Any, value: Any) -> None:
         x = self._tensor
         flat = ops.ravel(x)
-        if not shares_memory(flat.array, x.array):  # a copy of what is not contiguous
+        if not shares_memory(flat.array, x.array):  # a Tensor that is not contiguous was copied
             flat = ops.clone(flat)
         chosen = flat[index]
         source = tensors(x, value)[1].astype(x.dtype)
-        if source.array.size not in (0, 1) and source.shape != chosen.shape:  # repeated, or cut, as NumPy does
+        if source.array.size not in (0, 1) and source.shape != chosen.shape:  # repeat or truncate, as NumPy does
             source = ops.reshape(source, (-1,))
             times = -(-chosen.array.size // source.array.size)
             source = ops.reshape(ops.tile(source, (times,))[: chosen.array.size], tuple(chosen.shape))

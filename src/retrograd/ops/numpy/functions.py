@@ -1,4 +1,4 @@
-"""What NumPy's functions mean on Tensors: one table from each to its rule, with NumPy's argument names and defaults."""
+"""The table from NumPy's functions to their rules on Tensors, with NumPy's argument names and defaults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RULES: Rules = {
     "array2string": lambda a, *_, **__: str(a),
 }
 
-# Results without a derivative: indices, counts, truth.
+# Results without a derivative: indices, counts, bools.
 INDICES = set(
     """all any argmax argmin argsort argwhere nonzero flatnonzero count_nonzero searchsorted digitize isclose
     isin lexsort argpartition nanargmax nanargmin isneginf isposinf iscomplex isreal tril_indices_from
@@ -55,8 +55,8 @@ FACTS = set(
 )
 FILES = {"save", "savetxt", "savez", "savez_compressed"}  # these write the values of Tensors that require no grad
 
-# Of integers and bools, which have no gradient, NumPy itself computes these, in its own dtypes; not those that may
-# give the memory of an argument.
+# NumPy itself computes these functions of integers and bools, which have no gradient; except functions that may return
+# the memory of an argument.
 COMPUTED = {
     name
     for room in (
@@ -77,7 +77,7 @@ _out_places: dict[Any, int | None] = {}
 
 
 def place_of_out(function: Any) -> int | None:
-    """Where among the positional arguments of a NumPy function its ``out`` stands, which no rule has."""
+    """Return the position of the argument ``out`` of a NumPy function; rules have no ``out``."""
     try:
         return _out_places[function]
     except KeyError:
@@ -93,13 +93,13 @@ def place_of_out(function: Any) -> int | None:
 
 
 def name_of(function: Any) -> str:
-    """A NumPy function's name in the tables: ``sum``, ``linalg.inv``."""
+    """Return a NumPy function's name in the tables: ``sum``, ``linalg.inv``."""
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-    return name.replace("_scimath_impl", "scimath")  # as NumPy calls it since 2.3
+    return name.replace("_scimath_impl", "scimath")  # the name of the module since NumPy 2.3
 
 
 def rule_of(function: Any) -> Callable[..., Any] | None:
-    """What a NumPy function means on Tensors, or None where it has no rule."""
+    """Return the rule of a NumPy function on Tensors, or None."""
     try:
         return _found[function]
     except KeyError:

@@ -1,4 +1,4 @@
-"""``r_`` and ``c_``: NumPy's joining by brackets, which asks no Tensor when it is NumPy's own."""
+"""``r_`` and ``c_`` for Tensors; NumPy's own do not dispatch to Tensors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .arguments import alike
 
 
 class Joiner:
-    """What stands between the brackets joined to one Tensor: NumPy's ``np.r_`` or ``np.c_`` for Tensors.
+    """Join the items between the brackets to one Tensor: ``np.r_`` or ``np.c_`` for Tensors.
 
-    The brackets take what NumPy's take: Tensors, arrays, lists, numbers, slices as ranges (``0:1:5j`` for five
-    numbers), and first, as a string, the axis, the least number of dimensions and where they stand: ``"1,2,0"``.
+    The items are those of NumPy: Tensors, arrays, lists, numbers and slices as ranges (``0:1:5j`` for five numbers). A
+    string as the first item gives the axis, the minimum number of dimensions and their place: ``"1,2,0"``.
 
     Derivative: each piece of ``g`` to its operand.
     Dtype: NumPy's: a range of integers is an int64 array, which makes float64 of float32.
 
     Raises:
-        TypeError: something is no Tensor, array, list, number or slice; ``"r"`` and ``"c"``, which make matrices.
+        TypeError: an item is not a Tensor, array, list, number or slice, or it is ``"r"`` or ``"c"`` (matrices).
         RuntimeError: the shapes do not join.
 
     >>> x = rg.tensor([2.0, 3.0], requires_grad=True)
@@ -43,17 +43,17 @@ class Joiner:
     def __getitem__(self, key: Any) -> Tensor:
         items = list(key) if isinstance(key, tuple) else [key]
         if items and isinstance(items[0], str) and items[0] in ("r", "c"):
-            raise TypeError(f"{self._name}[{items[0]!r}]: matrices of NumPy's class matrix are not made")
+            raise TypeError(f"{self._name}[{items[0]!r}]: NumPy's class matrix is not supported")
         places = [place for place, item in enumerate(items) if not (place == 0 and isinstance(item, str))]
         if not places:
-            raise ValueError(f"{self._name}: wanted something to join")
+            raise ValueError(f"{self._name}: expected something to join")
         for place in places:
             if isinstance(items[place], slice):
                 items[place] = np.r_[items[place]]
             elif not is_operand(items[place]) and not isinstance(items[place], (list, tuple)):
-                raise TypeError(f"{self._name}: wanted Tensors, arrays, numbers or slices, got {type(items[place])}")
+                raise TypeError(f"{self._name}: expected Tensors, arrays, numbers or slices, got {type(items[place])}")
         operands = alike(*[items[place] for place in places])
-        # NumPy joins the places of the elements, so that shapes and axes are its own.
+        # NumPy joins arrays of positions, which determines shapes and axes.
         first = 0
         for place, operand in zip(places, operands, strict=True):
             items[place] = np.arange(first, first + operand.array.size).reshape(operand.shape)[()]

@@ -1,7 +1,7 @@
-"""Dtypes by NumPy's rules, for NumPy's functions; those of PyTorch's names promote as PyTorch does.
+"""NumPy's type promotion, for NumPy's functions on Tensors; functions with PyTorch's names use PyTorch's promotion.
 
-``np.sin`` of int64 is float64, ``np.add`` of float32 and int64 too. Python's and NumPy's scalars are weak: they take
-the dtype of the arrays that they meet, where that can hold their kind of number.
+``np.sin`` of int64 is float64, and so is ``np.add`` of float32 and int64. Python's and NumPy's scalars are weak: they
+adopt the dtype of the arrays, if it supports their kind of number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BOOL = np.dtype(bool)
 
 
 def kind_of(value: Any) -> Kind:
-    """The dtype of a Tensor or an array; the type of a number, which is weak."""
+    """Return the dtype of a Tensor or an array, or the type of a number, which is weak."""
     if isinstance(value, Tensor):
         return value.array.dtype
     if isinstance(value, (bool, np.bool_)):
@@ -38,16 +38,16 @@ def kind_of(value: Any) -> Kind:
 
 @lru_cache(1024)
 def loop_of(ufunc: np.ufunc, kinds: tuple[Kind, ...]) -> tuple[DType, ...]:
-    """The dtypes of the inputs and outputs of the loop that NumPy chooses for operands of these kinds.
+    """Return the dtypes of the inputs and outputs of the loop that NumPy chooses for operands of these kinds.
 
     Raises:
-        TypeError: NumPy has none.
+        TypeError: NumPy has no loop for them.
     """
     return ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
 
 
 def common_dtype(dtypes: Iterable[DType]) -> DType:
-    """The dtype that all convert to: NumPy's, or PyTorch's where bfloat16 is among them, which NumPy does not know."""
+    """Return the common dtype by NumPy's rules, or by PyTorch's if bfloat16, which NumPy lacks, is among them."""
     found: DType | None = None
     for dtype in dtypes:
         if found is None or found is dtype:
@@ -61,14 +61,14 @@ def common_dtype(dtypes: Iterable[DType]) -> DType:
 
 
 def summed_dtype(dtype: DType) -> DType:
-    """The dtype in which NumPy adds and multiplies: integers in at least 64 bits, signed or not as they are."""
+    """Return the dtype of NumPy's sums and products: integers have at least 64 bits and keep their sign."""
     if dtype.kind in "bi":
         return np.promote_types(dtype, np.int64)
     return np.promote_types(dtype, np.uint64) if dtype.kind == "u" else dtype
 
 
 def without_gradient(values: Iterable[Any]) -> bool:
-    """Whether NumPy itself may compute on the arrays: no Tensor is floating or complex, mapped or traced."""
+    """Return whether NumPy itself may compute on the arrays: no Tensor is floating, complex, mapped or traced."""
     for value in values:
         if isinstance(value, Tensor):
             if value.array.dtype.kind in INEXACT or isinstance(value.array, Wrapping):

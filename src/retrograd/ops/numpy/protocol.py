@@ -1,7 +1,7 @@
-"""NumPy's protocols: ``np.exp(t)``, ``np.sum(t, axis=0)``, ``array + t`` find the operators of Tensors here.
+"""NumPy's protocols, by which ``np.exp(t)``, ``np.sum(t, axis=0)`` and ``array + t`` call operators on Tensors.
 
-Ufuncs are called by ``ufuncs``; a function is looked up in the table of ``functions``. What has no rule is a TypeError
-by name: a Tensor never turns into a bare array on the way.
+``ufuncs`` handles ufuncs; other functions are looked up in the table of ``functions``. A function without a rule raises
+TypeError: a Tensor is never silently converted to a bare array.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .ufunc_calls import write_out
 def array_function(
     self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """What a NumPy function does with Tensors among its arguments."""
+    """Call the rule of a NumPy function with Tensors among its arguments."""
     for kind in types:
         if not issubclass(kind, Tensor) and not is_array_type(kind):
             return NotImplemented

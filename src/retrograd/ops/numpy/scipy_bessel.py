@@ -35,7 +35,7 @@ from .scipy_special import (
 _PI = math.pi
 _SQRT_PI = math.sqrt(_PI)
 
-# Lambert's function (DLMF 4.13.4), the Faddeeva function (7.10.2) and the convolution of Gauss and Lorentz made of it
+# Lambert's function (DLMF 4.13.4), the Faddeeva function (7.10.2) and the Voigt profile
 
 LAMBERTW = define("lambertw", "z k tol", lambda g, ans: g * EXP(-ans) / (1 + ans), None, None, loops=True)
 RULES["_lambertw"] = RULES.pop("lambertw")
@@ -43,7 +43,7 @@ WOFZ: Primitive = define("wofz", "z", lambda g, z, ans: g * (2j / _SQRT_PI - 2 *
 
 
 def _faddeeva(x: Array, sigma: Array, gamma: Array) -> tuple[Array, Array]:
-    """``z = (x + i gamma) / (sigma sqrt(2))`` and the derivative of the Faddeeva function there."""
+    """Return ``z = (x + i gamma) / (sigma sqrt(2))`` and the derivative of the Faddeeva function at z."""
     z = (x + 1j * gamma) / (math.sqrt(2) * sigma)
     return z, 2j / _SQRT_PI - 2 * z * WOFZ(z)
 
@@ -121,7 +121,7 @@ RULES["kelvin"] = _kelvin
 # Spherical Bessel functions (DLMF 10.51), whose order is an integer
 
 
-# By name, the function and its derivative, each of an order and a point; SciPy's own functions convert to arrays.
+# By name, the function and its derivative, each of an order and a point; SciPy's functions convert to arrays.
 SPHERICAL: dict[str, tuple[Rule, Rule]] = {}
 
 
@@ -191,11 +191,11 @@ define("itstruve0", "x", lambda g, x: g * STRUVE(0.0, x))
 define("it2struve0", "x", lambda g, x: -g * STRUVE(0.0, x) / x)
 define("itmodstruve0", "x", lambda g, x: g * MODSTRUVE(0.0, x))
 
-# Jacobi's elliptic functions (DLMF 22.13.1; by m Lawden, Elliptic Functions and Applications, 3.10)
+# Jacobi's elliptic functions (DLMF 22.13.1; derivative with respect to m: Lawden, Elliptic Functions, 3.10)
 
 
 def _elliptic(u: Array, m: Array) -> tuple[Array, Array, Array, Array]:
-    """``sn``, ``cn`` and ``dn``, and the derivative of the amplitude by ``m``, divided by ``dn``."""
+    """Return ``sn``, ``cn`` and ``dn``, and the derivative of the amplitude with respect to ``m`` over ``dn``."""
     sn, cn, dn, ph = [ELLIPJ[i](u, m) for i in range(4)]
     return sn, cn, dn, ((1 - m) * u - ELLIPEINC(ph, m) + m * sn * cn / dn) / (2 * m * (1 - m))
 
@@ -241,7 +241,7 @@ RULES["agm"] = _agm
 
 
 def _parabolic(name: str, curvature: Rule) -> None:
-    """A solution of ``w'' = curvature(v, x) w`` and its derivative."""
+    """Define a solution of ``w'' = curvature(v, x) w`` and its derivative."""
     pair: tuple[Primitive, ...] = (
         define(name, "v x", None, lambda g, v, x: g * pair[1](v, x), output=0),
         define(name, "v x", None, lambda g, v, x: g * curvature(v, x) * pair[0](v, x), output=1),

@@ -1,8 +1,8 @@
-"""SciPy's special functions on Tensors: ``scipy.special.beta(a, b)`` arrives as a ufunc, which is known by its name.
+"""SciPy's special functions on Tensors: ``scipy.special.beta(a, b)`` is a ufunc, which is looked up by its name.
 
-What Retrograd has itself is called; every other function is SciPy's own with its derivative beside it. SciPy is
-imported by whoever calls its functions, never for the table. Sources of the derivatives: NIST Digital Library of
-Mathematical Functions (DLMF), by the numbers given.
+Functions that exist in Retrograd are called directly; the others are SciPy's with a derivative defined here. This table
+does not import SciPy; the program that calls its functions has done so. Sources of the derivatives: NIST Digital
+Library of Mathematical Functions (DLMF), by the numbers given.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SQRT_PI = math.sqrt(_PI)
 _DEGREE = _PI / 180
 
 
-# By SciPy's name of the ufunc: what it computes with Tensors among its arguments.
+# By the name of SciPy's ufunc: the function on Tensors.
 RULES: dict[str, Rule] = {}
 
 
@@ -49,7 +49,7 @@ def define(
     forward: Rule | None = None,
     loops: bool = False,
 ) -> Primitive:
-    """Define a function of SciPy with a derivative by each input, None where none is known; of several outputs one.
+    """Define a SciPy function with the derivative for each input (None if unknown), for one of several outputs.
 
     With ``loops``, inputs keep the dtypes of SciPy's loop, which differ, and the result has the loop's.
     """
@@ -73,7 +73,7 @@ def _of(primitive: Primitive) -> Callable[..., Tensor]:
 
 
 def _of_integer_order(name: str, primitive: Primitive) -> Callable[..., Tensor]:
-    """A Bessel function of whole orders; SciPy's drops the fractions of others."""
+    """Define a Bessel function of integer order; SciPy's truncates other orders."""
 
     def rule(n: Array, x: Array) -> Tensor:
         order = n.array if isinstance(n, Tensor) else n
@@ -114,7 +114,7 @@ define(
     lambda g, z, m, ans: g * ans * DIGAMMA(z + m),
 )
 
-# Incomplete gamma and beta functions (DLMF 8), the distribution functions made of them, and inverses
+# Incomplete gamma and beta functions (DLMF 8), distribution functions based on them, and inverses
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
@@ -132,7 +132,7 @@ def _gamma_quantile_by_shape(g: Array, a: Array, ans: Array) -> Array:
 
 
 def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
-    """Return functions that give the derivatives of the lower part by ``a`` and ``b``, from the smaller of both."""
+    """Return the derivatives of the lower part with respect to ``a`` and ``b``, from the smaller of both parts."""
     a, b, x = double(a), double(b), double(x)
 
     def part(a: Array, b: Array) -> Array:
@@ -151,7 +151,7 @@ def _t_density(df: Array, t: Array) -> Array:
 
 
 def _t_slope(df: Array, t: Array) -> Array:
-    """The derivative of the distribution function by ``df``, from the smaller of both tails."""
+    """The derivative of the distribution function with respect to ``df``, from the smaller tail."""
     df, t = double(df), double(t)
     tail = difference(lambda df: STDTR(df, -ABS(t)), df, step_of(1 + t * t / df, of=df, growing=True))
     return -np.sign(t) * tail
@@ -231,7 +231,7 @@ AIRY: tuple[Primitive, ...] = (
     define("airy", "z", lambda g, z: g * z * AIRY[2](z), output=3),
 )
 
-# Hypergeometric functions (DLMF 15.5.1, 13.3.15), and what is made of them without a quotient 0 / 0
+# Hypergeometric functions (DLMF 15.5.1, 13.3.15), and functions based on them without a quotient 0 / 0
 
 
 def _lower_step(b: Array) -> Array:
@@ -240,7 +240,7 @@ def _lower_step(b: Array) -> Array:
 
 
 def _by_parameter(primitive: Primitive, place: int, step: Array | float, *inputs: Array) -> Array:
-    """The derivative of a hypergeometric function by one of its parameters."""
+    """Return the rule for a parameter of a hypergeometric function."""
     fixed = [double(x) for x in inputs]
     return difference(lambda at: primitive(*fixed[:place], at, *fixed[place + 1 :]), fixed[place], step)
 
@@ -279,7 +279,7 @@ def _lower(polynomial: Rule, n: Array, *rest: Array | float) -> Array:
 
 
 def with_integer_first(name: str) -> Rule:
-    """A function whose first argument SciPy takes only as an integer by its dtype."""
+    """Define a function whose first argument must have an integer dtype."""
 
     def forward(n: Array, x: Array) -> Array:
         function = getattr(library_for(x if hasattr(x, "dtype") else n, name), name)
@@ -344,7 +344,7 @@ HERMITENORM: Primitive = define(
     forward=with_integer_first("eval_hermitenorm"),
 )
 
-# Elliptic integrals (DLMF 19.4); the derivatives of the incomplete ones by m are 0 / 0 at m = 0
+# Elliptic integrals (DLMF 19.4); the derivatives of incomplete integrals with respect to m are 0 / 0 at m = 0
 
 define("ellipk", "m", lambda g, m: g * (_PI / 8) * HYP2F1(1.5, 1.5, 2.0, m))
 define("ellipkm1", "p", lambda g, p: g * (-_PI / 8) * HYP2F1(1.5, 1.5, 2.0, 1 - p))
@@ -404,12 +404,12 @@ define(
 
 
 def _slope_by_power(logarithm: Array, lam: Array) -> Array:
-    """The derivative of ``(e^(lam logarithm) - 1) / lam`` by ``lam``."""
+    """The derivative of ``(e^(lam logarithm) - 1) / lam`` with respect to ``lam``."""
     return logarithm * logarithm * HYP1F1(2.0, 3.0, lam * logarithm) / 2
 
 
 def _slope_of_inverse(y: Array, lam: Array) -> Array:
-    """The derivative of ``log(1 + lam y) / lam`` by ``lam``."""
+    """The derivative of ``log(1 + lam y) / lam`` with respect to ``lam``."""
     return -y * y * HYP2F1(2.0, 2.0, 3.0, -lam * y) / 2
 
 
@@ -450,12 +450,12 @@ def outputs_of(primitives: tuple[Primitive, ...]) -> Callable[..., tuple[Tensor,
 
 
 def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callable[[Tensor], Tensor]:
-    """Our function of real numbers, SciPy's of complex ones."""
+    """Use Retrograd's function for real numbers, SciPy's for complex numbers."""
     return lambda x: apply(theirs, (x,), {}) if x.array.dtype.kind == "c" else ours(x)
 
 
 def real(primitive: Primitive) -> Callable[..., Tensor]:
-    """A function whose derivative does not hold for complex numbers."""
+    """Wrap a function whose derivative is not valid for complex numbers: they raise an error."""
 
     def function(*inputs: Array) -> Tensor:
         for value in inputs:
@@ -474,7 +474,7 @@ _OURS = """entr erfcx erfinv exp2 expit expm1 gammaln i0 i0e i1 i1e log1p log_nd
     xlogy""".split()  # noqa: SIM905
 
 _PRIMITIVES = {
-    "gammainc": IGAMMA, "gammaincc": IGAMMAC, "_zeta": ZETA,  # of which zeta(x, q), a function, is made
+    "gammainc": IGAMMA, "gammaincc": IGAMMAC, "_zeta": ZETA,  # zeta(x, q) is a function that calls _zeta
     "j0": J0, "j1": J1, "y0": Y0, "y1": Y1, "k0": K0, "k1": K1, "k0e": K0E, "k1e": K1E,
 }  # fmt: skip
 
@@ -505,7 +505,7 @@ RULES |= {
 
 
 def is_scipys(ufunc: np.ufunc) -> bool:
-    """Whether the ufunc is one of scipy.special, which is imported where its ufuncs are."""
+    """Return whether a ufunc belongs to scipy.special; the module is already imported if it does."""
     for name in ("scipy.special", "scipy.special._ufuncs", "scipy.special._special_ufuncs"):
         if getattr(sys.modules.get(name), ufunc.__name__, None) is ufunc:
             return True

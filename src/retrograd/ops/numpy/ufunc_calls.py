@@ -1,6 +1,6 @@
-"""Calls of NumPy's and SciPy's ufuncs on Tensors: which operator one is, in which dtypes, and where its result goes.
+"""Calls of NumPy's and SciPy's ufuncs on Tensors: find the operator, convert dtypes, and write results to ``out``.
 
-A ufunc is looked up in ``registry.UFUNCS``, SciPy's by name in the table of ``scipy_special``.
+NumPy's ufuncs are looked up in ``registry.UFUNCS``, SciPy's by name in the table of ``scipy_special``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
 from ...core.tensor.tensor import Tensor
 from ..table.registry import OPERATORS, UFUNCS, assign
-from . import scipy_bessel as scipy_bessel  # which enters its rules in those of scipy_special
+from . import scipy_bessel as scipy_bessel  # adds its rules to those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
 from .promotion import common_dtype, kind_of, loop_of, without_gradient
 from .rules import linear_algebra, mathematics
 
-# Ufuncs whose operator has another name.
+# Ufuncs whose operator has a different name.
 UFUNC_NAMES = {
     "absolute": "abs",
     "arccos": "acos",
@@ -53,7 +53,7 @@ UFUNC_NAMES = {
     "subtract": "sub",
 }
 
-# What differs from the operators of PyTorch's names, and what these lack. A NumPy of another version may lack some.
+# Ufuncs that differ from the operators with PyTorch's names, or are missing there. Other NumPy versions may lack some.
 UFUNCS.update(
     (getattr(np, name), rule)
     for name, rule in {**mathematics.UFUNC_RULES, **linear_algebra.UFUNC_RULES}.items()
@@ -62,7 +62,7 @@ UFUNCS.update(
 
 
 def ufunc_name(ufunc: np.ufunc) -> str:
-    """The name that users know, ``np.exp``; the bare name of a ufunc that is neither NumPy's nor SciPy's."""
+    """Return the public name, ``np.exp``; for ufuncs of other libraries the bare name."""
     name = ufunc.__name__
     if getattr(np, name, None) is ufunc:
         return f"np.{name}"
@@ -70,7 +70,7 @@ def ufunc_name(ufunc: np.ufunc) -> str:
 
 
 def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """What a ufunc means on Tensors, or None where it has no rule."""
+    """Return the rule of a ufunc on Tensors, or None."""
     function = UFUNCS.get(ufunc)
     if function is None:
         name = ufunc_name(ufunc)
@@ -78,7 +78,7 @@ def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
             entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
             function = None if entry is None else entry.function
         elif name.startswith("scipy."):
-            return scipy_special.RULES.get(ufunc.__name__)  # not entered: SciPy's dtypes are those of its loops
+            return scipy_special.RULES.get(ufunc.__name__)  # not cached in UFUNCS, since dtypes follow SciPy's loops
         if function is not None:
             UFUNCS[ufunc] = function
     return function
@@ -89,7 +89,7 @@ def no_rule(name: str) -> TypeError:
 
 
 def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call of a ufunc, in the dtypes of the loop that NumPy chooses for it."""
+    """Call a ufunc on Tensors, in the dtypes of the loop that NumPy chooses."""
     dtype = kwargs.pop("dtype", None)
     axis = {key: kwargs.pop(key) for key in ("axis",) if key in kwargs and ufunc.signature is not None}
     if kwargs:
@@ -105,7 +105,7 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
     kinds = tuple([kind_of(x) for x in inputs])
     if any(isinstance(kind, np.dtype) and kind.kind == "V" for kind in kinds):
         return function(*inputs, **axis)
-    if scipy_special.is_scipys(ufunc):  # whose loops come in an order in which numbers would count as float64
+    if scipy_special.is_scipys(ufunc):  # the order of SciPy's loops would make numbers float64
         known = [kind for kind in kinds if isinstance(kind, np.dtype) and kind.kind in INEXACT]
         real = np.zeros(0, common_dtype(known)).real.dtype if known else float
         kinds = tuple([real if kind is float else kind for kind in kinds])
@@ -115,7 +115,7 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
         raise TypeError(f"{name} of {', '.join(map(describe, inputs))}: {error}") from None
     plain = not any(isinstance(x.array, Wrapping) for x in inputs if isinstance(x, Tensor))
     if plain and ufunc.nout == 1 and loop[-1].kind not in INEXACT:
-        return wrapped(numpys(name, ufunc, [weak(x) for x in inputs], axis))  # truth and integers have no gradient
+        return wrapped(numpys(name, ufunc, [weak(x) for x in inputs], axis))  # bools and integers have no gradient
     inputs = tuple([_in_dtype(x, wanted) for x, wanted in zip(inputs, loop, strict=False)])
     result = function(*inputs, **axis)
     if isinstance(result, tuple) or result.array.dtype is loop[-1]:
@@ -124,7 +124,7 @@ def called(name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str
 
 
 def _in_dtype(value: Array, dtype: DType) -> Any:
-    """An operand in the dtype of a loop; numbers take it by themselves."""
+    """Convert an operand to the dtype of a loop; Python numbers need no conversion."""
     if isinstance(value, Tensor):
         return value if value.array.dtype is dtype else value.astype(dtype, copy=False)
     if is_array(value):
@@ -134,16 +134,16 @@ def _in_dtype(value: Array, dtype: DType) -> Any:
 
 
 def weak(value: Any) -> Any:
-    """The array inside a Tensor; one of NumPy's scalars as a Python number, which takes the dtype of the arrays."""
+    """Return the array of a Tensor, or a NumPy scalar as a Python number, which is weak."""
     if isinstance(value, Tensor):
         return value.array
     return value.item() if isinstance(value, np.generic) else value
 
 
 def numpys(name: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
-    """What NumPy computes on the arrays.
+    """Call the NumPy function on the arrays.
 
-    Warnings stay: an integer has no infinity that tells of a division by zero.
+    Warnings are not suppressed, since an integer result cannot show a division by zero as infinity.
     """
     try:
         return function(*arguments, **options)
@@ -155,10 +155,10 @@ def numpys(name: str, function: Callable[..., Any], arguments: Sequence[Any], op
 
 
 def writable(name: str, target: Any, sources: Any) -> Tensor:
-    """What is written to, a Tensor or an array, as a Tensor.
+    """Return the target of a write, a Tensor or an array, as a Tensor.
 
     Raises:
-        TypeError: it is an array, which cannot hold the history of the sources.
+        TypeError: the target is an array, which cannot have a history, and a source requires grad.
     """
     if not isinstance(target, Tensor):
         needing = [x for x in sources if isinstance(x, Tensor) and x.requires_grad]
@@ -175,7 +175,7 @@ def _bare(name: str, source: Tensor) -> TypeError:
 
 
 def write_out(name: str, out: Any, result: Any) -> Any:
-    """Write a result to what ``out=`` gave: a Tensor takes the history, too; an array cannot hold one."""
+    """Write a result to ``out``: a Tensor gets its history; an array cannot have one."""
     if isinstance(out, Tensor):
         return assign(name, out, result)
     if result.requires_grad:

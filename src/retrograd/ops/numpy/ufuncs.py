@@ -1,8 +1,8 @@
 """NumPy's protocol for ufuncs on Tensors: calls with all of their keywords, and the methods ``reduce``, ``accumulate``,
 ``reduceat``, ``outer`` and ``at``.
 
-Of integers and bools, which have no gradient, NumPy itself computes; of floating Tensors an operator where there is one
-for the method, else the ufunc element after element.
+NumPy itself computes on integers and bools, which have no gradient. For floating Tensors, a method calls the
+corresponding operator if there is one, otherwise the ufunc step by step.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFLECTED: dict[np.ufunc, str] = {
 
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """What a NumPy ufunc does with Tensors among its arguments."""
+    """Call a ufunc, or one of its methods, with Tensors among the arguments."""
     if method == "__call__" and not kwargs:
         function = UFUNCS.get(ufunc) if _alike_and_floating(inputs) else None
         if function is not None:
@@ -65,7 +65,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         if reflected is not None and isinstance(inputs[0], np.number) and isinstance(inputs[1], Tensor):
             return getattr(inputs[1], reflected)(inputs[0].item())
     others = [value for value in inputs if not is_operand(value)]
-    if others and method not in ("at", "reduceat"):  # whose lists are indices
+    if others and method not in ("at", "reduceat"):  # lists passed to these methods are indices
         if not all(isinstance(value, (list, tuple)) for value in others):
             return NotImplemented
         inputs = tuple([x if is_operand(x) else y for x, y in zip(inputs, tensors(*inputs), strict=True)])
@@ -94,7 +94,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
 
 
 def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
-    """Whether PyTorch's and NumPy's promotion agree: one floating dtype, beside Python numbers that are not complex."""
+    """Return whether PyTorch's and NumPy's promotion agree: one floating dtype and real Python numbers."""
     dtype = None
     for value in inputs:
         if isinstance(value, Tensor):
@@ -115,7 +115,7 @@ def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
 def _called_where(
     name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], where: Any, out: Any
 ) -> Any:
-    """Compute the chosen elements alone, so that the others have no part in the gradient, and write them to ``out``."""
+    """Compute only the elements selected by ``where``, which alone get gradients, and write them to ``out``."""
     if out is None:
         raise TypeError(
             f"{name} on Tensors: where= leaves elements unset without out=; give out=, such as "
@@ -144,7 +144,7 @@ def _reduced(name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any =
 
 
 def _differentiable(name: str, ufunc: np.ufunc, array: Any) -> bool:
-    """Whether a method of the ufunc gives floating or complex numbers; for anything else, NumPy itself is called.
+    """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called.
 
     Raises:
         TypeError: NumPy has no loop for elements of this dtype.
@@ -166,9 +166,9 @@ def _differentiable(name: str, ufunc: np.ufunc, array: Any) -> bool:
 def _folded(
     name: str, ufunc: np.ufunc, x: Tensor, axis: Any, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Tensor:
-    """The ufunc of the first element, or ``initial``, and the second, of this and the third, and so on."""
+    """Reduce step by step: apply the ufunc to ``initial`` or the first element and each next element."""
     axes = axes_of(x, axis)
-    if len(axes) > 1:  # NumPy refuses it where the order matters
+    if len(axes) > 1:  # NumPy raises an error if the ufunc is not reorderable
         numpys(name, ufunc.reduce, [np.ones((1,) * x.ndim, x.dtype), axes], {})
     kept = [place for place in range(x.ndim) if place not in axes]
     rows = ops.reshape(ops.permute(x, (*axes, *kept)), (-1, *[x.shape[place] for place in kept]))
@@ -179,7 +179,7 @@ def _folded(
     if initial is None and (chosen is not None or not len(rows)):
         initial = ufunc.identity
         if initial is None:
-            raise ValueError(f"{name}: has no identity; give initial=, the result where nothing counts")
+            raise ValueError(f"{name}: has no identity; pass initial=, the result without elements")
     parts = list(ops.unbind(rows))
     start = 0 if initial is not None else 1
     result = parts[0] if initial is None else ops.full_like(rows[:1].sum(0), 0) + tensors(rows, initial)[1]
@@ -209,7 +209,7 @@ def _accumulated(name: str, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: A
 
 
 def _reduced_at(name: str, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
-    """From each index up to the next, or the element there where the next is not larger."""
+    """Reduce from each index up to the next one; if the next is not larger, return the element at the index."""
     if not _differentiable(name, ufunc, array):
         return wrapped(numpys(name, ufunc.reduceat, [weak(array), weak(indices), axis, dtype], {}))
     x = ops.movedim(tensor(array), axis, 0)
@@ -228,7 +228,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def update_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
-    """``np.multiply.at(a, indices, b)``: an element whose index comes twice is multiplied twice."""
+    """Run ``ufunc.at``: an element whose index occurs twice is updated twice."""
     name = f"{ufunc_name(ufunc)}.at"
     written = writable(name, target, [values])
     index = tuple(map(weak, indices)) if isinstance(indices, tuple) else weak(indices)
@@ -249,7 +249,7 @@ def update_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) ->
         source = source.astype(written.dtype)
         flat = ops.index_put(flat, [tensor(places)], source if ufunc is np.add else -source, True)
     else:
-        for order in _occurrences(places):  # no place comes twice in one of them
+        for order in _occurrences(places):  # without repeated positions in each of them
             chosen = tensor(places.reshape(-1)[order])
             taken = () if source is None else (ops.reshape(source, (-1,))[tensor(order)],)
             result = called(name, ufunc, (flat[chosen], *taken), {})
@@ -270,7 +270,7 @@ def _check_written(name: str, ufunc: np.ufunc, written: Tensor, source: Tensor |
 
 
 def _occurrences(places: Any) -> list[Any]:
-    """The positions of the first occurrences of all places, of the second ones, and so on."""
+    """Yield the positions of the first occurrences of all places, then of the second ones, and so on."""
     flat = places.reshape(-1)
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]

@@ -1,1 +1,1 @@
-"""Operators that work along dimensions: sums, scans, statistics, norms, sorting."""
+"""Operators along dimensions: sums, scans, statistics, norms, sorting."""

@@ -1,4 +1,4 @@
-"""What operators along dimensions have in common: which dimensions, the shapes that result, the dtypes they take."""
+"""Helpers of operators along dimensions: dimensions, result shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..table.types import Dims, DTypeLike, Operand
 
 
 def reduced(dim: Dims | None, ndim: int) -> tuple[int, ...] | None:
-    """The dimensions to reduce, counted from the front; None for all of them, as which PyTorch reads ``()``, too."""
+    """Return the dimensions to reduce as nonnegative indices; None for all dimensions, which ``()`` also means."""
     if dim is None:
         return None
     if type(dim) is int and -ndim <= dim < ndim:
@@ -28,7 +28,7 @@ def reduced(dim: Dims | None, ndim: int) -> tuple[int, ...] | None:
 
 
 def kept_shape(shape: tuple[int, ...], dim: tuple[int, ...] | int | None) -> tuple[int, ...]:
-    """The shape of a reduction of ``shape`` with the reduced dimensions kept as 1."""
+    """Return the shape of a reduction with ``keepdim=True``."""
     if dim is None:
         return (1,) * len(shape)
     axes = dim if isinstance(dim, tuple) else (dim,)
@@ -36,46 +36,46 @@ def kept_shape(shape: tuple[int, ...], dim: tuple[int, ...] | int | None) -> tup
 
 
 def kept(r: Array, shape: tuple[int, ...], dim: tuple[int, ...] | int | None, keepdim: bool) -> Array:
-    """The result of a reduction (or its cotangent) as with ``keepdim``, so that it broadcasts with the input."""
+    """Reshape the result of a reduction (or its cotangent) as with ``keepdim=True``, to broadcast with the input."""
     return r if keepdim else r.reshape(kept_shape(shape, dim))
 
 
 def count(shape: tuple[int, ...], dim: tuple[int, ...] | None) -> int:
-    """How many elements each result of a reduction comes from."""
+    """Return the number of elements that each result of a reduction combines."""
     return product(shape) if dim is None else product([shape[axis] for axis in dim])
 
 
 def divided(g: Array, n: int) -> Array:
-    """``g / n``, also for counts that float16 does not reach."""
+    """Return ``g / n``, also for counts beyond the range of float16."""
     return g * (1 / n) if n > 65504 and g.dtype == np.float16 else g / n
 
 
 def along(dim: int, part: slice) -> tuple[slice, ...]:
-    """The index of a part of one dimension."""
+    """Return an index for a part of one dimension."""
     return (slice(None),) * dim + (part,)
 
 
 def converted(x: Tensor, dtype: DTypeLike | None) -> Tensor:
-    """``x`` in ``dtype``, or as it is for None."""
+    """Return ``x`` converted to ``dtype``, or ``x`` for None."""
     if dtype is None or x.array.dtype == dtype:
         return x
     return apply(CAST, (x,), {"dtype": as_dtype(dtype)})
 
 
 def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
-    """The input of an operator that is defined on floating numbers only, converted to ``dtype`` where that is given.
+    """Return the input of an operator that is defined only for floating numbers, converted to ``dtype`` if given.
 
     Raises:
-        RuntimeError: it holds integers and no floating ``dtype`` is asked for.
+        RuntimeError: the input holds integers and no floating ``dtype`` is given.
     """
     x = converted(operand(input), dtype)
     if x.array.dtype.kind not in INEXACT:
-        raise RuntimeError(f"wanted a floating or complex dtype, got {describe(x)}; convert it with .float()")
+        raise RuntimeError(f"expected a floating or complex dtype, got {describe(x)}; convert it with .float()")
     return x
 
 
 def for_norm(input: Operand, dtype: DTypeLike | None) -> Tensor:
-    """The input of a norm, converted to ``dtype``, which must not be narrower and must be complex where the input is.
+    """Return the input of a norm converted to ``dtype``, which must be at least as wide and of the same kind.
 
     Raises:
         RuntimeError: the input holds integers, or the dtype does not fit.

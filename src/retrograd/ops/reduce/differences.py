@@ -45,7 +45,7 @@ def diff(
         if isinstance(part, (bool, int, float, complex)):
             raise TypeError(f"argument {argument!r} must be a Tensor, not {type(part).__name__}")
     if x.array.ndim == 0:
-        raise RuntimeError("wanted an input of at least one dimension, got a 0-d Tensor")
+        raise RuntimeError("expected an input of at least one dimension, got a 0-d Tensor")
     n = integer(n, "n")
     if n < 0:
         raise RuntimeError(f"n must not be negative, got {n}")
@@ -56,7 +56,7 @@ def diff(
     if append is not None:
         parts.append(_beside(x, append, "append"))
     if n == 0:
-        return x.clone()  # prepend and append do not count then, in PyTorch
+        return x.clone()  # PyTorch ignores prepend and append for n = 0
     if len(parts) > 1:
         x = cat(parts, dim)
     for _ in range(min(n, x.array.shape[dim])):
@@ -73,15 +73,15 @@ def _beside(x: Tensor, part: Operand, argument: str) -> Tensor:
 
 
 def _lengthwise(x: Tensor, ndim: int, dim: int) -> Tensor:
-    """A 1-dimensional Tensor laid along ``dim``; one of several dimensions as it is."""
+    """Reshape a 1-dimensional Tensor to lie along ``dim``; return others unchanged."""
     return x.reshape([-1 if axis == dim else 1 for axis in range(ndim)]) if x.ndim == 1 else x
 
 
 def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) -> tuple[Tensor, int]:
-    """Twice the areas of the trapezoids between neighbours, and the dimension."""
+    """Return twice the areas of the trapezoids between neighbours, and the dimension as a nonnegative index."""
     values = operand(y, "y")
     if values.array.ndim == 0:
-        raise IndexError("wanted y with at least one dimension, got a 0-d Tensor")
+        raise IndexError("expected y with at least one dimension, got a 0-d Tensor")
     if values.array.dtype.kind == "b":
         raise RuntimeError(f"bools are not supported, got {describe(values)}")
     dim = dimension(dim, values.array.ndim)
@@ -176,11 +176,11 @@ def gradient(
         raise RuntimeError(f"edge_order must be 1 or 2, got {edge_order}")
     dims = tuple(range(x.ndim)) if dim is None else dimensions(dim, x.ndim)
     if dim is not None and dims and not x.ndim:
-        raise IndexError(f"dim={dim} names a dimension, of which a 0-d input has none")
+        raise IndexError(f"dim={dim} is out of range for a 0-d input")
     spacing = 1 if spacing is None else spacing
     spacings: list[Any] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
-        raise RuntimeError(f"wanted {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
+        raise RuntimeError(f"expected {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":
         raise RuntimeError(f"bools are not supported, got {describe(x)}")
     if x.dtype.kind in "iu":
@@ -199,7 +199,7 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
     if np.ndim(getattr(spacing, "array", spacing)):
         points = operand(spacing, "spacing")
         if points.shape != (length,):
-            raise RuntimeError(f"wanted {length} coordinates for dimension {dim}, got {describe(points)}")
+            raise RuntimeError(f"expected {length} coordinates for dimension {dim}, got {describe(points)}")
         h = _lengthwise(diff(points), x.ndim, dim)
         h1, h2 = h[along(dim, slice(0, -1))], h[along(dim, slice(1, None))]
         first, last = h[along(dim, slice(0, 1))], h[along(dim, slice(-1, None))]
@@ -219,5 +219,5 @@ def _derivative(x: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
 
 
 def _edge(f0: Any, f1: Any, f2: Any, h1: Any, h2: Any) -> Any:
-    """The derivative at the first of three points, of second order."""
+    """Return the derivative at the first of three points, of second order."""
     return (-(2 * h1 + h2) / (h1 * (h1 + h2))) * f0 + ((h1 + h2) / (h1 * h2)) * f1 - (h1 / (h2 * (h1 + h2))) * f2

@@ -1,4 +1,4 @@
-"""The largest and smallest elements over some of the dimensions, and where they stand."""
+"""Maxima and minima over dimensions, and their indices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _not_empty(x: Tensor, dim: Dims | None) -> None:
-    """Refuse to reduce no elements, as PyTorch does: RuntimeError without dimensions, IndexError with."""
+    """Raise PyTorch's error for a reduction of no elements: RuntimeError without ``dim``, otherwise IndexError."""
     shape = x.array.shape
     if dim is None or dim == ():
         if x.array.size == 0:
@@ -45,14 +45,14 @@ def _not_empty(x: Tensor, dim: Dims | None) -> None:
 
 
 def _extreme_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
-    """The cotangent in equal parts to all elements that equal the extreme, as PyTorch's amax and max() give it."""
+    """Distribute the cotangent equally among all elements that equal the extreme, as PyTorch's amax and max() do."""
     hits = x == kept(ans, x.shape, dim, keepdim)
     ties = hits.sum(axis=dim, keepdims=True, dtype=g.dtype)
     return kept(g, x.shape, dim, keepdim) / ties * hits
 
 
 def equal_share_vjp(g: Array, x: Array, ans: Array) -> Array:
-    """The cotangent in equal parts to all elements that equal the answer; NaN equals NaN here, as in PyTorch."""
+    """Distribute the cotangent equally among elements equal to ``ans``, where NaN equals NaN, as in PyTorch."""
     hits = (x == ans) | ((x != x) & (ans != ans))
     return KEEP(g / hits.sum(dtype=g.dtype), hits)
 
@@ -153,7 +153,7 @@ def _index_of_extreme(name: Literal["argmax", "argmin"], input: Operand, dim: Di
 
 
 def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Array:
-    """argmax or argmin along one dimension, as an array."""
+    """Return argmax or argmin along one dimension, as an array."""
     _not_empty(x, dim)
     array = x.array
     if array.ndim == 0:
@@ -174,7 +174,7 @@ def _form(
     keepdim: bool,
     other: Operand | None,
 ) -> Tensor | ValuesIndices:
-    """``f(x)``, ``f(x, dim)`` with indices, to whose elements the gradient goes, and ``f(x, y)``."""
+    """Apply max or min in the forms ``f(x)``, ``f(x, dim)``, which also returns indices, or ``f(x, y)``."""
     x = operand(input)
     if other is not None:
         return of_two(x, operand(other, "other"))

@@ -1,4 +1,4 @@
-"""Counts of elements: histograms, which have no derivative."""
+"""Histograms, which have no derivative."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
     array = x.array
     xp = array_module(array)
     if array.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted a floating dtype, got {describe(x)}")
+        raise NotImplementedError(f"expected a floating dtype, got {describe(x)}")
     if bins <= 0:
         raise RuntimeError(f"bins must be positive, got {bins}")
     low, high = float(min), float(max)
@@ -85,9 +85,9 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
     x = operand(input)
     array = x.array
     if array.dtype.kind not in "iu":
-        raise NotImplementedError(f"wanted integers, got {describe(x)}")
+        raise NotImplementedError(f"expected integers, got {describe(x)}")
     if array.ndim != 1 or (array.size and bool((array < 0).any())):
-        raise RuntimeError(f"wanted one dimension of integers that are not negative, got {describe(x)}")
+        raise RuntimeError(f"expected one dimension of integers that are not negative, got {describe(x)}")
     if minlength < 0:
         raise RuntimeError(f"minlength must not be negative, got {minlength}")
     heavy = None if weights is None else operand(weights, "weights").array
@@ -98,14 +98,14 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
 
 
 class HistogramResult(NamedTuple):
-    """What lies in each bin, and the edges of the bins."""
+    """The count or weight of each bin, and the edges of the bins."""
 
     hist: Tensor
     bin_edges: Tensor
 
 
 class HistogramddResult(NamedTuple):
-    """What lies in each bin, and the edges of the bins along each dimension."""
+    """The count or weight of each bin, and the edges of the bins along each dimension."""
 
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
@@ -114,12 +114,12 @@ class HistogramddResult(NamedTuple):
 def _points(input: Any, name: str) -> Any:
     x = operand(input, name).array
     if x.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"expected floating numbers, got {describe(x)}")
     return x
 
 
 def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
-    """The edges along one dimension: those given, or ``bins`` equal intervals over the bounds or the range of x."""
+    """Return the edges along one dimension: as given, or of ``bins`` equal intervals over the bounds or range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):
         edges = operand(bins, "bins").array
@@ -147,7 +147,7 @@ def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
 
 
 def _histogram(points: Array, edges: list[Array], weight: Array | None, density: bool) -> Array:
-    """``points`` (count, dimensions); what lies outside, or is NaN, counts nowhere; the last bins are closed."""
+    """Count ``points`` (count, dimensions). Points outside of all bins and NaN are ignored; last bins are closed."""
     xp = array_module(points)
     counts = tuple(len(edge) - 1 for edge in edges)
     inside = xp.ones(len(points), bool)
@@ -256,9 +256,9 @@ def histogramdd(
         if not (isinstance(value, Tensor) or hasattr(value, "ndim")):
             integer(value, "bins")
     if len(each) != count:
-        raise RuntimeError(f"wanted bins for {count} dimensions, got {len(each)}")
+        raise RuntimeError(f"expected bins for {count} dimensions, got {len(each)}")
     if range is not None and len(range) != 2 * count:
-        raise RuntimeError(f"wanted a range of {2 * count} numbers for {count} dimensions, got {len(range)}")
+        raise RuntimeError(f"expected a range of {2 * count} numbers for {count} dimensions, got {len(range)}")
     heavy = _weight(weight, x.shape[:-1], x)
     points = x.reshape((prod(x.shape[:-1]), count))
     bounds = [None if range is None else range[2 * i : 2 * i + 2] for i in np.arange(count)]

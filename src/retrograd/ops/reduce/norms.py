@@ -24,7 +24,7 @@ INFINITY = float("inf")
 
 
 def _norm(x: Array, p: float, dim: tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
-    if x.dtype == np.float16:  # squares of float16 overflow from 256
+    if x.dtype == np.float16:  # squares of float16 numbers overflow from 256 on
         return _norm(x.astype(np.float32), p, dim, keepdim).astype(np.float16)
     xp = array_module(x)
     if p == 2:
@@ -43,7 +43,7 @@ def _norm(x: Array, p: float, dim: tuple[int, ...] | None = None, keepdim: bool 
 
 
 def _norm_vjp(g: Array, x: Array, ans: Array, p: float, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
-    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where x is 0, as in PyTorch."""
+    """``sign(x) (|x| / ||x||)^(p-1)``; 0 where the norm is 0 and, unless p = 2, where x is 0, as in PyTorch."""
     if p == 0:
         return np.zeros_like(x)
     g, ans = kept(g, x.shape, dim, keepdim), kept(ans, x.shape, dim, keepdim)
@@ -59,22 +59,22 @@ def _norm_vjp(g: Array, x: Array, ans: Array, p: float, dim: tuple[int, ...] | N
     if p == 2:
         return g / size * x
     length = np.abs(x)
-    # Elements that do not move the norm; a norm of NaN has no gradient anywhere.
+    # Elements on which the norm does not depend; a norm of NaN has no gradient.
     nothing = ((length == 0) | (length == INFINITY) & (p < 0)) & (ans == ans)
     ratio = np.where(nothing, 1, length) / size
     return g * np.where(nothing, 0, np.sign(x) * ratio ** (p - 1))
 
 
-# The p-norm for any real p, also 0 (the number of non-zeros), inf and -inf. Of complex numbers take abs first.
+# The p-norm for any real p, including 0 (the number of non-zeros), inf and -inf; for complex numbers, apply abs first.
 NORM = Primitive("norm", by_lanes(_norm), "x", [_norm_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
 
 
 def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
-    """The p-norm over all dimensions, one, or several.
+    """Return the p-norm over all dimensions, one, or several.
 
     Raises:
         IndexError: a dimension is out of range.
-        RuntimeError: the infinity norms, or those for negative p, of no elements.
+        RuntimeError: there are no elements and p is infinite or negative.
     """
     if x.array.dtype.kind == "c":
         x = abs(x)
@@ -152,9 +152,9 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     """
     x = floating(input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"wanted an input of at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected an input of at least 2 dimensions, got {describe(x)}")
     if not (p > 0 and maxnorm >= 0):
-        raise RuntimeError(f"wanted a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
+        raise RuntimeError(f"expected a positive p and a maxnorm of at least 0, got p={p}, maxnorm={maxnorm}")
     dim = dimension(dim, x.array.ndim)
     size = p_norm(x, p, tuple(axis for axis in range(x.array.ndim) if axis != dim), True)
     # 1e-7 is PyTorch's guard against a division by zero.

@@ -1,4 +1,4 @@
-"""Order statistics: medians, quantiles, and what else is found by sorting."""
+"""Order statistics: medians, quantiles and modes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .sorting import ValuesIndices, argsorted, mesh, picking, selected
 
 
 def _dimension_of(x: Tensor, dim: int) -> int:
-    """The dimension, which must have elements to select from."""
+    """Return the dimension as a nonnegative index; raise IndexError if it has length 0."""
     dim = dimension(dim, x.array.ndim)
     if x.array.ndim and x.array.shape[dim] == 0:
         raise IndexError(f"expected dimension {dim} of {describe(x)} to have non-zero size")
@@ -37,7 +37,7 @@ def _dimension_of(x: Tensor, dim: int) -> int:
 
 
 def _column(array: Array, place: Any, dim: int) -> Array:
-    """The elements at one place (a number, or an array of places with length 1 there) along ``dim``, which is kept."""
+    """Return the elements at ``place`` along ``dim``, which is kept; ``place`` is a number or an array of indices."""
     if not array.ndim:
         return array
     if isinstance(place, int):
@@ -46,7 +46,7 @@ def _column(array: Array, place: Any, dim: int) -> Array:
 
 
 def _place_of(x: Array, k: int, dim: int) -> Array:
-    """Where the element stands that a stable sort brings to place k."""
+    """Return the index of the element that a stable sort moves to position k."""
     return ordering.at(x, dim, k) if ordering.takes(x, dim) else _column(argsorted(x, dim), k, dim)
 
 
@@ -97,7 +97,7 @@ def _median_of_all(x: Any, ignore_nan: bool) -> Any:
 
 
 def _median_index(x: Array, dim: int, ignore_nan: bool) -> Array:
-    """The index of the lower median; of the first NaN where there is one, unless they are ignored."""
+    """Return the index of the lower median, or of the first NaN unless NaNs are ignored."""
     if not x.ndim:
         return argsorted(x, dim)
     length = x.shape[dim]
@@ -117,7 +117,7 @@ _ZERO_WITH_GRADIENT = unary("median", np.zeros_like, lambda g: g, promote=None)
 
 
 def _median_composite(x: Tensor, ignore_nan: bool) -> Tensor:
-    """The median of all elements; its gradient goes in equal parts to all that equal it."""
+    """Return the median of all elements; equal elements share the gradient."""
     flat = x.reshape(-1)
     if not x.array.size:
         return new_tensor(array_module(x).full((), np.nan, x.array.dtype))
@@ -236,7 +236,7 @@ def _quantile(
 ) -> Tensor:
     x = floating(input)
     if x.array.dtype.itemsize < 4 or x.array.dtype.kind == "c":
-        raise RuntimeError(f"wanted float32 or float64, got {describe(x)}")
+        raise RuntimeError(f"expected float32 or float64, got {describe(x)}")
     choices = get_args(Interpolation)
     if interpolation not in choices:
         raise RuntimeError(f"argument interpolation must be one of {', '.join(choices)}, not {interpolation!r}")
@@ -267,7 +267,7 @@ def _quantile(
         top = xp.maximum(highest - missing, 0)
     else:
         top = xp.where(missing > 0, -1, highest)
-    # Ranks (rows, q); of a row with NaN that is not ignored the last element, NaN, whatever the level.
+    # Ranks (rows, q). In a row with a NaN that is not ignored, every level selects the last element, NaN.
     ranks = levels.reshape((1,) * last + (-1,)) * new_tensor(xp.maximum(top, 0).astype(array.dtype))
     place = xp.where(top < 0, highest, ranks.array)
     if interpolation in ("lower", "higher", "nearest"):
@@ -281,7 +281,7 @@ def _quantile(
     result = pick(below)
     if interpolation in ("linear", "midpoint"):
         weight = 0.5 if interpolation == "midpoint" else ranks - new_tensor(xp.floor(ranks.array))
-        # Where both neighbours are one element the weight is 0, also for infinities, whose difference is NaN.
+        # If both neighbours are the same element, the weight is 0, also for infinities, whose difference is NaN.
         one = new_tensor(below == above)
         with silent():
             result = where(one, result, lerp(where(one, 0, result), where(one, 0, pick(above)), weight))

@@ -1,7 +1,7 @@
-"""The order of large NumPy arrays along a dimension, by all threads: at which places the sorted elements stand.
+"""Sort large NumPy arrays along a dimension on several threads, and return the indices.
 
-A number of up to four bytes and its place are one word, the place below. So equal numbers have their order, words are
-sorted and partitioned with NumPy's vector instructions, and what they were made of is read off them.
+A number of up to four bytes and its index are packed into one 64-bit word, with the index in the low bits. Sorting the
+words with NumPy's vectorized sort is therefore stable, and the indices can be read from the sorted words.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ...core.arrays import Array
 from ...core.arrays.fp_warnings import silent
 from ...kernels.runtime.threads import in_shares
 
-LARGE = 1 << 12  # elements from which words pay
-BLOCK = 1 << 15  # elements of a block, whose words stay in the cache
-PLACES = 0xFFFFFFFF  # the part of a word that is the place
+LARGE = 1 << 12  # elements from which sorting words is faster than a stable argsort
+BLOCK = 1 << 15  # elements of a block, whose words fit in the cache
+PLACES = 0xFFFFFFFF  # the bits of a word that hold the index
 
-Work = Callable[[Any], Any]  # of rows (r, n): the places wanted of each
+Work = Callable[[Any], Any]  # a function from rows (r, n) to the requested indices of each row
 
 
 def takes(x: Array, dim: int) -> bool:
-    """Whether an array's order is to be found here."""
+    """Return whether these functions should be used for an array."""
     return type(x) is ndarray and x.size >= LARGE and 1 < x.shape[dim] <= PLACES >> 1 and x.dtype.kind in "biuf"
 
 
 def order(x: object, dim: int, descending: bool) -> Any:
-    """The places of the elements in order, equal elements in theirs, NaN as the largest."""
+    """Return the indices of a stable sort, with NaN as the largest."""
     words = _words_of(x, descending)
     if words is None:
         return _by_rows(x, dim, partial(_stably, descending=descending))
@@ -38,7 +38,7 @@ def order(x: object, dim: int, descending: bool) -> Any:
 
 
 def first(x: Array, dim: int, k: int, descending: bool) -> Any:
-    """The places of the first k elements of that order."""
+    """Return the first k indices of ``order``."""
     words = _words_of(x, descending)
     if words is None or x.shape[dim] > BLOCK:
         return _by_rows(x, dim, partial(_candidates, k=k, descending=descending))
@@ -53,7 +53,7 @@ def first(x: Array, dim: int, k: int, descending: bool) -> Any:
 
 
 def at(x: object, dim: int, k: int) -> Any:
-    """The place of the element with the number k in ascending order, with length 1 along the dimension."""
+    """Return the index of the k-th element in ascending order, with length 1 along the dimension."""
     words = _words_of(x, False)
     if words is None:
         return _by_rows(x, dim, partial(_at, k=k))
@@ -67,7 +67,7 @@ def at(x: object, dim: int, k: int) -> Any:
 
 
 def _by_rows(x: Any, dim: int, work: Work) -> Any:
-    """What ``work`` finds in blocks of rows, the lanes of x along the dimension."""
+    """Apply ``work`` to blocks of rows, the slices of x along the dimension."""
     lanes = np.moveaxis(x, dim, -1)
     rows = lanes.reshape(-1, x.shape[dim])
     several = max(1, BLOCK // rows.shape[1])
@@ -84,7 +84,7 @@ def _by_rows(x: Any, dim: int, work: Work) -> Any:
 
 
 def _words_of(x: Any, downward: bool) -> Work | None:
-    """The function that makes words of rows, for the numbers in x; None where a number needs more than half a word."""
+    """Return a function that packs rows into words; None if the numbers in x have more than 32 bits."""
     if x.dtype.itemsize < 8:
         return partial(_words, low=0, downward=downward)
     if x.dtype.kind == "i":
@@ -98,7 +98,7 @@ def _words(rows: Any, low: int, downward: bool) -> Any:
     numbers = rows
     if rows.dtype.kind == "f":
         bits = np.dtype(f"i{rows.dtype.itemsize}")
-        numbers = (rows + rows.dtype.type(0)).view(bits)  # there is one zero then
+        numbers = (rows + rows.dtype.type(0)).view(bits)  # turns -0 into 0
         missing = rows != rows
         if missing.any():
             numbers[missing] = np.asarray(np.nan, rows.dtype).view(bits)
@@ -114,8 +114,8 @@ def _words(rows: Any, low: int, downward: bool) -> Any:
     return words
 
 
-# Where a number has no room beside its place: NumPy's fastest, which leaves equal elements in any order, and for rows
-# that have some its stable sort.
+# For numbers of more than 32 bits: NumPy's fastest sort, which is not stable, and for rows with equal elements its
+# stable sort.
 
 
 def _stably(rows: Array, descending: bool) -> Any:
@@ -147,7 +147,7 @@ def _candidates(rows: Array, k: int, descending: bool) -> Any:
 
 def _at(rows: Array, k: int) -> Any:
     found = rows.argpartition(k, axis=-1)[:, k : k + 1]
-    tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # so is NaN
+    tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # NaN counts as tied
     if tied.any():
         found[tied] = rows[tied].argsort(axis=-1, kind="stable")[:, k : k + 1]
     return found

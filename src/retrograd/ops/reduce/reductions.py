@@ -1,4 +1,4 @@
-"""Reductions over some of the dimensions: sums, means, products, truth and counts."""
+"""Reductions over dimensions: sums, means, products, any, all and counts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ shared[:] = [summed]
 
 
 def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Array:
-    """The cotangent of a sum in the shape of what was summed: a view that repeats it."""
+    """Return the cotangent of a sum broadcast to the shape of the input, as a view."""
     if dim is None and g.__class__ is np.ndarray and g.size == 1:
         return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape))  # ten times faster than broadcast_to
     return np.broadcast_to(kept(g, shape, dim, keepdim), shape)
@@ -51,11 +51,11 @@ def _mean(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = False) -
     if x.dtype.char == "e":
         return _mean(x.astype(np.float32), dim, keepdim).astype(np.float16)
     total = _sum(x, dim, keepdim)
-    if x.dtype.kind == "c":  # part by part: a complex quotient makes NaN of infinities
+    if x.dtype.kind == "c":  # real and imaginary parts separately: complex division turns infinities into NaN
         parts = array_module(x).ascontiguousarray(total[..., None]).view(x.real.dtype)
         return (parts / parts.dtype.type(count(x.shape, dim))).view(x.dtype)[..., 0]
     if total.__class__ is np.ndarray:
-        total /= count(x.shape, dim)  # stays an array where it has no dimensions
+        total /= count(x.shape, dim)  # in place, so that a 0-d result stays an array
         return total
     return total / x.dtype.type(count(x.shape, dim))
 
@@ -102,7 +102,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     x = input if isinstance(input, Tensor) else operand(input)
     if dtype is None:
         return reduce_(SUM, x, dim, keepdim)
-    return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # of integers the sum is of int64
+    return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # sums of integers are int64
 
 
 @operator()
@@ -122,7 +122,7 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     >>> rg.mean(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
     """
-    if dtype is not None and as_dtype(dtype) == float16:  # which may not hold the elements
+    if dtype is not None and as_dtype(dtype) == float16:  # the elements may be out of float16's range
         return converted(mean(input, dim, keepdim, dtype=float32), dtype)
     return reduce_(MEAN, floating(input, dtype), dim, keepdim)
 
@@ -138,7 +138,7 @@ def _prod(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 
 def _prod_vjp(g: Array, x: Array, dim: int | None, keepdim: bool) -> Array:
-    """The cotangent times the product of the other elements, so that zeros are no exception."""
+    """Return the cotangent times the product of the other elements, which is correct for zeros, too."""
     if dim is None:
         return (g * product_of_others(x.reshape((-1,)), 0)).reshape(x.shape)
     return kept(g, x.shape, dim, keepdim) * product_of_others(x, dim)
@@ -176,7 +176,7 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype
     return converted(apply(PROD, (x,), {"dim": dim, "keepdim": keepdim}), dtype)
 
 
-# Sums that leave NaN out
+# Sums without NaN
 
 ZERO_FOR_NAN = Primitive(
     "zero_for_nan",
@@ -243,7 +243,7 @@ def _nonzero(x: Array) -> Array:
 
 def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor:
     x = operand(input)
-    # Here PyTorch reads () and [] as no dimension at all.
+    # For all and any, PyTorch treats () and [] as no dimension.
     axes = () if isinstance(dim, (tuple, list)) and not dim else reduced(dim, x.array.ndim)
     true = _nonzero(x.array)
     ufunc = np.logical_and if name == "all" else np.logical_or

@@ -1,4 +1,4 @@
-"""Scans: running sums, products, extremes and log-sum-exps along one dimension."""
+"""Scans: cumulative sums, products, extremes and log-sum-exps along one dimension."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .sorting import ValuesIndices, picking, selected
 
 
 def shifted(x: Array, dim: int, first: float) -> Array:
-    """x moved one place up along ``dim``: ``first, x[0], x[1], ...`` without the last element."""
+    """Return x shifted by one along ``dim``: ``first, x[0], x[1], ...`` without the last element."""
     shape = x.shape[:dim] + (min(1, x.shape[dim]),) + x.shape[dim + 1 :]
     start = array_module(x).full(shape, first, x.dtype)
     return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
 
 
 def running(combine: Callable[[Any, Any], Any], x: Array, dim: int) -> Array:
-    """The running combination along ``dim``, for an associative ufunc.
+    """Return the cumulative results of an associative ufunc along ``dim``.
 
-    CuPy's ufuncs cannot accumulate. There, spans of doubling length are combined, log2(n) times.
+    CuPy's ufuncs lack ``accumulate``; spans of doubling length are combined in log2(n) steps instead.
     """
     if x.__class__ is np.ndarray and isinstance(combine, np.ufunc):
         return combine.accumulate(x, axis=dim)
@@ -45,12 +45,12 @@ def running(combine: Callable[[Any, Any], Any], x: Array, dim: int) -> Array:
     return out
 
 
-# A linear recurrence: the derivative of every product that runs, zeros included, without a division
+# A linear recurrence: the derivative of cumulative products, correct for zeros, without a division
 
 
 @scanning("recurrences")
 def _recurrence(a: Array, b: Array, dim: int, backward: bool) -> Array:
-    """``s[i] = b[i] + a[i] * s[i - 1]``, or from behind ``s[i] = b[i] + a[i + 1] * s[i + 1]``.
+    """Solve ``s[i] = b[i] + a[i] * s[i - 1]``, or with ``backward`` ``s[i] = b[i] + a[i + 1] * s[i + 1]``.
 
     The reference combines spans of doubling length (Blelloch 1990).
     """
@@ -81,11 +81,11 @@ RECURRENCE = Primitive(
 
 
 def _accumulated(ufunc: np.ufunc, x: Array, dim: int) -> Any:
-    """Running results cannot be pairwise; as in PyTorch they run in double precision."""
+    """Return cumulative results; they cannot be pairwise and use double precision, as in PyTorch."""
     method = getattr(x, "cumsum" if ufunc is np.add else "cumprod")
     if x.dtype.kind in FLOATING and x.dtype.itemsize < 8:
         return method(axis=dim, dtype=np.float64).astype(x.dtype)
-    return method(axis=dim, dtype=x.dtype)  # of small integers NumPy would give wider ones
+    return method(axis=dim, dtype=x.dtype)  # NumPy would widen small integers
 
 
 @scanning("sums", "fdl")
@@ -117,7 +117,7 @@ CUMPROD = Primitive(
 
 @of_others
 def product_of_others(x: Array, dim: int) -> Array:
-    """At each place the product of all other elements along ``dim``; a division would fail at zeros."""
+    """Return for each element the product of all others along ``dim``, without a division, which fails at zeros."""
     before = CUMPROD(shifted(x, dim, 1), dim=dim)
     after = CUMPROD(shifted(np.flip(x, dim), dim, 1), dim=dim)
     return before * np.flip(after, dim)
@@ -130,7 +130,7 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
         dtype = int64
     x = converted(x, dtype)
     if x.array.dtype.kind == "b" and x.array.size:
-        raise NotImplementedError("is not defined for bools; ask for a dtype of numbers")
+        raise NotImplementedError("is not defined for bools; pass a numeric dtype")
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
@@ -198,7 +198,7 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim)
         index = latest(array, dim, combine is np.maximum)
         if index is None:
             values = running(combine, array, dim)
-            # The latest place that holds the running extreme, or a NaN, is its index.
+            # The index is the latest position of the running extreme or of a NaN.
             steps = xp.arange(array.shape[dim]).reshape([-1 if axis == dim else 1 for axis in range(array.ndim)])
             index = running(np.maximum, xp.where((array == values) | (array != array), steps, 0), dim)
     return selected(primitive, x, index, dim)
@@ -233,9 +233,9 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
 
 
 def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
-    """``sum over k >= i of g[k] exp(x[i] - y[k])``: a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
+    """``sum_(k >= i) g[k] exp(x[i] - y[k])``, by a recurrence whose factors ``exp(y[i-1] - y[i])`` are at most 1."""
     before = shifted(ans, dim, -np.inf)
-    same = before == ans  # infinities have no difference
+    same = before == ans  # the difference of equal infinities is NaN
     factors = np.exp(np.where(same, 0, before) - np.where(same, 0, ans))
     undefined = (x == ans) & (np.abs(x) == np.inf)
     weights = np.exp(np.where(undefined, 0, x) - np.where(undefined, 0, ans))
@@ -243,7 +243,7 @@ def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
 
 
 def _complex_logaddexp(x: Array, y: Array) -> Any:
-    """``log(exp(x) + exp(y))`` of complex numbers, from the one with the larger real part."""
+    """``log(exp(x) + exp(y))`` of complex numbers, factored by the one with the larger real part."""
     larger, smaller = np.where(x.real < y.real, y, x), np.where(x.real < y.real, x, y)
     nothing = smaller.real == -np.inf
     return np.where(nothing, larger, larger + np.log1p(np.exp(np.where(nothing, 0, smaller - larger))))

@@ -1,4 +1,4 @@
-"""Distinct elements, and the places of elements: nothing here has a derivative."""
+"""Distinct elements and indices of elements: operators without a derivative."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .sorting import mesh
 
 
 def _results(*arrays: object) -> Tensor | tuple[Tensor, ...]:
-    """Arrays that are wanted, as Tensors: one by itself, several as a tuple."""
+    """Return the requested arrays as Tensors: a single Tensor, or a tuple of several."""
     tensors = tuple(new_tensor(array) for array in arrays if array is not None)
     return tensors[0] if len(tensors) == 1 else tensors
 
@@ -174,7 +174,7 @@ def searchsorted(
     else:
         if rows.shape[:-1] != wanted.shape[:-1]:
             raise RuntimeError(f"the leading dimensions of {describe(sequence)} and {describe(values)} must be equal")
-        lead = prod(rows.shape[:-1])  # not -1, which has no meaning without elements
+        lead = prod(rows.shape[:-1])  # reshape cannot infer -1 for arrays without elements
         flat_rows, flat = rows.reshape(lead, rows.shape[-1]), wanted.reshape(lead, wanted.shape[-1])
         found = [xp.searchsorted(row, flat[i], side=place) for i, row in enumerate(flat_rows)]
         out = xp.stack(found).reshape(wanted.shape) if found else xp.zeros(wanted.shape, np.int64)

@@ -58,15 +58,15 @@ def segment_reduce(
     if indices is not None:
         raise NotImplementedError("indices are not supported; use scatter_reduce")
     if reduce not in _IDENTITY:
-        raise RuntimeError(f"wanted reduce to be one of {', '.join(_IDENTITY)}, got {reduce!r}")
+        raise RuntimeError(f"expected reduce to be one of {', '.join(_IDENTITY)}, got {reduce!r}")
     x = operand(data, "data")
     if x.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted real floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"expected real floating numbers, got {describe(x)}")
     if not x.array.ndim:
-        raise RuntimeError("wanted at least one dimension, got a 0-d Tensor")
+        raise RuntimeError("expected at least one dimension, got a 0-d Tensor")
     place = dimension(axis, x.array.ndim)
     if (lengths is None) == (offsets is None):
-        raise RuntimeError("wanted one of lengths and offsets")
+        raise RuntimeError("pass exactly one of lengths and offsets")
     given = operand(lengths if offsets is None else offsets, "lengths")
     if given.dtype.kind not in "iu" or given.array.shape[:-1] != x.array.shape[:place] or given.array.ndim != place + 1:
         raise RuntimeError(f"lengths {describe(given)} do not fit {describe(x)} along dimension {place}")

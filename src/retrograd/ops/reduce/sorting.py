@@ -1,4 +1,4 @@
-"""Sorting and selecting along a dimension: results that are elements of the input, and where they stood."""
+"""Sorting and selection along a dimension: operators that return elements of the input and their indices."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ValuesIndices(NamedTuple):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
 
-# Elements picked along a dimension, and their derivative: max(dim), median, sort, topk, cummax ...
+# Elements selected along a dimension, and the derivative: max(dim), median, sort, topk, cummax ...
 
 
 def mesh(index: Array, dim: int) -> tuple[Array, ...]:
-    """What indexes an array at ``index`` along ``dim`` and at its own place along the others."""
+    """Return a tuple that indexes an array at ``index`` along ``dim`` and elementwise along the others."""
     if index.__class__ is np.ndarray:
         return tuple([index if axis == dim else places(n, axis, index.ndim) for axis, n in enumerate(index.shape)])
     xp = array_module(index)
@@ -89,9 +89,9 @@ def _place_once(x: Array, index: Array, dim: int, shape: tuple[int, ...]) -> Arr
 
 
 def picking(name: str, *, repeats: bool = False) -> Primitive:
-    """A primitive that takes from x, along ``dim``, the elements at ``index``; a single one also without ``keepdim``.
+    """Return a primitive that selects the elements of x at ``index`` along ``dim``.
 
-    ``repeats`` says that an element may be taken several times, so that its cotangents must be added.
+    ``repeats`` says that an element may be selected several times, so that its cotangents must be added.
     """
     place = Primitive(
         f"{name}_backward",
@@ -111,13 +111,13 @@ def picking(name: str, *, repeats: bool = False) -> Primitive:
 
 
 def selected(primitive: Primitive, x: Tensor, index: Array, dim: int, keepdim: bool = True) -> ValuesIndices:
-    """The elements at ``index``, an array with its dimensions kept, along ``dim``."""
+    """Return the elements at ``index``, an array with all dimensions kept, along ``dim``."""
     indices = new_tensor(row_major(index))
     values = apply(primitive, (x, indices), {"dim": dim, "keepdim": keepdim})
     if keepdim:
         return ValuesIndices(values, indices)
     squeezed = new_tensor(indices.array.reshape(values.array.shape))
-    share(squeezed, indices, related=False)  # a write to it must not reach what the node saved
+    share(squeezed, indices, related=False)  # a write to the indices must not change those saved by the node
     return ValuesIndices(values, squeezed)
 
 
@@ -128,20 +128,20 @@ TOPK = picking("topk")
 
 
 def argsorted(x: Array, dim: int, descending: bool = False) -> Array:
-    """The indices that sort an array along ``dim``, equal elements in their order, NaN as the largest."""
+    """Return the indices of a stable sort along ``dim``, with NaN as the largest."""
     xp = array_module(x)
     if not x.ndim:
         return xp.zeros((), np.int64)
-    if x.dtype.kind == "V":  # in whose order NaN has no place
+    if x.dtype.kind == "V":  # comparisons of bfloat16 do not order NaN
         x = x.astype(np.float32)
     if ordering.takes(x, dim):
         return ordering.order(x, dim, descending)
     if descending:
         turned = along(dim, slice(None, None, -1))
         return x.shape[dim] - 1 - argsorted(x[turned], dim)[turned]
-    if x.__class__ is np.ndarray or backend_of(x).name == "numpy":  # the second in a trace
+    if x.__class__ is np.ndarray or backend_of(x).name == "numpy":  # the second condition holds for traced arrays
         return x.argsort(axis=dim, kind="stable")
-    return x.argsort(axis=dim)  # CuPy has no other than a stable sort
+    return x.argsort(axis=dim)  # CuPy's sort is always stable
 
 
 @operator(real=True, dtype="indices")
@@ -219,7 +219,7 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
 
 
 def _leading(x: Array, dim: int, k: int, largest: bool) -> Array:
-    """The reference of ``leading``, for any array and number."""
+    """Return the indices of the k first elements: the reference of ``leading``."""
     if x.dtype.kind == "V":
         x = x.astype(np.float32)
     if ordering.takes(x, dim):
@@ -228,7 +228,7 @@ def _leading(x: Array, dim: int, k: int, largest: bool) -> Array:
     if not 0 < 8 * k < length:
         return argsorted(x, dim, largest)[along(dim, slice(0, k))]
     xp = array_module(x)
-    # Candidates in linear time, in the order of their places, then sorted among themselves.
+    # Select candidates in linear time, restore their original order, then sort them.
     part = xp.argpartition(x, length - k if largest else k - 1, axis=dim)
     part = xp.sort(part[along(dim, slice(length - k, None) if largest else slice(0, k))], axis=dim)
     return part[mesh(argsorted(x[mesh(part, dim)], dim, largest), dim)]

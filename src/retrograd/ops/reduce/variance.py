@@ -38,7 +38,7 @@ def _var(x: Array, dim: tuple[int, ...] | None = None, correction: float = 1, ke
         away = x - MEAN.forward(x, dim, True)
         total = accurate_sum(away.real**2 + away.imag**2 if x.dtype.kind == "c" else away * away, dim, keepdim)
     if total.__class__ is np.ndarray:
-        total /= freedom  # stays an array where it has no dimensions
+        total /= freedom  # in place, so that a 0-d result stays an array
         return total
     return total / total.dtype.type(freedom)
 
@@ -50,9 +50,9 @@ def _std(x: Array, dim: tuple[int, ...] | None = None, correction: float = 1, ke
 
 
 def _var_vjp(g: Array, x: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:
-    """``2 (x - mean) / (n - correction)``, also where that is negative.
+    """The gradient ``2 (x - mean) / (n - correction)``, also for a negative divisor.
 
-    Of all elements and n <= correction infinity, and NaN at the mean, as constants. All are PyTorch's choices.
+    Over all elements and with n <= correction it is infinite, and NaN at the mean, as a constant (PyTorch's choices).
     """
     freedom = count(x.shape, dim) - correction
     g = kept(g, x.shape, dim, keepdim)
@@ -64,7 +64,7 @@ def _var_vjp(g: Array, x: Array, dim: tuple[int, ...] | None, correction: float,
 
 
 def _std_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:
-    """``(x - mean) / (std (n - correction))``; 0 where the deviation is 0, as in PyTorch."""
+    """The gradient ``(x - mean) / (std (n - correction))``; 0 where the standard deviation is 0, as in PyTorch."""
     zero = ans == 0
     return _var_vjp(np.where(zero, 0, g) / np.where(zero, 1, 2 * ans), x, dim, correction, keepdim)
 
@@ -89,7 +89,7 @@ def _about_mean(
     keepdim: bool,
     correction: float | None,
 ) -> Tensor:
-    """The forms ``f(x, unbiased)``, ``f(x, dim, unbiased, keepdim)`` and ``f(x, dim, correction=..., keepdim=...)``."""
+    """Apply ``f(x, unbiased)``, ``f(x, dim, unbiased, keepdim)`` or ``f(x, dim, correction=..., keepdim=...)``."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -246,7 +246,7 @@ def cov(
     """
     x = operand(input)
     if x.array.ndim > 2:
-        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at most 2 dimensions, got {describe(x)}")
     if x.array.dtype.kind == "b":
         raise RuntimeError(f"bools are not supported, got {describe(x)}")
     x = x if x.array.dtype.kind in INEXACT else x * 1.0

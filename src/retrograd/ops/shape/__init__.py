@@ -1,1 +1,1 @@
-"""Operators that say where elements lie: shapes, views, joins, conversions."""
+"""Operators on shapes and layouts: views, joins, copies and conversions."""

@@ -1,4 +1,4 @@
-"""The elements in another arrangement, copied: repeated, turned, rolled, kept in a triangle, on a grid."""
+"""Copies with rearranged elements: repetition, flips and rotations, rolls, triangles, grids."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _repeat(x: Array, sizes: tuple[int, ...]) -> Array:
 
 
 def _repeat_rule(g: Array, sizes: tuple[int, ...], x_shape: tuple[int, ...]) -> Array:
-    """The sum over the copies: each dimension of g is split into (copies, length)."""
+    """Sum over the copies: each dimension of g is split into (copies, length)."""
     lengths = (1,) * (len(sizes) - len(x_shape)) + x_shape
     split = tuple([length for pair in zip(sizes, lengths) for length in pair])
     return g.reshape(split).sum(axis=tuple(range(0, len(split), 2))).reshape(x_shape)
@@ -77,7 +77,7 @@ def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
         repeats = (only_keyword("repeats", repeats, keywords),)
     sizes = integers(repeats, "repeats")
     if len(sizes) < self.array.ndim:
-        raise RuntimeError(f"wanted a number for each of the dimensions of {describe(self)}, got {sizes}")
+        raise RuntimeError(f"expected a number for each of the dimensions of {describe(self)}, got {sizes}")
     return _tiled(self, sizes)
 
 
@@ -174,14 +174,14 @@ def repeat_interleave(
     counts = repeats.array if isinstance(repeats, Tensor) else backend_of(x.array).asarray(repeats)
     length = x.array.shape[place]
     if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size not in (1, length):
-        raise RuntimeError(f"wanted {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
+        raise RuntimeError(f"expected {length} integers for the repeats of {describe(x)}, got {describe(counts)}")
     source = _repeated_positions(new_tensor(counts), length, output_size)
     return apply(REPEAT_BY_COUNTS, (x,), {"index": Index((*(slice(None),) * place, source.array))})
 
 
 @batching.called_per_example
 def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tensor:
-    """The positions 0, 1, .. ``length - 1``, each as often as ``repeats`` says.
+    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times.
 
     Raises:
         RuntimeError: a number of repeats is negative, or their sum is not ``total``.
@@ -196,7 +196,7 @@ def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tens
     return new_tensor(xp.searchsorted(ends, xp.arange(found), side="right"))
 
 
-# Turning
+# Flips, rotations and rolls
 
 
 def _flip(x: Array, dims: tuple[int, ...]) -> Array:
@@ -276,7 +276,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least 2 dimensions, got {describe(x)}")
     return flip(x, 1)
 
 
@@ -294,7 +294,7 @@ def flipud(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.ndim < 1:
-        raise RuntimeError(f"wanted at least 1 dimension, got {describe(x)}")
+        raise RuntimeError(f"expected at least 1 dimension, got {describe(x)}")
     return flip(x, 0)
 
 
@@ -320,7 +320,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     x = operand(input)
     plane = integers((dims,), "dims")
     if len(plane) != 2 or x.ndim < 2:
-        raise RuntimeError(f"wanted two dimensions of an input with at least two, got {plane} of {describe(x)}")
+        raise RuntimeError(f"expected two dimensions of an input with at least two, got {plane} of {describe(x)}")
     turns = integer(k, "k")
     return apply(ROT90, (x,), {"k": turns, "dims": dimensions(plane, x.ndim)})
 
@@ -349,26 +349,26 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
     )
     if dims is None or isinstance(dims, (tuple, list)) and not dims:
         if len(amounts) != 1:
-            raise RuntimeError(f"wanted one shift without dims, got {amounts}")
+            raise RuntimeError(f"expected one shift without dims, got {amounts}")
         return reshape(apply(ROLL, (flatten(x),), {"shifts": amounts, "dims": (0,)}), x.array.shape)
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
     if len(dims) != len(amounts):
         raise RuntimeError(f"shifts {amounts} and dims {tuple(dims)} differ in number")
     places = tuple([dimension(dim, x.ndim) for dim in dims])
     if not x.ndim:
-        raise IndexError(f"dims {tuple(dims)} name a dimension, of which a 0-d input has none")
+        raise IndexError(f"dims {tuple(dims)} are out of range for a 0-d input")
     return apply(ROLL, (x,), {"shifts": amounts, "dims": places})
 
 
 # Triangles
 
-SMALL = 1 << 12  # elements of a matrix whose triangle is remembered
-BAND = 32  # rows of larger ones that are emptied at once but for the columns where they differ
+SMALL = 1 << 12  # elements of a matrix up to which the mask of its triangle is cached
+BAND = 32  # rows of larger matrices that are zeroed together, except for columns where the rows differ
 
 
 @lru_cache(maxsize=64)
 def _gone(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
-    """Where a triangle of a matrix has zeros."""
+    """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 
@@ -418,7 +418,7 @@ TRIU: Primitive = Primitive(
 def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     x = operand(input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least 2 dimensions, got {describe(x)}")
     place = integer(diagonal, "diagonal")
     return apply(primitive, (x,), {"diagonal": place})
 
@@ -463,7 +463,7 @@ def _vectors(tensors: tuple[Operand | Sequence[Operand], ...]) -> list[Tensor]:
     xs = tensor_list(list(tensors))
     for x in xs:
         if x.ndim > 1:
-            raise RuntimeError(f"wanted vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
+            raise RuntimeError(f"expected vectors and 0-d Tensors, got {', '.join(map(describe, xs))}")
     return [x if x.ndim else reshape(x, (1,)) for x in xs]
 
 
@@ -522,7 +522,7 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
     """
     for x in tensors:
         if operand(x).ndim != 1:
-            raise RuntimeError(f"wanted vectors, got {describe(x)}")
+            raise RuntimeError(f"expected vectors, got {describe(x)}")
     xs = _vectors(tensors)
     return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
 
@@ -552,7 +552,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     """
     x = operand(input)
     if x.ndim != 1 or r < 0:
-        raise RuntimeError(f"wanted a vector and r >= 0, got {describe(x)} and r={r}")
+        raise RuntimeError(f"expected a vector and r >= 0, got {describe(x)} and r={r}")
     if r == 0:
         return x.new_empty(0)
     choose: Callable[..., Any] = _combinations_with_replacement if with_replacement else _combinations

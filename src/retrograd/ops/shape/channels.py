@@ -1,4 +1,4 @@
-"""Channels and pixels: factors of one moved to the other."""
+"""Rearrange channels and pixels: pixel_shuffle and related operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple
     x = operand(input)
     r = integer(factor, argument)
     if x.ndim < 3:
-        raise RuntimeError(f"wanted at least 3 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected at least 3 dimensions, got {describe(x)}")
     if r <= 0:
         raise RuntimeError(f"{argument} must be positive, got {r}")
     *batch, channels, height, width = x.array.shape
@@ -106,7 +106,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     x = operand(input)
     count = integer(groups, "groups")
     if x.ndim < 3 or count <= 0 or x.array.shape[1] % count:
-        raise RuntimeError(f"wanted at least 3 dimensions and channels that {count} divides, got {describe(x)}")
+        raise RuntimeError(f"expected at least 3 dimensions and channels that {count} divides, got {describe(x)}")
     n, channels, *rest = x.array.shape
     order = (0, 2, 1, *range(3, 3 + len(rest)))
     x = apply1(CONTIGUOUS, _reordered(x, (n, count, channels // count, *rest), order))

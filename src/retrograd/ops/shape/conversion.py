@@ -1,4 +1,4 @@
-"""Conversion: other dtypes, other devices, copies."""
+"""Conversion to other dtypes and devices, and copies."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def _as_dtype(dtype: DTypeLike) -> DType:
     except TypeError:
         result = None
     if result is None or not is_number_dtype(result) or dtype is None:
-        raise TypeError(f"wanted a dtype, got {dtype!r}")
+        raise TypeError(f"expected a dtype, got {dtype!r}")
     return result
 
 
 def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = None, copy: bool = False) -> Tensor:
-    """``x`` itself where it already is what is wanted, unless a copy is asked for."""
+    """Convert x to a dtype and device; return x itself if nothing changes and no copy is requested."""
     y = x
     if device is not None:
         here = x.device
@@ -149,7 +149,7 @@ def to(
         copy = rest.pop(0)
     if rest or not isinstance(non_blocking, bool) or not isinstance(copy, bool):
         raise TypeError(
-            "wanted to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
+            "expected to(dtype), to(device), to(device, dtype) or to(other), with non_blocking and copy, got "
             f"{', '.join(map(repr, args))}"
         )
     return _converted(
@@ -231,7 +231,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     tensor([1., 2.])
     """
     if not isinstance(other, Tensor):
-        raise TypeError(f"wanted a Tensor, got {type(other).__name__}")
+        raise TypeError(f"expected a Tensor, got {type(other).__name__}")
     return _converted(self, other.array.dtype, other.device)
 
 
@@ -307,7 +307,7 @@ def cuda(
     else:
         place = Device(device)
     if place.type != "cuda":
-        raise RuntimeError(f"wanted a CUDA device, got {device!r}")
+        raise RuntimeError(f"expected a CUDA device, got {device!r}")
     return _converted(self, device=place)
 
 
@@ -376,7 +376,7 @@ def detach(input: Tensor) -> Tensor:
     return operand(input).detach()
 
 
-# Questions about dtypes, answered in those that users see
+# Functions on public dtypes
 
 
 def get_default_dtype() -> PublicDType:

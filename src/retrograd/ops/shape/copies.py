@@ -1,6 +1,6 @@
-"""Views in memory of their own: ``permute_copy(x, dims)`` is ``permute(x, dims).clone()``, and so on.
+"""Copies of views: ``permute_copy(x, dims)`` is ``permute(x, dims).clone()``, and so on.
 
-Each has its view's arguments, errors and derivative; the result is contiguous.
+Each operator has the arguments, errors and derivative of the view; the result is contiguous.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     """
     x = operand(input)
     if not x.array.ndim or step <= 0:
-        raise RuntimeError(f"wanted at least 1 dimension and step > 0, got {describe(x)} and step {step}")
+        raise RuntimeError(f"expected at least 1 dimension and step > 0, got {describe(x)} and step {step}")
     place = dimension(dim, x.array.ndim)
     return _copied(x[(*(slice(None),) * place, slice(start, end, step))])
 
@@ -325,7 +325,7 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
     return tuple(map(_copied, split_with_sizes(input, split_sizes, dim)))
 
 
-# PyTorch's unsafe forms do not notice a write to another piece. Here every piece knows its base.
+# PyTorch's unsafe forms do not track writes to other pieces. Here every piece refers to its base.
 
 
 @operator(like=split_copy)

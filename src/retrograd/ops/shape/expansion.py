@@ -1,4 +1,4 @@
-"""Broadcasting: the same elements repeated without a copy, and the sum that undoes it."""
+"""Broadcasting without a copy, and its adjoint, a sum."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
         return x[...]
     if type(x) is np.ndarray and x.flags.c_contiguous and x.size:
         strides = _expanded_strides(x.shape, x.strides, shape)
-        if strides is not None:  # else broadcast_to says what is wrong
+        if strides is not None:  # otherwise broadcast_to raises the error
             return np.ndarray(shape, x.dtype, x, 0, strides)
     out = array_module(x).broadcast_to(x, shape)
     if getattr(x.flags, "writeable", False):
-        out.flags.writeable = True  # NumPy locks it; parts that do not overlap may be written.
+        out.flags.writeable = True  # NumPy makes it read-only, but parts without overlap may be written.
     return out
 
 
 @lru_cache(maxsize=256)
 def _expanded_strides(own: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides of what broadcasts to the shape, or None."""
+    """Return the strides after broadcasting to the shape, or None if the shapes do not broadcast."""
     new = len(shape) - len(own)
     axes = list(zip(own, strides, shape[new:], strict=True))
     if any(length not in (1, wanted) for length, _, wanted in axes):
@@ -91,7 +91,7 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     least = min(lengths, default=0)
     if new < 0 or least < 0 and any(length < (0 if place < new else -1) for place, length in enumerate(lengths)):
         raise RuntimeError(
-            f"expand({describe(self)}, {lengths}): wanted at least {len(own)} lengths, -1 only where one exists"
+            f"expand({describe(self)}, {lengths}): expected at least {len(own)} lengths, -1 only where one exists"
         )
     shape = lengths
     if least < 0:

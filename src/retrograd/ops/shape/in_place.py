@@ -1,4 +1,4 @@
-"""In-place forms of views: a Tensor itself takes another shape, on the same memory."""
+"""In-place forms of views, which change the shape of a Tensor on the same memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..
     def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
         if modes.grad_enabled and self._requires and self._node is None:
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
-        with recording(self._node is not None):  # the history, where there is one, has the shape, too
+        with recording(self._node is not None):  # if there is a history, it must have the new shape, too
             view = function(self, *args, **kwargs)
         self.array = view.array
         if self._node is not None:

@@ -1,4 +1,4 @@
-"""Joining Tensors and splitting them."""
+"""Join and split Tensors."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def _stack(*xs: Array, dim: int) -> Array:
     try:
         return row_major(xp.concatenate([x[new] for x in xs], dim))
     except (ValueError, IndexError):
-        return row_major(xp.stack(xs, axis=dim))  # which is slower, and says what is wrong
+        return row_major(xp.stack(xs, axis=dim))  # slower, but raises the error
 
 
 def _split_cotangent(g: Array, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
-    """Each input's piece of g, as a view."""
+    """Return each input's piece of g, as a view."""
     pieces = []
     start = 0
     before = (slice(None),) * dim
@@ -63,7 +63,7 @@ STACK: Primitive = Primitive("stack", _stack, "*xs", vjp=_unbind_cotangent, batc
 
 
 def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
-    """The Tensors in the dtype that all of them convert to."""
+    """Convert Tensors to their common dtype."""
     dtype = xs[0].array.dtype
     for x in xs:
         if x.array.dtype is not dtype:
@@ -253,7 +253,7 @@ def block_diag(*tensors: Operand) -> Tensor:
     xs = [operand(x, "tensors") for x in tensors]
     for place, x in enumerate(xs):
         if x.ndim > 2:
-            raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)} at position {place}")
+            raise RuntimeError(f"expected at most 2 dimensions, got {describe(x)} at position {place}")
     return apply(BLOCK_DIAG, tuple(map(atleast_2d, xs)) or (new_tensor(np.zeros((1, 0), np.float32)),), {})
 
 
@@ -294,7 +294,7 @@ def _pieces(x: Tensor, sizes: tuple[int, ...], dim: int) -> tuple[Tensor, ...]:
 def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
     x = operand(input)
     if x.array.ndim < least:
-        raise RuntimeError(f"wanted at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
+        raise RuntimeError(f"expected at least {least} dimension{'s' * (least > 1)}, got {describe(x)}")
     return x
 
 
@@ -327,7 +327,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
 
 
 def _even(length: int, size: int) -> tuple[int, ...]:
-    """Sizes of pieces of a length, the last one smaller; one empty piece of nothing."""
+    """Return the sizes of pieces of a length; the last one may be smaller. A length of 0 has one empty piece."""
     if length == 0:
         return (0,)
     return tuple([min(size, length - start) for start in range(0, length, size)])
@@ -426,7 +426,7 @@ def _tensor_split(x: Tensor, indices_or_sections: Dims | Tensor, dim: int) -> tu
     bounds = [0, *[slice(cut).indices(length)[1] for cut in cuts], length]
     if bounds == sorted(bounds):
         return _pieces(x, tuple([stop - start for start, stop in zip(bounds, bounds[1:])]), place)
-    before = (slice(None),) * place  # the pieces overlap or leave something out
+    before = (slice(None),) * place  # the pieces may overlap or leave gaps
     return tuple([x[(*before, slice(start, stop))] for start, stop in zip(bounds, bounds[1:])])
 
 
@@ -507,7 +507,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     x = operand(input)
     if not x.array.ndim:
-        raise IndexError(f"wanted at least one dimension, got {describe(x)}")
+        raise IndexError(f"expected at least one dimension, got {describe(x)}")
     place = dimension(dim, x.array.ndim)
     return apply_views(UNBIND, x, {"dim": place}) if x.array.shape[place] else ()
 
@@ -521,7 +521,7 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
 def _contains(self: Tensor, element: Operand) -> bool:
     found = self == element
     if not isinstance(found, Tensor):
-        raise RuntimeError(f"in: only a Tensor, array or number can be looked for, not {type(element).__name__}")
+        raise RuntimeError(f"in: expected a Tensor, array or number as element, got {type(element).__name__}")
     return bool(found.array.any())
 
 

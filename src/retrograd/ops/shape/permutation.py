@@ -1,4 +1,4 @@
-"""The dimensions in another order, as views: transposes, permutations and their properties of Tensor."""
+"""Transposes and permutations of dimensions, as views."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PERMUTE: Primitive = Primitive(
 
 
 def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes the given one."""
+    """Return the inverse of a permutation."""
     places = [0] * len(permutation)
     for place, source in enumerate(permutation):
         places[source] = place
@@ -82,7 +82,7 @@ def _two_keywords(dims: tuple[object, ...], keywords: dict[str, Size]) -> tuple[
         rest = names[len(dims) :]
         if rest and set(rest) == set(keywords):
             return (*dims, *[keywords[name] for name in rest])
-    raise TypeError(f"wanted dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
+    raise TypeError(f"expected dim0 and dim1, got {len(dims)} numbers and {', '.join(keywords)}")
 
 
 @operator()
@@ -100,7 +100,7 @@ def t(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.ndim > 2:
-        raise RuntimeError(f"wanted at most 2 dimensions, got {describe(x)}; use mT or transpose()")
+        raise RuntimeError(f"expected at most 2 dimensions, got {describe(x)}; use mT or transpose()")
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
@@ -165,7 +165,7 @@ def _matrix_transpose(self: Tensor) -> Tensor:
     """The matrices of the last two dimensions, transposed. RuntimeError for fewer than two dimensions."""
     ndim = self.array.ndim
     if ndim < 2:
-        raise RuntimeError(f"mT: wanted at least 2 dimensions, got {describe(self)}")
+        raise RuntimeError(f"mT: expected at least 2 dimensions, got {describe(self)}")
     return apply_view(TRANSPOSE, self, {"dim0": ndim - 2, "dim1": ndim - 1})
 
 
@@ -181,7 +181,7 @@ def _conjugated(x: Tensor) -> Tensor:
 def _adjoint(self: Tensor) -> Tensor:
     """The conjugate transpose of a matrix. RuntimeError for other than two dimensions."""
     if self.array.ndim not in (0, 2):
-        raise RuntimeError(f"H: wanted a matrix, got {describe(self)}; use mH")
+        raise RuntimeError(f"H: expected a matrix, got {describe(self)}; use mH")
     return _conjugated(_reversed_dimensions(self))
 
 

@@ -1,4 +1,4 @@
-"""What a Tensor is: its size, its place in memory, its kind of numbers."""
+"""Properties of a Tensor: its size, memory layout and kind of dtype."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     if dim is None:
         return self.shape
     if not self.array.ndim:
-        raise IndexError(f"dimension {dim} was asked for, but the Tensor has no dimensions")
+        raise IndexError(f"dimension {dim} is out of range: the Tensor has no dimensions")
     return self.array.shape[dimension(dim, self.array.ndim)]
 
 
@@ -88,8 +88,8 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     """
     array = self.array
     steps = [step // array.dtype.itemsize for step in array.strides]
-    # Where there are no neighbours, NumPy may say 0; PyTorch says what row-major order would have. NumPy gives new
-    # empty arrays strides of 0, and views without elements of other arrays the strides of these.
+    # Along dimensions of length 1, NumPy's stride may be 0; PyTorch's is that of row-major order. New empty arrays
+    # of NumPy have strides 0, and empty views the strides of their base.
     empty = 0 in array.shape and not all(steps)
     following = 1
     for place in reversed(range(len(steps))):

@@ -1,6 +1,6 @@
-"""Shapes: other views of the same elements, in the same order or with the dimensions permuted.
+"""Reshaping: views with another shape or with permuted dimensions.
 
-All of these are views wherever NumPy can give one: the result shares its memory with the input, as PyTorch's does.
+Results share the input's memory whenever NumPy can return a view, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _bare_tensor = Tensor.__new__
 
 
 def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> Tensor:
-    """The fast path of ``apply`` for a view: one input, one output, and rules that read parameters and shapes only.
+    """Apply a view primitive with one input and output whose rules read only parameters and shapes.
 
-    It repeats what ``apply`` does for such a call, without the general case's tuples: views are taken so often (every
-    ``x[i]``, reshape and transpose) that the general path would double their cost. It adds to ``params``.
+    This is a fast path of ``apply``: views are frequent (every ``x[i]``, reshape and transpose), and the general path
+    would double their cost. It adds to ``params``.
     """
     if not isinstance(a, Tensor):
         a = operand(a)
@@ -76,7 +76,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> T
 
 
 def apply_views(primitive: Primitive, a: Tensor, params: dict[str, object]) -> tuple[Tensor, ...]:
-    """``apply_view`` of a primitive with several outputs, all of the input's dtype and each a view of it."""
+    """``apply_view`` for a primitive with several outputs, each a view of the input in its dtype."""
     if watchers:
         return apply(primitive, (a,), params)
     x = a.array
@@ -100,7 +100,7 @@ def apply_views(primitive: Primitive, a: Tensor, params: dict[str, object]) -> t
     return tuple(views)
 
 
-# The same elements in the same order, under another shape
+# Another shape with the same order of elements
 
 
 def _reshape(x: Array, shape: tuple[int, ...]) -> Array:
@@ -132,7 +132,7 @@ UNFLATTEN: Primitive = _reshaping("unflatten")
 
 
 def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape, in which NumPy would read any negative number as the one length to infer."""
+    """Return the shape after a check: NumPy would infer a length for any negative number, not only -1."""
     if shape and min(shape) < -1:
         raise RuntimeError(f"invalid length {min(shape)} in the shape {shape} for {describe(x)}")
     return shape

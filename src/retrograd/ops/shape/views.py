@@ -1,4 +1,4 @@
-"""Parts of a Tensor as views: slices, diagonals, sliding windows, any strides; and diagonals put into zeros."""
+"""Views of parts of a Tensor: slices, diagonals, sliding windows, arbitrary strides; and diagonal matrices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _start(start: int | Tensor) -> int:
-    """The first of some slices: a number, or a Tensor that holds one."""
+    """Return the start of a slice, a number or a 0-d Tensor, as a number."""
     if isinstance(start, Tensor):
         if start.array.ndim or start.array.dtype.kind not in "iu":
             raise RuntimeError(f"start must be a number or a 0-d Tensor of integers, got {describe(start)}")
@@ -100,7 +100,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
     out = x.diagonal(offset, dim1, dim2)
     if getattr(x.flags, "writeable", False) and not out.flags.writeable:
-        out.flags.writeable = True  # NumPy locks diagonals for no reason but history.
+        out.flags.writeable = True  # NumPy makes diagonals read-only for historical reasons.
     return out
 
 
@@ -136,7 +136,7 @@ DIAG_EMBED: Primitive = Primitive(
 
 def _two_dimensions(x: Tensor, dim1: int, dim2: int, ndim: int) -> tuple[int, int]:
     if ndim < 2:
-        raise IndexError(f"wanted at least 2 dimensions, got {describe(x)}")
+        raise IndexError(f"expected at least 2 dimensions, got {describe(x)}")
     first, second = dimension(dim1, ndim), dimension(dim2, ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical, got {dim1} and {dim2}")
@@ -162,7 +162,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     x = operand(input)
     first, second = _two_dimensions(x, dim1, dim2, x.array.ndim)
     place = integer(offset, "offset")
-    # NumPy reaches past the end of the matrix with offsets that do.
+    # NumPy does not check offsets beyond the matrix.
     place = max(-x.array.shape[first], min(place, x.array.shape[second]))
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
 
@@ -188,7 +188,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     """
     x = operand(input)
     if not x.array.ndim:
-        raise RuntimeError("wanted at least 1 dimension, got a 0-d tensor")
+        raise RuntimeError("expected at least 1 dimension, got a 0-d tensor")
     first, second = _two_dimensions(x, dim1, dim2, x.array.ndim + 1)
     place = integer(offset, "offset")
     shape = list(x.array.shape[:-1])
@@ -218,7 +218,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """
     x = operand(input)
     if x.array.ndim not in (1, 2):
-        raise RuntimeError(f"wanted 1 or 2 dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected 1 or 2 dimensions, got {describe(x)}")
     return diag_embed(x, diagonal) if x.array.ndim == 1 else x.diagonal(diagonal).clone()
 
 
@@ -240,7 +240,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 def _strided(x: Array, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """A view of x's memory, with offset and strides in bytes; read-only where x is."""
+    """Return a view of x's memory with offset and strides in bytes; read-only if x is."""
     out = backend_of(x).strided(x, offset, shape, strides, x.dtype)
     if not getattr(x.flags, "writeable", True):
         out.flags.writeable = False
@@ -255,7 +255,7 @@ def _windows(x: Array, dim: int, size: int, step: int) -> Array:
 
 
 def _sum_windows(x: Array, dim: int, size: int, step: int, shape: tuple[int, ...]) -> Array:
-    """Each element's sum over the windows that it lies in: one addition per place in the window, or per window."""
+    """Sum each element over the windows that contain it, by one addition per position in a window or per window."""
     out = array_module(x).zeros(shape, x.dtype)
     before = (slice(None),) * dim
     count = x.shape[dim]
@@ -315,12 +315,12 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if stride <= 0:
         raise RuntimeError(f"step is {stride} but must be > 0")
     if x is not self:
-        return x[:width]  # of a 0-d Tensor the one window, without a dimension that counts it
+        return x[:width]  # a 0-d Tensor has a single window and no dimension of windows
     return apply_view(UNFOLD, x, {"dim": dim, "size": width, "step": stride})
 
 
 class Layout(NamedTuple):
-    """Where the elements of an array lie in a piece of memory: counted in elements from its start."""
+    """The layout of an array in a piece of memory, in elements from its start."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -337,9 +337,9 @@ def _places(layout: Layout, xp: Any) -> Any:
 
 
 def _relay(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
-    """The elements put down in zeroed memory as ``source`` says, added where they meet, and read as ``target`` says.
+    """Add the elements to zeroed memory in the layout ``source`` and return those in the layout ``target``.
 
-    Where elements of ``base`` share a place, the sum there is divided among them.
+    Elements of ``base`` that share a place divide the sum there equally.
     """
     xp = array_module(x)
     memory = xp.zeros(extent, x.dtype)
@@ -394,7 +394,7 @@ AS_STRIDED: Primitive = Primitive(
 
 
 def _memory_of(array: Array) -> Array:
-    """The array that owns the memory."""
+    """Return the array that owns the memory."""
     owner = array
     while True:
         below = getattr(owner, "base", None) if hasattr(owner, "dtype") else getattr(owner, "owner", None)
@@ -428,14 +428,14 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     array = x.array
     shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
-        raise RuntimeError(f"wanted as many strides as lengths, none of them negative, got {shape} and {strides}")
+        raise RuntimeError(f"expected as many strides as lengths, none of them negative, got {shape} and {strides}")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize
     start = own_start if storage_offset is None else storage_offset
     last = start + sum((length - 1) * step for length, step in zip(shape, strides))
     extent = (memory_stop - memory_start) // itemsize
-    nobody = array.size and not all_examples(array).size  # no example whose memory could be left
+    nobody = array.size and not all_examples(array).size  # inside vmap without examples, no memory is accessed
     if start < 0 or 0 not in shape and last >= extent and not nobody:
         raise RuntimeError(
             f"size {shape}, stride {strides} and storage_offset {start} leave the {extent} elements of "

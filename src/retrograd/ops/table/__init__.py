@@ -1,1 +1,1 @@
-"""The operator table, and what definitions of operators have in common."""
+"""The operator table, and helpers for the definition of operators."""

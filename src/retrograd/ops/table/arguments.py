@@ -1,4 +1,4 @@
-"""What the arguments of operators have in common: dimensions, shapes given as numbers or tuples, lists of Tensors."""
+"""Check common arguments of operators: dimensions, shapes given as numbers or tuples, lists of Tensors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .types import Number, Operand
 
 
 def dimension(dim: Any, ndim: int) -> int:
-    """``dim`` counted from the front, for ``ndim`` dimensions (0-d counts as one).
+    """Return ``dim`` as a nonnegative index for ``ndim`` dimensions (0-d counts as one).
 
     Raises:
-        IndexError: it is out of range.
-        TypeError: it is not an integer.
+        IndexError: ``dim`` is out of range.
+        TypeError: ``dim`` is not an integer.
     """
     place = dim if type(dim) is int else integer(dim, "dim")
     count = ndim or 1
@@ -31,11 +31,11 @@ def dimension(dim: Any, ndim: int) -> int:
 
 
 def dimensions(dims: Any, ndim: int) -> tuple[int, ...]:
-    """One dimension or a sequence of them, counted from the front.
+    """Return one dimension or a sequence of dimensions as nonnegative indices.
 
     Raises:
-        IndexError: one is out of range.
-        RuntimeError: one appears twice.
+        IndexError: a dimension is out of range.
+        RuntimeError: a dimension appears twice.
     """
     if not isinstance(dims, (tuple, list)):
         return (dimension(dims, ndim),)
@@ -46,10 +46,10 @@ def dimensions(dims: Any, ndim: int) -> tuple[int, ...]:
 
 
 def integer(value: Any, argument: str) -> int:
-    """One integer.
+    """Return an integer argument as a Python int.
 
     Raises:
-        TypeError: it is none, or a bool.
+        TypeError: the value is not an integer, or is a bool.
     """
     if isinstance(value, bool):
         raise TypeError(f"argument {argument!r} must be an integer, not bool")
@@ -60,10 +60,10 @@ def integer(value: Any, argument: str) -> int:
 
 
 def number(value: Any, argument: str) -> Any:
-    """A number, or a Tensor or array that holds one.
+    """Return a number, or the number in a Tensor or array with one element.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the value is not a number.
     """
     if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
         return value
@@ -71,35 +71,35 @@ def number(value: Any, argument: str) -> Any:
 
 
 def factor(alpha: Number, dtype: DType, argument: str = "alpha") -> Number:
-    """A factor of what is added up in a dtype: no bool, floating or complex number where the sum is not of these.
+    """Check that the factor ``alpha`` of a sum is not of a higher category than the dtype of the sum.
 
     Raises:
-        RuntimeError: it is of another kind, or beyond the dtype's range.
+        RuntimeError: ``alpha`` is a bool, floating or complex number that the dtype does not allow, or out of range.
     """
     if isinstance(alpha, bool) and dtype.kind != "b":
-        raise RuntimeError(f"{argument} may be a bool only where the result is of bools, got {alpha} for {dtype}")
+        raise RuntimeError(f"{argument} may be a bool only if the result has dtype bool, got {alpha} for {dtype}")
     if isinstance(alpha, (float, complex)) and dtype.kind not in INEXACT:
-        raise RuntimeError(f"{argument} must not be a floating number where input and other are integers, got {alpha}")
+        raise RuntimeError(f"{argument} must not be a floating number if input and other are integers, got {alpha}")
     return converted(alpha, dtype)
 
 
 def floating_operand(value: Operand, argument: str = "input") -> Tensor:
-    """An argument of an operator that is defined on real floating numbers only, as a Tensor.
+    """Return an argument as a Tensor, for operators that are defined only for real floating numbers.
 
     Raises:
-        NotImplementedError: it holds other numbers.
+        NotImplementedError: the dtype is not real floating.
     """
     x = operand(value, argument)
     if x.array.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted a floating {argument}, got {describe(x)}")
+        raise NotImplementedError(f"expected a floating {argument}, got {describe(x)}")
     return x
 
 
 def integers(values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
-    """Integers given one by one, ``f(2, 3)``, or as one sequence, ``f((2, 3))``.
+    """Return integers given as separate arguments, ``f(2, 3)``, or as a sequence, ``f((2, 3))``.
 
     Raises:
-        TypeError: one of them is no integer, or there is none.
+        TypeError: an element is not an integer, or there is none.
     """
     if not values:
         raise TypeError(f"missing argument {argument!r}")
@@ -122,18 +122,18 @@ def integers(values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
 
 
 def only_keyword(keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The value of a variable number of arguments that was given by its one name instead."""
+    """Return variable positional arguments that were given by the keyword instead."""
     if positional or list(keywords) != [keyword]:
-        raise TypeError(f"wanted the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
+        raise TypeError(f"pass the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")
     return keywords[keyword]
 
 
 def tensor_list(tensors: Any, argument: str = "tensors") -> list[Tensor]:
-    """A sequence of Tensors, arrays and numbers as a list of Tensors.
+    """Return a sequence of Tensors, arrays and numbers as a list of Tensors.
 
     Raises:
-        TypeError: it is not a list or tuple, or an element is no Tensor.
-        RuntimeError: it is empty.
+        TypeError: ``tensors`` is not a list or tuple, or an element is not a Tensor, array or number.
+        RuntimeError: ``tensors`` is empty.
     """
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}")

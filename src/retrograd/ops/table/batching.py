@@ -1,7 +1,7 @@
-"""The general ways in which primitives batch: what ``batch=`` of most definitions names.
+"""Batching rules for families of primitives, passed as ``batch=`` by most definitions.
 
-Each makes, from what a primitive's parameters mean, the rule that brings a call on one example's arrays to the layer
-below, where all examples lie along a first axis (see core.batching). Elementwise primitives need none of these.
+Each function returns a rule that translates a call on one example to a call on all examples, which are stacked along a
+first axis on the level below (see core.mapping.batching). Elementwise primitives need no rule.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def called_per_example(function: Function) -> Function:
-    """Inside ``vmap``, call ``function``, which has no derivative and reads values, once per example."""
+    """Decorate a function that reads values and has no derivative: inside ``vmap`` it is called once per example."""
 
     @functools.wraps(function)
     def called(*args: object, **kwargs: object) -> Any:
@@ -40,13 +40,13 @@ def called_per_example(function: Function) -> Function:
 
 
 def takes_rows(function: Function) -> Function:
-    """Let ``function``, which treats the rows of an array alike, take a mapped array: its examples are more rows."""
+    """Decorate a function that treats all rows of an array alike: the examples of a mapped array become rows."""
 
     @functools.wraps(function)
     def called(x: Any, *args: Any) -> Any:
         if modes.level is None:
             return function(x, *args)
-        from ...core.mapping.batched import Batched  # loaded with vmap
+        from ...core.mapping.batched import Batched  # imported with vmap
 
         if type(x) is not Batched:
             return function(x, *args)
@@ -64,8 +64,8 @@ def takes_rows(function: Function) -> Function:
 
 
 def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The results of ``function`` on each example of ``level``, as Tensors of that level."""
-    from ...core.mapping.batched import Batched  # loaded with vmap
+    """Call ``function`` on each example of ``level``; return the stacked results as Tensors of the level."""
+    from ...core.mapping.batched import Batched  # imported with vmap
 
     def example(x: Any, index: int) -> Any:
         if isinstance(x, (list, tuple)):
@@ -97,7 +97,7 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
 
 
 def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
-    """A copy of ``x`` to write ``value`` into: one for each example where ``vmap`` maps the value."""
+    """Return a copy of ``x`` to write ``value`` into, with one copy per example if the value is mapped."""
     level = None if modes.level is None else modes.level.of((x, value))
     if level is not None and level.maps(value) and not level.maps(x):
         out: Tensor = value.new_empty(x.array.shape, dtype=x.array.dtype)
@@ -106,7 +106,7 @@ def copy_to_write(x: Tensor, value: Tensor) -> Tensor:
 
 
 def moved(dims: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Dimensions of one example counted with that of the examples before them; all of them for None."""
+    """Return dimensions of one example, shifted by that of the examples; None means all dimensions."""
     count = ndim or 1
     if dims is None:
         return tuple(range(1, count + 1))
@@ -116,7 +116,7 @@ def moved(dims: tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
 
 
 def along(*dims: str, shape: str = "") -> Rule:
-    """Of primitives that work along the dimensions that these parameters name; ``shape`` names a parameter with one."""
+    """Batch primitives along the dimensions given by these parameters; ``shape`` names a parameter with a shape."""
 
     def rule(call: Call) -> Tensor:
         if call.needs_loop():
@@ -136,14 +136,14 @@ def along(*dims: str, shape: str = "") -> Rule:
 
 
 def on_results(results: Any, change: Callable[[Tensor | Array], Tensor | Array]) -> Any:
-    """What a rule returns with its Tensors changed."""
+    """Apply ``change`` to the Tensors among the results of a rule."""
     if isinstance(results, (tuple, list)):
         return tuple([on_results(x, change) for x in results])
     return change(results) if isinstance(results, Tensor) or is_array(results) else results
 
 
 def flattened(params: dict[str, Any] | None = None, primitive: Any = None) -> Rule:
-    """Of reductions over all elements that know of one dimension at most: each example is one row."""
+    """Batch reductions over all elements that otherwise support one dimension: each example becomes one row."""
 
     def rule(call: Call) -> Any:
         x = call.full(0)
@@ -154,7 +154,7 @@ def flattened(params: dict[str, Any] | None = None, primitive: Any = None) -> Ru
 
 
 def shaped(name: str = "shape") -> Rule:
-    """Of primitives that take the result's shape."""
+    """Batch primitives with a parameter for the result's shape."""
 
     def rule(call: Call) -> Tensor:
         shape = tuple(call.params[name])
@@ -169,7 +169,7 @@ def shaped(name: str = "shape") -> Rule:
 
 
 def in_front(call: Call) -> Tensor:
-    """Of primitives that work on the last dimensions and take others, which broadcast, before them."""
+    """Batch primitives on the last dimensions, whose leading dimensions broadcast."""
     if call.needs_loop():
         return call.looped()
     ndim = max(call.ndim(index) for index in range(len(call.values)))
@@ -177,15 +177,15 @@ def in_front(call: Call) -> Tensor:
 
 
 def aligned(x: Tensor, ndim: int) -> Tensor:
-    """All examples of x with dimensions of length 1 before those that one example has, up to ``ndim`` of these."""
+    """Insert dimensions of length 1 in x, with all examples, until one example has ``ndim`` dimensions."""
     shape = x.shape
     return x if len(shape) == ndim + 1 else x.reshape((shape[0],) + (1,) * (ndim + 1 - len(shape)) + tuple(shape[1:]))
 
 
 def folded(*arrays: str, axis: int = 0) -> Rule:
-    """Of primitives that treat the slices along a dimension alike: the examples become more of these.
+    """Batch primitives that treat the slices along a dimension alike: the examples become additional slices.
 
-    So do those of the parameters ``arrays``, which have that dimension, too.
+    The parameters ``arrays``, which have that dimension as well, are folded in the same way.
     """
 
     def rule(call: Call) -> Any:
@@ -202,7 +202,7 @@ def folded(*arrays: str, axis: int = 0) -> Rule:
 
 
 def folded_array(value: Tensor, size: int, axis: int = 0) -> Array:
-    """A parameter that is an array, or all examples of one, with the examples along a dimension of theirs."""
+    """Fold the examples of an array parameter into one of its dimensions; repeat an array that is not mapped."""
     if isinstance(value, Tensor):
         return fold(value, axis).array
     if not is_array(value):
@@ -211,7 +211,7 @@ def folded_array(value: Tensor, size: int, axis: int = 0) -> Array:
 
 
 def given(name: str) -> Rule:
-    """Of primitives whose result is a parameter: what was drawn."""
+    """Batch primitives whose result is a parameter, such as random numbers."""
 
     def rule(call: Call) -> Tensor:
         sample = call.params[name]
@@ -226,7 +226,7 @@ def given(name: str) -> Rule:
 
 
 def summed_up(call: Call) -> Any:
-    """Of elementwise losses with the parameter ``reduction``."""
+    """Batch elementwise losses with the parameter ``reduction``."""
     reduction = call.params["reduction"]
     ndim = max(call.ndim(index) for index in range(len(call.values)))
     values = [aligned(value, ndim) if flag else value for value, flag in zip(call.values, call.mapped)]
@@ -238,7 +238,7 @@ def summed_up(call: Call) -> Any:
 
 
 def composed(composite: Callable[..., Any]) -> Rule:
-    """Of operators that a composite of plain operators computes, too; residuals are left out."""
+    """Batch operators by their composite of plain operators; residuals are left out."""
 
     def rule(call: Call) -> Any:
         with on_level(call.level):
@@ -250,7 +250,7 @@ def composed(composite: Callable[..., Any]) -> Rule:
 
 
 def fold(x: Any, axis: int = 0) -> Any:
-    """All examples of x, the first axis, with the examples counted by a dimension of theirs, before its own places."""
+    """Merge the first axis of x, that of the examples, into one of the other dimensions, in front of its elements."""
     if axis:
         x = np.moveaxis(x, 0, axis)
     shape = tuple(x.shape)
@@ -258,7 +258,7 @@ def fold(x: Any, axis: int = 0) -> Any:
 
 
 def unfold(x: Any, axis: int, size: int) -> Any:
-    """The reverse of ``fold``."""
+    """Undo ``fold``."""
     shape = tuple(x.shape)
     length = shape[axis] // size if size else 0
     x = x.reshape((*shape[:axis], size, length, *shape[axis + 1 :]))
@@ -266,6 +266,6 @@ def unfold(x: Any, axis: int, size: int) -> Any:
 
 
 def joined(call: Call) -> Any:
-    """Of primitives that join any number of inputs along ``dim``."""
+    """Batch primitives that join any number of inputs along ``dim``."""
     values = [call.full(index) for index in range(len(call.values))]
     return call.below(values, {**call.params, "dim": call.params["dim"] + 1})

@@ -1,4 +1,4 @@
-"""Long chains of elementwise NumPy calls, run block by block so that what lies between the calls stays in the cache."""
+"""Run long chains of elementwise NumPy calls block by block, so that intermediate results stay in the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK = 16384
 
 
 def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function of one array, elementwise with the same dtype, which takes large NumPy arrays in blocks."""
+    """Decorate an elementwise function that keeps the dtype of its array: large NumPy arrays are computed in blocks."""
 
     @wraps(function)
     def apply_in_blocks(x: Any) -> Any:
@@ -37,7 +37,7 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of one array (and parameters), which computes float16 in float32 and rounds once."""
+    """Decorate a function of one array (and parameters): float16 is computed in float32 and rounded once."""
 
     @wraps(function)
     def computed(x: Array, *args: object, **params: object) -> Array:

@@ -1,8 +1,8 @@
-"""Composites: second derivatives of fused operators from them, and one node for the results of one with several.
+"""Composites: fused operators written in plain operators, from which their higher derivatives follow.
 
 A fused operator has a forward kernel and a backward kernel, each a primitive. The backward kernel computes the
-vector-Jacobian product of the operator, and so of its composite, too; differentiating that product through the
-composite gives the rule of the backward kernel, for any order, without a second formula to get wrong.
+vector-Jacobian product of the operator. Differentiating the same product of the composite gives the rule of the
+backward kernel, for any order, without a second formula.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .elementwise import IDENTITY
 
 
 def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
-    """A function that gives the results of the composite ``name`` one node, of which each is the output of its number.
+    """Return a function that makes the results of the composite ``name`` the numbered outputs of one node.
 
-    The results are Tensors that nothing else holds yet. Those that are not recorded stay as they are.
+    The results must be Tensors to which nothing else refers yet. Results that are not recorded are unchanged.
     """
     primitive = Primitive(name, lambda *xs: xs, "*xs", vjp=lambda g: g, outputs=-1)
 
@@ -40,13 +40,13 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
 
 
 def where_needed(values: Iterable[Array], needs: Sequence[bool]) -> list[Array | None]:
-    """The values in the places that are needed, None in the others."""
+    """Return the values with None in the places that are not needed."""
     values = iter(values)
     return [next(values) if need else None for need in needs]
 
 
 def raw(x: Any) -> Any:
-    """The array, for kernels: what they take beside their inputs is constant."""
+    """Return the array of a Tensor, for arguments of kernels that are constants."""
     return x.array if isinstance(x, Tensor) else x
 
 
@@ -58,18 +58,18 @@ def second_order(
     wanted: Sequence[bool],
     needs: Sequence[bool],
 ) -> list[Array | None]:
-    """The rule of a backward kernel.
+    """Compute the rule of a backward kernel by the composite of its operator.
 
     Args:
-        composite: the operator in plain operators: Tensors to a Tensor, or to a tuple of them.
-        g: the cotangents of what the kernel returns: the gradients of the ``wanted`` inputs.
-        dy: the cotangent that the kernel was given, a tuple for several outputs.
+        composite: the operator in plain operators: a function of Tensors that returns a Tensor or a tuple of them.
+        g: the cotangents of the kernel's results, which are the gradients of the ``wanted`` inputs.
+        dy: the cotangent passed to the kernel, a tuple for several outputs.
         inputs: the operator's inputs; None for those left out.
-        wanted: for which inputs the kernel gives gradients.
-        needs: which cotangents are wanted here, of ``dy`` (each) and the inputs.
+        wanted: for each input whether the kernel returns its gradient.
+        needs: for each ``dy`` and each input whether its cotangent is needed.
 
     Returns:
-        The cotangents of ``dy`` (each) and of the inputs, None where not needed.
+        The cotangents of each ``dy`` and of the inputs; None where not needed.
     """
     dys = dy if isinstance(dy, tuple) else (dy,)
     record = any(isinstance(value, Tensor) for value in (*g, *dys, *inputs))
@@ -84,7 +84,7 @@ def second_order(
         first = _gradients(
             outputs, starts[: len(dys)], [x for x, want in zip(points, wanted, strict=True) if want], True
         )
-        # A gradient that depends on nothing of what is needed here has no history.
+        # A gradient that depends on none of the needed arguments has no history.
         pairs = [(value, u) for value, u in zip(first, g, strict=True) if value is not None and value._requires]
         if not pairs:
             return [None] * len(starts)
@@ -95,11 +95,11 @@ def second_order(
 
 
 def gradients_of(composite: Callable[..., Any], outputs: int, *left_out: str) -> Callable[..., tuple[Tensor, ...]]:
-    """What a backward kernel computes, by the composite of its operator: a function of cotangents and inputs.
+    """Return the function computed by a backward kernel, from the composite of its operator.
 
     Args:
         composite: the operator in plain operators.
-        outputs: the number of its outputs, whose cotangents the kernel takes first.
+        outputs: the number of its outputs, whose cotangents are the function's first arguments.
         left_out: parameters of the kernel that the composite does not have.
     """
 
@@ -129,7 +129,7 @@ def _tensor(value: object) -> Tensor:
 
 
 def _begin(x: Any, differentiated: bool) -> Any:
-    """A Tensor at which the composite starts; one that is differentiated is a node, below which no walk need search."""
+    """Return an input of the composite; a differentiated one is a new node, at which the backward pass ends."""
     if x is None:
         return None
     if modes.level is not None:

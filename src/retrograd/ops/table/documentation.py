@@ -1,14 +1,14 @@
-"""Compose the docstring of an operator from its definition and from what its own docstring states.
+"""Compose the docstring of an operator from its definition and from the docstring in the source.
 
-The docstring in the source states what is particular: the formula, the derivative, the source, an example, and
-arguments, errors, shapes and dtypes that are unlike those of other operators. The rest follows from the definition:
+The docstring in the source has the formula, the derivative, the source, an example, and those arguments, errors, shapes
+and dtypes that differ from the usual ones. The rest follows from the definition:
 
 * ``Shape:`` and ``Dtype:`` from the keys in ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
 * ``Args:`` from the names of the arguments, with their annotations and defaults where these decide;
 * ``Raises:`` from the arguments, ``real=True``, the shape, and the keys in ``raises=``;
-* whatever is still missing from the operator ``like=``, of whose family this one is.
+* sections that are still missing, from the operator ``like=`` of the same family.
 
-A line of the operator's own docstring always replaces the composed one. The words are in ``wording.py``.
+A line of the operator's own docstring always replaces the composed one. The texts are in ``wording.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...core.graph.primitive import Primitive
 from ...core.named_tuples import NamedTuple
 from .wording import ARGUMENTS, DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 
-_OPERANDS = ("Tensor", "Operand")  # annotations of arguments for which anything else is refused
+_OPERANDS = ("Tensor", "Operand")  # annotations of arguments that raise TypeError for other types
 _BROADCAST = SHAPES["broadcast"]
 _DERIVATIVE, _ARGS, _RETURNS = "\nDerivative: ", "\n\nArgs:\n", "\n\nReturns:"
 _RAISES, _SOURCE, _EXAMPLE = "\n\nRaises:\n", "\n\nSource:", "\n\n>>>"
@@ -31,7 +31,7 @@ _NONE: tuple[str, ...] = ("",) * 9
 
 
 def sections(text: str) -> tuple[str, ...]:
-    """Take a docstring apart, from its end: all parts with a title stand behind the free text, in one order.
+    """Split a docstring into its sections. Sections with a title follow the free text, in a fixed order.
 
     Returns:
         Summary, derivative, shape, dtype, arguments, returns, raises, source and example, empty where there is none.
@@ -48,7 +48,7 @@ def sections(text: str) -> tuple[str, ...]:
 
 
 def items(section: str) -> list[str]:
-    """The entries of a section of arguments or errors, each with its continuation lines."""
+    """Return the entries of a section of arguments or errors, each with its continuation lines."""
     found: list[str] = []
     for line in section.split("\n"):
         if line.startswith("     "):
@@ -59,18 +59,18 @@ def items(section: str) -> list[str]:
 
 
 class Definition(NamedTuple):
-    """What the docstring of an operator is composed from."""
+    """The data from which the docstring of an operator is composed."""
 
     function: Callable[..., Any]
-    docstring: str  # as written at the function
-    primitive: object = None  # that computes the result, where the definition names it
+    docstring: str  # the docstring in the source
+    primitive: object = None  # the primitive that computes the result, if the definition names it
     method: bool = False  # the first argument is the Tensor itself
-    real: bool = False  # complex numbers are refused
+    real: bool = False  # complex inputs raise an error
     differentiable: bool = True
     shape: str = ""  # a key of ``SHAPES``
     dtype: str = ""  # a key of ``DTYPES``
     raises: str = ""  # keys of ``REFUSALS``, separated by commas
-    like: Callable[..., Any] | None = None  # an operator whose docstring says what this one's leaves out
+    like: Callable[..., Any] | None = None  # an operator whose docstring provides missing sections
 
 
 def compose_all(definitions: dict[str, Definition]) -> dict[str, str]:
@@ -136,10 +136,10 @@ def complete(
     """Complete the docstrings of classes, which describe the arguments of their ``__init__``.
 
     Args:
-        names: what a module holds.
-        base: the subclasses of this one are completed.
-        arguments: descriptions by name, of arguments that a class does not describe itself.
-        errors: by the name of an argument: what a class that has it refuses, where it names no such error itself.
+        names: the names of a module.
+        base: subclasses of this class are completed.
+        arguments: descriptions by name, for arguments that a class does not describe itself.
+        errors: by the name of an argument, the error of classes with this argument that do not describe it themselves.
     """
     for value in {*filter(lambda value: isinstance(value, type) and issubclass(value, base), names.values())}:
         _complete_class(value, arguments, errors or {})
@@ -163,7 +163,7 @@ def _complete_class(cls: type, arguments: dict[str, str], errors: dict[str, str]
 
 
 def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
-    """The text with a changed section, which may begin here."""
+    """Return the text with a section replaced, or added if it is missing."""
     before, found, after = text.partition(title)
     own, blank, rest = after.partition("\n\n")
     if not found:
@@ -174,12 +174,12 @@ def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
 
 
 def _dedented(text: str) -> str:
-    """A docstring without its indentation, which Python 3.13 removes at compile time."""
+    """Return a docstring without its indentation, which Python 3.13 removes at compile time."""
     margin = text[text.rfind("\n") :]
     return text.replace(margin, "\n").rstrip() if margin.isspace() else text
 
 
-_family = lru_cache(1)(sections)  # operators of one family stand together
+_family = lru_cache(1)(sections)  # one entry is enough: operators of one family follow each other
 
 
 def _shape(names: tuple[str, ...]) -> str:
@@ -195,7 +195,7 @@ def _dtype(names: tuple[str, ...], primitive: object) -> str:
 
 
 def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], function: FunctionType | None = None) -> str:
-    """The descriptions of the arguments, in the signature's order; those of ``function`` also from the table."""
+    """Return the descriptions of the arguments in the signature's order, for ``function`` also from the table."""
     described = _by_name(own) if own else {}
     lines: list[str] = []
     for name in names:
@@ -212,13 +212,13 @@ def _arguments(own: str, theirs: dict[str, str], names: tuple[str, ...], functio
         if line not in lines:
             lines.append(line)
     for name, line in described.items():
-        if name not in names and line not in lines:  # of **keywords
+        if name not in names and line not in lines:  # an argument passed by **keywords
             lines.append(line)
     return "\n".join(lines).replace("\0", "\n     ")
 
 
 def _by_name(section: str) -> dict[str, str]:
-    """The entries of a section of arguments; a line break within an entry is a NUL here."""
+    """Return the entries of a section of arguments by name; line breaks within an entry are replaced by NUL."""
     found = {}
     for line in section.replace("\n     ", "\0").split("\n"):
         title = line[4:].partition(":")[0]
@@ -234,14 +234,14 @@ _of_family = lru_cache(1)(_by_name)
 
 
 def _with_variadic(code: CodeType) -> tuple[str, ...]:
-    """The names of the arguments, with that of ``*args``, which stands behind the keywords in the code object."""
+    """Return the names of the arguments in order; code objects list ``*args`` after the keyword-only arguments."""
     count, keywords = code.co_argcount, code.co_kwonlyargcount
     names = code.co_varnames
     return (*names[:count], names[count + keywords], *names[count : count + keywords])
 
 
 def _declared(function: FunctionType, name: str) -> str:
-    """What the signature says of an argument: ``"Dim = -1"``."""
+    """Return annotation and default of an argument, such as ``"Dim = -1"``."""
     code, values = function.__code__, function.__defaults__ or ()
     defaults = dict(zip(code.co_varnames[code.co_argcount - len(values) : code.co_argcount], values, strict=True))
     defaults |= function.__kwdefaults__ or {}
@@ -250,7 +250,7 @@ def _declared(function: FunctionType, name: str) -> str:
 
 
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:
-    """The errors. An exception that the operator describes itself replaces the usual and the family's reason for it."""
+    """Return the errors. The operator's own description of an exception replaces the usual and the family's one."""
     stated = own + family
     lines = [line for line in usual if line.partition(":")[0] not in stated] if stated else usual
     if family:

@@ -1,4 +1,4 @@
-"""Primitives that work element by element, with broadcasting."""
+"""Constructors of elementwise primitives."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def elementwise(
     products: bool = False,
     **options: Any,
 ) -> Primitive:
-    """A primitive that works element by element, with broadcasting, and can write its result in place.
+    """Return an elementwise primitive with broadcasting that can write its result in place.
 
-    Large arrays are shared among threads: forward and rules are called with parts of them, unless they are loops
-    ``compiled`` for their dtypes, which share by themselves. Rules that are ``products`` of their two arguments are one
-    ufunc.
+    Several threads process large arrays in chunks, by calling forward and rules on slices. Loops that are ``compiled``
+    for their dtypes are not chunked, since they are multi-threaded themselves. Rules that are ``products`` of their two
+    arguments are a single ufunc.
     """
 
     def write(out: Array, *arrays: Array, **params: Any) -> None:
@@ -41,7 +41,7 @@ def elementwise(
 
 
 def _share(primitive: Primitive, forward: object, compiled: str, products: bool) -> None:
-    """Let large arrays be worked on by all threads. Programs that have none never ask how large theirs are."""
+    """Wrap forward and rules for multi-threading; done at the first large array, so other programs have no overhead."""
     from ...kernels.chunked import by_parts, writing
     from ...kernels.loops.elements.ufuncs import applied, spread
 
@@ -49,7 +49,7 @@ def _share(primitive: Primitive, forward: object, compiled: str, products: bool)
         primitive.write = partial(lambda ufunc, out, *arrays: applied(ufunc, arrays, out, "unsafe"), forward)
     elif primitive.write is not None:
         primitive.write = writing(primitive.write, primitive.forward, compiled)
-    ufunc = getattr(forward, "ufunc", forward)  # what the forward is of floating numbers
+    ufunc = getattr(forward, "ufunc", forward)  # the ufunc behind the forward, for floating numbers
     if isinstance(ufunc, np.ufunc):
         primitive.forward = spread(ufunc, primitive.forward)
         if primitive.ufunc is not None and ufunc.nin == 2:
@@ -63,19 +63,19 @@ def _share(primitive: Primitive, forward: object, compiled: str, products: bool)
 
 
 def unary(name: str, forward: Any, vjp: Rule | None, **options: Any) -> Primitive:
-    """A primitive of one input that works element by element."""
+    """Return an elementwise primitive of one input."""
     options.setdefault("promote", "float")
     return elementwise(name, forward, "x", None if vjp is None else [vjp], **options)
 
 
 def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **options: Any) -> Primitive:
-    """A primitive of two inputs that works element by element, with broadcasting."""
+    """Return an elementwise primitive of two inputs, with broadcasting."""
     options.setdefault("promote", "same")
     return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)
 
 
-# The same values at another place in the graph: where a graph within the graph begins.
+# The identity, as a separate node: the start of a nested graph.
 IDENTITY = unary("identity", lambda x: x, lambda g: g, promote=None)
 
-# The identity whose gradient stays attached to the graph with ``create_graph``, for composites of what PyTorch fuses.
+# The identity whose gradient has a history with ``create_graph``, for composites of operators that PyTorch fuses.
 STAYS_ATTACHED = unary("identity", lambda x: x, lambda g: g, promote=None, view=True, piecewise_linear=True)

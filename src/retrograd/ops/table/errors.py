@@ -1,7 +1,6 @@
-"""How an operator reports that a call went wrong: whatever failed inside becomes an error of the call, which names the
-operator and its arguments, in the type that PyTorch raises.
+"""Errors of operator calls: an internal error is raised again with the operator, its arguments and PyTorch's type.
 
-Nothing here runs while calls succeed.
+This code runs only if a call fails.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ import numpy as np
 
 from ...core.errors import InvalidValue, LinAlgError, call_error, conversion_behind, is_zero_step
 
-# The others become RuntimeErrors. An operator raises AssertionError only where PyTorch's does.
+# Other types become RuntimeError. An operator raises AssertionError only where PyTorch's does.
 KINDS = (TypeError, IndexError, NotImplementedError, MemoryError, AssertionError)
 
 
 def failure(
     name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
 ) -> Exception:
-    """``error`` as that of a call of operator ``name``; unchanged where it is not about bad input.
+    """Return ``error`` as the error of a call of operator ``name``; unchanged if the input is not the cause.
 
-    An argument that is not of the kind its annotation says is a TypeError, whatever it led to.
+    If an argument does not match its annotation, the result is a TypeError, whatever error it caused.
     """
     error = conversion_behind(error)
     if not _is_about_input(error):
@@ -52,7 +51,7 @@ def _is_about_input(error: Exception) -> bool:
 
 
 def _kind(error: Exception) -> type[Exception]:
-    """The type that PyTorch raises."""
+    """Return the type that PyTorch raises."""
     if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
         return LinAlgError
     if isinstance(error, InvalidValue) or type(error) is ValueError and hasattr(error, "reason"):
@@ -65,7 +64,7 @@ def _kind(error: Exception) -> type[Exception]:
 
 
 def _mismatch(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
-    """What is wrong with the first argument that is not of the kind its annotation says; empty where none is."""
+    """Describe the first argument that does not match its annotation; return an empty string if all match."""
     kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
     try:
         given = signature(function).bind(*args, **kwargs)
@@ -101,7 +100,7 @@ def _number_for_tensor(
     return ""
 
 
-# What PyTorch takes a number for: any operand, or any but the first.
+# Where PyTorch accepts a number: for any operand, or any but the first.
 _TAKE_NUMBERS = frozenset(
     str.split("""
     add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where
@@ -120,7 +119,7 @@ _TAKE_NUMBERS_SECOND = frozenset(
     """)
 )
 
-# Annotations that stand for one of the kinds below; choices are strings.
+# Annotations that are equivalent to one of the kinds below; choices are strings.
 _ALIASES = {"Operand": "Tensor", "Dim": "int", "Literal": "str"}
 
 

@@ -1,4 +1,4 @@
-"""Selection by masks, as derivative rules need it: where the mask says so they give 0, not 0 * inf."""
+"""Selection by masks in derivative rules: masked elements give 0, not 0 * inf = NaN."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def _keep(x: Array, mask: Array) -> Array:
         out = kept(x, mask, 1.0)
         if out is not None:
             return out
-    # A product of the bits: twenty times faster than np.where on masks without a pattern.
+    # A product of the bits is twenty times faster than np.where on masks without a pattern.
     return (x.view(bits) * mask.view(np.int8)).view(x.dtype)
 
 
-# x where the mask is true, else 0.
+# x where the mask is True, otherwise 0.
 KEEP: Primitive = Primitive("keep", _keep, "x mask", [lambda g, mask: KEEP(g, mask), None], elementwise=True)
 
 
@@ -36,7 +36,7 @@ def _keep_where_not_zero(x: Array, y: Array) -> Array:
     return _keep(x, y != 0)
 
 
-# x where y is not zero, else 0.
+# x where y is not zero, otherwise 0.
 KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
     "keep_where_not_zero",
     _keep_where_not_zero,
@@ -47,7 +47,7 @@ KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
 
 
 def select(condition: Array, x: Array, y: Array) -> Array:
-    """``np.where`` on bools, by arithmetic on the bits of large floating arrays."""
+    """Return ``np.where`` for bools, computed for large floating arrays by arithmetic on their bits."""
     if condition.size >= USEFUL and type(condition) is np.ndarray:
         out = chosen(condition, x, y)
         if out is not None:
@@ -72,5 +72,5 @@ WHERE = Primitive(
 
 
 def zero_rule(g: Array) -> Array:
-    """The rule of a function that is constant in pieces."""
+    """The rule of a piecewise constant function."""
     return ZEROS(g)

@@ -1,7 +1,6 @@
-"""Python's binary operators on Tensors, which leave what they do not know to the other operand.
+"""Python's binary operators on Tensors, which return NotImplemented for operands of other libraries.
 
-``NotImplemented`` for an object of another library (``tensor + dataarray``) lets Python try that object's own
-``__radd__``; where it has none, Python raises the TypeError.
+For ``tensor + dataarray``, Python then calls the other operand's ``__radd__``, or raises TypeError if it has none.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ _MIRRORED = {"lt": "__gt__", "le": "__ge__", "gt": "__lt__", "ge": "__le__", "eq
 
 
 def left_to(other: object, name: str, x: Tensor, form: str = "") -> Any:
-    """``NotImplemented``, which leaves the operator to the other operand; a list or a tuple of numbers has none.
+    """Return ``NotImplemented``, so that Python tries the other operand; raise an error for a list or a tuple.
 
-    ``form`` is ``r`` for a reflected operator and ``i`` for one in place.
+    ``form`` is ``r`` for a reflected operator and ``i`` for an in-place one.
 
     Raises:
-        TypeError: the other operand is a list or a tuple. An integer of one element repeats it, as in PyTorch.
+        TypeError: the other operand is a list or a tuple (an integer Tensor of one element repeats it, as in PyTorch).
     """
     repeats = "mul" in name and x.array.size == 1 and x.array.dtype.kind in "biu"
     if type(other) not in (list, tuple) or repeats:
         return ask(other, name, x, form)
     kind = type(other).__name__
     raise TypeError(
-        f"{name} of {describe(x)} and a {kind}: a {kind} is no operand of a Tensor; make it one first, "
-        f"retrograd.tensor({describe(other)}), or call NumPy's function, which takes lists"
+        f"{name} of {describe(x)} and a {kind}: a {kind} cannot be an operand of a Tensor; convert it by "
+        f"retrograd.tensor({describe(other)}), or call NumPy's function, which accepts lists"
     )
 
 
 def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
-    """What ``__torch_function__`` of the other operand answers, if it has that and no operator of its own."""
+    """Return the result of the other operand's ``__torch_function__``, if it has one and no operator of its own."""
     own = f"__{name}__" if form == "r" else _MIRRORED.get(name, f"__r{name}__")
     kind = type(other)
     if not hasattr(kind, "__torch_function__") or getattr(kind, own, None) is not getattr(object, own, None):
         return NotImplemented
     method = getattr(Tensor, f"__{form}{name}__")
-    if not form:  # PyTorch passes the method that is not special, where there is one
+    if not form:  # PyTorch passes ``add`` rather than ``__add__``, if it exists
         method = getattr(Tensor, {"truediv": "div", "mod": "remainder"}.get(name, name), method)
     for answer in answers:
         result = answer(name, method, (x, other), {})
@@ -59,7 +58,7 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
 def python_operator(name: str, primitive: Primitive) -> None:
     """Give Tensor a binary operator with its reflected and in-place forms."""
 
-    # Small operators are called through these; a try costs nothing where nothing is raised.
+    # Small operators are called through these methods; a try block costs nothing unless an error is raised.
     def method(self: Tensor, other: Operand) -> Tensor:
         try:
             return apply2(primitive, self, other)
@@ -90,7 +89,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
 
 
 def deferring(method: Method, name: str, form: str = "") -> Method:
-    """The method of a binary operator, which returns NotImplemented for an operand of another library."""
+    """Wrap the method of a binary operator so that it returns NotImplemented for an operand of another library."""
 
     @wraps(method)
     def deferred(self: Tensor, other: Operand) -> Tensor:

@@ -1,7 +1,7 @@
-"""The operator table: every public operator, entered by the decorator that stands above its definition.
+"""The operator table, in which the decorator ``operator`` registers every public operator.
 
-From this one table come the methods and in-place methods of Tensor, the public names of the modules, NumPy's ufuncs on
-Tensors, the operator harness, the type stubs and the table in docs.
+The methods and in-place methods of Tensor, the public names of modules, NumPy's ufuncs on Tensors, the operator
+harness, the type stubs and the table in docs are derived from it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Operator(NamedTuple):
     """A public operator.
 
-    ``namespace`` is where users find the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so
-    on, or ``"Tensor"`` for what is a method only.
+    ``namespace`` is the module of the function: ``""`` for the top level, ``"linalg"``, ``"nn.functional"`` and so on,
+    or ``"Tensor"`` for a method only.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Operator(NamedTuple):
 
 OPERATORS: dict[str, Operator] = {}
 
-# What np.sin(tensor) and friends call; numpy_protocol adds the functions whose arguments differ from PyTorch's.
+# The operators called by np.sin(tensor) etc.; ``ops.numpy`` adds functions whose arguments differ from PyTorch's.
 UFUNCS: dict[Any, Callable[..., Any]] = {}
 
 
-# By qualified name: the docstrings that tools/generate.py has composed, and what each is composed from.
+# By qualified name, the docstrings composed by tools/generate.py and the definitions they are composed from.
 _Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
 _COMPOSED: dict[str, str] = {}
 DEFINITIONS: dict[str, _Definition] = {}
@@ -75,7 +75,7 @@ if sys.flags.optimize < 2:
 
 
 def _docstring(name: str, definition: _Definition) -> str:
-    """Return the whole docstring of the operator ``name``, composed ahead of time or, for a new operator, now."""
+    """Return the complete docstring of operator ``name``, composed ahead of time or, for a new operator, now."""
     DEFINITIONS[name] = definition
     if name in _COMPOSED:
         return _COMPOSED[name]
@@ -86,7 +86,7 @@ def _docstring(name: str, definition: _Definition) -> str:
 
 
 def wraps(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """``functools.wraps`` in a third of its time, of which every import takes a thousand."""
+    """A three times faster ``functools.wraps``; importing the package calls it a thousand times."""
 
     def enter(wrapper: Any) -> Any:
         wrapper.__module__ = function.__module__
@@ -119,25 +119,25 @@ def operator(
     raises: str = "",
     like: Callable[..., Any] | None = None,
 ) -> Callable[[Function], Function]:
-    """Enter a function in the operator table, and on Tensor.
+    """Register a function in the operator table, and as a method of Tensor.
 
     Args:
-        namespace: where users find the function; ``"Tensor"`` for a method only.
+        namespace: the module of the function; ``"Tensor"`` for a method only.
         method: also a method of Tensor.
-        inplace: also a method ``name_``: True writes the function's result over the Tensor; a primitive writes there
-            at once.
-        numpy: the NumPy ufunc (or several) that means the same.
+        inplace: also a method ``name_``: True copies the function's result to the Tensor; a primitive writes to the
+            Tensor directly.
+        numpy: the equivalent NumPy ufunc (or several).
         aliases: further public names.
         differentiable: whether any gradient exists.
-        note: what is chosen at points without a derivative, for the table in docs.
+        note: the gradient chosen at points without a derivative, for the table in docs.
         name: the public name, by default the function's.
-        real: refuses complex numbers, which have no order or no meaning here, but which NumPy would compute with.
-        direct: the function only hands its arguments to a primitive of its name, which reports errors itself.
-        also: qualified names under which other namespaces have it, too.
+        real: complex inputs raise an error, though NumPy would accept them.
+        direct: the function only passes its arguments to a primitive of the same name, which reports errors itself.
+        also: qualified names of the operator in other namespaces.
         shape: the line ``Shape:`` of the docstring, a key of ``wording.SHAPES``; by default from the arguments.
         dtype: the line ``Dtype:``, a key of ``wording.DTYPES``; by default from the primitive.
         raises: further errors, keys of ``wording.REFUSALS``: ``"square, singular"``.
-        like: an operator whose docstring says what this one's leaves out.
+        like: an operator whose docstring provides missing sections.
     """
 
     def enter(plain: Function) -> Function:
@@ -169,7 +169,7 @@ def operator(
 
 
 def _with_out(plain: Function) -> Function:
-    """A direct function with the keyword ``out``, which all others take when they have failed; methods have it not."""
+    """Add the keyword ``out`` to a direct function. Other operators support ``out`` by a fallback; methods do not."""
     name = plain.__name__
     if name == "clone":
 
@@ -209,7 +209,7 @@ def _with_out(plain: Function) -> Function:
 
 
 def _answered(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """What others answer to a call that failed; else the error that is being handled is raised again."""
+    """Return the result of the first fallback that accepts a failed call; otherwise raise the current error again."""
     for answer in (legacy_call, *answers):
         result = answer(name, function, args, kwargs)
         if result is not NotImplemented:
@@ -238,14 +238,14 @@ def _inplace_form(
 
 
 def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) -> Callable[..., Tensor]:
-    """``write`` as the method ``name_`` of Tensor."""
+    """Add ``write`` to Tensor as the method ``name_``."""
     write.__name__ = write.__qualname__ = name + "_"
     write.__doc__ = f"In-place form of ``{name}``: the result replaces the values of the Tensor, which is returned."
     return named_errors(name + "_", write, real)
 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
-    """Write the result of operator ``name`` over x, whose shape it must have and whose dtype must take it."""
+    """Copy the result of operator ``name`` to x, which must have its shape and a dtype that it can be cast to."""
     if result.array.shape == x.array.shape and result.array.dtype is x.array.dtype:
         return apply_inplace(COPY, x, result)
     check_writable(name + "_", x)
@@ -257,7 +257,7 @@ def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
 
 
 def named_errors(name: str, function: Function, real: bool = False) -> Function:
-    """The function with errors that name the operator and its arguments, and with the other names of these."""
+    """Wrap a function so that errors name the operator and its arguments, and arguments accept their other names."""
     other_names = getattr(function, "other_names", None)
 
     @wraps(function)
@@ -282,19 +282,19 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
 
     def exchange(change: Callable[[Function], Function]) -> None:
         nonlocal function, real
-        if real:  # the changed function looks at arguments first
+        if real:  # the replacement must check the arguments first
             function, real = _of_real_numbers(name, function), False
         function = change(function)
 
-    named.exchange = exchange  # how a mode that is on changes what the operator does
+    named.exchange = exchange  # by which an active mode replaces the function
     named.__name__ = name.rpartition(".")[
         2
-    ]  # help(retrograd.sum) speaks of sum, whose __qualname__ is where pickle finds it: sum_
+    ]  # help(retrograd.sum) shows the name sum; __qualname__ stays sum_, which pickle looks up
     return named
 
 
 def _watched(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """The call of a public operator, told to the observers: what primitives it runs are its parts."""
+    """Run a call of a public operator and notify the observers; its primitives are nested in the call."""
     observers, inputs = modes.observers, Given((*args, *kwargs.values()))
     inputs.names = tuple(kwargs)
     for observer in observers:
@@ -327,7 +327,7 @@ def _refuse_complex(name: str, function: Function, args: tuple[object, ...], kwa
 
 
 def _of_real_numbers(name: str, function: Function) -> Function:
-    """The function, which refuses complex numbers."""
+    """Wrap a function so that it raises an error for complex numbers."""
 
     @wraps(function)
     def checked(*args: object, **kwargs: object) -> Any:
@@ -338,7 +338,7 @@ def _of_real_numbers(name: str, function: Function) -> Function:
 
 
 def _check_dimension(function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-    """Refuse a dimension that is out of range before the dtype is refused, as PyTorch does."""
+    """Raise an error for a dimension out of range before any error about dtypes, as PyTorch does."""
     try:
         given = signature(function).bind(*args, **kwargs).arguments
     except TypeError:
@@ -360,7 +360,7 @@ _NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def _take_numpys_names(function: Function) -> None:
-    """Let an operator with dim and keepdim take them as axis and keepdims, too."""
+    """Let an operator accept dim and keepdim as axis and keepdims, too."""
     code = getattr(function, "__code__", None)
     if code is not None:
         taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -370,7 +370,7 @@ def _take_numpys_names(function: Function) -> None:
 
 
 def also_named(**other_names: str) -> Callable[[Function], Function]:
-    """Let an operator take an argument by another name, too: ``axis="dim"`` takes ``axis=0`` for ``dim=0``."""
+    """Let an operator accept an argument by another name: with ``axis="dim"``, ``axis=0`` means ``dim=0``."""
 
     def enter(function: Function) -> Function:
         function.other_names = other_names  # type: ignore[attr-defined]

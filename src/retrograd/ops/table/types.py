@@ -1,4 +1,4 @@
-"""Names of the kinds of arguments that operators take, for signatures."""
+"""Type aliases for the signatures of operators."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...core.tensor.tensor import Tensor
 
 Number: TypeAlias = bool | int | float | complex
 
-# What stands beside a Tensor in an operation; arrays are NumPy's or CuPy's.
+# The other operand of an operation on a Tensor; arrays are NumPy's or CuPy's.
 Operand: TypeAlias = Tensor | Number | np.ndarray[Any, Any] | np.generic
 
-# What stands between the brackets of ``x[...]``: one of these, or a tuple of them.
+# The index in ``x[...]``: one of these types, or a tuple of them.
 Position: TypeAlias = Tensor | int | slice | EllipsisType | np.ndarray[Any, Any] | np.generic | Sequence[Any] | None
 IndexLike: TypeAlias = Position | tuple[Position, ...]
 
-# One dimension, or any number of them.
+# One dimension or several.
 Dim: TypeAlias = int
 Dims: TypeAlias = int | Sequence[int]
 
@@ -31,5 +31,5 @@ Size: TypeAlias = int | Sequence[int]
 DTypeLike: TypeAlias = np.dtype[Any] | type[Any] | str
 DeviceLike: TypeAlias = Device | str
 
-# How Fourier transforms are scaled.
+# The scaling of Fourier transforms.
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]

@@ -1,4 +1,4 @@
-"""What docstrings of operators say alike: the lines that ``documentation.py`` adds, by short keys and names."""
+"""The lines shared by docstrings of operators, which ``documentation.py`` adds by short keys and names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DTYPES = {
     "indices": "any but complex; values keep the input's dtype, indices are int64.",
 }
 
-# By the name of an argument; where its annotation and default decide, by these.
+# By the name of an argument, or by its name, annotation and default.
 ARGUMENTS: dict[str, str | dict[str, str]] = {
     "A": "the matrices.",
     "B": "the right-hand sides.",
@@ -96,7 +96,7 @@ ARGUMENTS: dict[str, str | dict[str, str]] = {
     "training": "whether to drop at all; else the input itself is returned.",
 }
 
-# The tokens of raises=, and the refusals that follow from an argument or from a token of dtype=.
+# The tokens of raises=, and the errors that follow from an argument or from a token of dtype=.
 REFUSALS = {
     "bools or complex": "    NotImplementedError: the input holds bools or complex numbers.",
     "broadcast": "    RuntimeError: the shapes do not broadcast.",

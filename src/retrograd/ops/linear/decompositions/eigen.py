@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of any square matrix; those of symmetric ones are ``eigh``'s."""
+"""Eigenvalues and eigenvectors of general square matrices; use ``eigh`` for symmetric ones."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def _eig(x: Array) -> tuple[Array, Array]:
 def _eig_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
     """V^-T [diag(gw) + (V^T gV - V^T V* diag(Re(V^T gV))) / E] V^T, with E_ij = w_j - w_i.
 
-    The second term keeps the lengths of the columns at 1; their phases are free, and a function of V must not depend on
-    them (C. Boeddeker et al., "On the computation of complex-valued gradients with application to statistically optimum
-    beamforming", 2017, and PyTorch).
+    The second term keeps the lengths of the columns at 1. Their phases are arbitrary, and a function of V must not
+    depend on them (C. Boeddeker et al., "On the computation of complex-valued gradients with application to
+    statistically optimum beamforming", 2017, and PyTorch).
     """
     w, v = ans
     gw, gv = g

@@ -1,7 +1,7 @@
 """Cholesky and QR factorizations.
 
-The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
-convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's.
+The rules are those for real matrices, with conjugates for complex matrices. Cotangents use the transpose convention of
+the backward pass (see docs/architecture.md), so each is the conjugate of PyTorch's gradient.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _qr(value: Operand, argument: str, mode: str) -> QRResult:
         raise RuntimeError(f"mode must be 'reduced', 'complete' or 'r', not {mode!r}")
     if rows >= columns:
         return QRResult(*apply(QR, (x,), {}))
-    # The first columns determine Q, and Q the rest of R.
+    # The first columns of A determine Q, and Q determines the remaining columns of R.
     q, r = apply(QR, (x[..., :rows],), {})
     return QRResult(q, cat([r, q.mH @ x[..., rows:]], -1))
 

@@ -1,6 +1,6 @@
-"""Products of Householder reflections ``H_i = 1 - tau_i v_i v_i^H``, the form in which LAPACK keeps Q of A = QR.
+"""Products of Householder reflections ``H_i = 1 - tau_i v_i v_i^H``, LAPACK's representation of Q in A = QR.
 
-``v_i`` is zero above place i, one there, and below it stands in column i of a matrix, under the diagonal.
+``v_i`` is 0 above element i and 1 at element i; the elements below are stored in column i below the diagonal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GeqrfResult(NamedTuple):
 
 
 def _geqrf(x: Array) -> tuple[Array, Array]:
-    """As LAPACK's geqrf: the reflection i takes column i, from place i on, to a multiple of the first unit vector."""
+    """Factorize as LAPACK's geqrf: reflection i maps column i, from element i on, to a multiple of a unit vector."""
     xp = array_module(x)
     a = xp.array(x, copy=True)
     count = min(a.shape[-2:])
@@ -72,7 +72,7 @@ def geqrf(input: Tensor) -> GeqrfResult:
 
 
 def _reflections(a: Tensor, tau: Tensor, columns: int) -> list[tuple[Tensor, Tensor]]:
-    """Per reflection its vector, as a column, and its factor."""
+    """Return for each reflection its vector, as a column, and its factor."""
     xp = array_module(a)
     rows = a.array.shape[-2]
     pairs = []
@@ -83,7 +83,7 @@ def _reflections(a: Tensor, tau: Tensor, columns: int) -> list[tuple[Tensor, Ten
 
 
 def _reflected(pairs: list[tuple[Tensor, Tensor]], x: Tensor, adjoint: bool) -> Tensor:
-    """``Q @ x``, or ``Q^H @ x``, Q being the product of the reflections, the first one leftmost."""
+    """Return ``Q @ x`` or ``Q^H @ x``, where Q is the product of the reflections in order."""
     for v, factor in pairs if adjoint else reversed(pairs):
         x = x - (factor.conj() if adjoint else factor) * (v @ (v.mH @ x))
     return x

@@ -1,4 +1,4 @@
-"""LDL decompositions of symmetric and Hermitian matrices, with Bunch and Kaufman's pivots, and what they solve."""
+"""LDL decompositions of symmetric and Hermitian matrices with Bunch-Kaufman pivoting, and solutions with them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LDLFactors(NamedTuple):
 
 
 class LDLFactorsInfo(NamedTuple):
-    """As LDLFactors, and per matrix the number of the first pivot that is zero, or 0."""
+    """LDLFactors, and for each matrix the number of the first zero pivot, or 0."""
 
     LD: Tensor
     pivots: Tensor
@@ -37,7 +37,7 @@ class LDLFactorsInfo(NamedTuple):
 
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """The row to bring to place k, and how many rows its block of D has."""
+    """Return the row to swap with row k, and the number of rows of the block of D (1 or 2)."""
     n, size = len(a), abs(a.real) + abs(a.imag)
     here = size[k, k]
     largest = k + 1 + int(size[k + 1 :, k].argmax()) if k < n - 1 else k
@@ -63,7 +63,7 @@ def _interchange(a: Array, k: int, i: int, j: int, conjugate: Any) -> None:
 
 
 def _factor(a: Array, hermitian: bool) -> tuple[Any, Any, int]:
-    """LAPACK's sytf2 and hetf2 on the lower triangle of one matrix, in place."""
+    """Factorize the lower triangle of one matrix in place, as LAPACK's sytf2 and hetf2."""
     conjugate = np.conj if hermitian else np.positive
     a[np.triu_indices(len(a), 1)] = 0
     if hermitian:
@@ -152,13 +152,13 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
 
 
 def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
-    """The matrix of one decomposition."""
+    """Return the matrix of one decomposition."""
     conjugate = np.conj if hermitian else np.positive
     n = len(ld)
     out = np.zeros_like(ld)
     k = n
     while k > 0:
-        step = 1 if pivots[k - 1] >= 0 else 2  # zeros stand for no examples inside vmap
+        step = 1 if pivots[k - 1] >= 0 else 2  # pivots are 0 inside vmap without examples
         k -= step
         last = k + step
         block = ld[k:last, k:last].copy()
@@ -175,7 +175,7 @@ def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
 
 @called_per_example
 def _products(x: Tensor, pivots: Tensor, hermitian: bool) -> Tensor:
-    """Return the matrices that LDL decompositions multiply to."""
+    """Return the matrices of LDL decompositions."""
     backend = backend_of(x.array)
     if backend.name == "meta":
         return x

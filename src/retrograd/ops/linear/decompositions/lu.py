@@ -1,4 +1,4 @@
-"""LU decompositions: Gaussian elimination with row interchanges, for stacks of matrices, and what it solves."""
+"""LU decompositions of stacks of matrices, by Gaussian elimination with row interchanges, and solutions with them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from ..solving.systems import SOLVE_TRIANGULAR, solve_triangular
 
 
 def _stacked(x: Array) -> Array:
-    """All matrices along one axis. Where there are no elements, -1 would not say how long it is."""
+    """Reshape stacked matrices to one batch axis; without elements, reshape cannot infer -1."""
     return x.reshape((prod(x.shape[:-2]), *x.shape[-2:]))
 
 
 def _magnitude(x: Array) -> Array:
-    """As LAPACK compares pivots: complex numbers by the sum of their parts' magnitudes."""
+    """Return the magnitude by which LAPACK compares pivots: |Re x| + |Im x| for complex numbers."""
     return abs(x.real) + abs(x.imag) if x.dtype.kind == "c" else abs(x)
 
 
 def _eliminate(x: Array, pivots: Array | None) -> Array:
-    """Gaussian elimination in place, choosing the largest pivot where there are pivots to be set (1-based rows)."""
+    """Eliminate in place; if ``pivots`` is given, choose the largest pivots and store their rows (1-based)."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
     batch = xp.arange(x.shape[0])
@@ -54,13 +54,13 @@ def _eliminate(x: Array, pivots: Array | None) -> Array:
 
 
 def _lu_compact(x: Array) -> Array:
-    """L (below the diagonal) and U of square matrices that need no pivoting."""
+    """Return L (below the diagonal) and U of square matrices, without pivoting."""
     flat = _stacked(x).copy()
     return _eliminate(flat, None).reshape(x.shape)
 
 
 def _lu_rule(g: Array, ans: Array) -> Array:
-    """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, L and U packed in one matrix."""
+    """L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T, with L and U packed in one matrix."""
     xp = array_module(ans)
     lower = lower_part(ans, 0.0) + xp.eye(ans.shape[-1], dtype=ans.dtype)
     upper = upper_part(ans, 1.0)
@@ -75,7 +75,7 @@ LU = Primitive("linalg.lu_factor", _lu_compact, "x", [_lu_rule], batch=in_front)
 
 
 def _pivot(x: Array) -> Array:
-    """Row interchanges, counted from 1, as LAPACK's."""
+    """Return LAPACK's row interchanges, counted from 1."""
     xp = array_module(x)
     rows, columns = x.shape[-2:]
     flat = _stacked(x).copy()
@@ -88,7 +88,7 @@ PIVOT = Primitive("linalg.lu_factor", _pivot, "x", [None], batch=in_front)
 
 
 def _order(pivots: Array, rows: int) -> Array:
-    """The rows of the original matrix in the order in which elimination left them."""
+    """Return the order of the original rows after the interchanges."""
     xp = array_module(pivots)
     flat = as_rows(pivots)
     order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)
@@ -105,24 +105,24 @@ PERMUTATION = Primitive("linalg.lu_factor", _order, "pivots", [None], batch=in_f
 
 
 def permutation_matrix(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Array:
-    """P of ``A = P @ L @ U``, from row interchanges."""
+    """Return P of ``A = P @ L @ U`` for row interchanges."""
     order, xp = PERMUTATION(pivots, rows=rows), array_module(pivots)
     return row_major(np.swapaxes((order[..., None] == xp.arange(rows)).astype(dtype), -1, -2))
 
 
 def within_rows(pivots: Array, rows: int) -> bool:
-    """Whether row interchanges are from 1 to the number of rows."""
+    """Return whether all row interchanges are between 1 and the number of rows."""
     least, most = extent(pivots) if all_examples(pivots).size else (1, rows)
     return least >= 1 and most <= rows
 
 
 def _rows(x: Tensor, order: Array) -> Tensor:
-    """The rows of each matrix in the given order."""
+    """Return the rows of each matrix in the given order."""
     return take_along_dim(x, new_tensor(order[..., None]), -2)
 
 
 def _packed(permuted: Tensor) -> Tensor:
-    """L and U of matrices whose rows are in pivot order; the square part first, the rest by a triangular system."""
+    """Return L and U of matrices with rows in pivot order: first the square part, then a triangular system."""
     rows, columns = permuted.array.shape[-2:]
     k = min(rows, columns)
     square = apply1(LU, permuted[..., :k, :k])

@@ -18,7 +18,7 @@ _lu_unpack_node = one_node("lu_unpack")
 
 
 class LUParts(NamedTuple):
-    """The factors of ``A = P @ L @ U``; empty where they were not wanted."""
+    """The factors of ``A = P @ L @ U``; factors that were not requested are empty."""
 
     P: Tensor
     L: Tensor

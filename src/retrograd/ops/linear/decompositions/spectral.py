@@ -1,8 +1,8 @@
 """Eigenvalues of symmetric and Hermitian matrices, and singular values.
 
-The rules are those for real matrices with conjugates where complex ones need them: cotangents follow the transpose
-convention of the walk (see docs/architecture.md), so each is the conjugate of PyTorch's. The phases of complex vectors
-are free; a function of them must not depend on these, which backward checks.
+The rules are those for real matrices, with conjugates for complex matrices. Cotangents use the transpose convention of
+the backward pass (see docs/architecture.md), so each is the conjugate of PyTorch's gradient. The phases of complex
+vectors are arbitrary; the backward pass checks that the differentiated function does not depend on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..products.matmul import MATMUL
 
 
 def _eigh_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
-    """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. Equal eigenvalues make it infinite."""
+    """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. Infinite for equal eigenvalues."""
     w, v = ans
     gw, gv = g
     inner = MATMUL(transposed(v), gv)
@@ -37,12 +37,12 @@ def _eigh_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
 
 
 def check_phases(vectors: str, turned: Array, others: Array | None = None) -> None:
-    """Refuse the gradient of a function that changes with the phases of complex vectors, which are arbitrary.
+    """Raise an error if the differentiated function depends on the phases of complex vectors, which are arbitrary.
 
     Args:
-        vectors: what they are.
-        turned: a matrix whose diagonal has the derivatives by the phases as imaginary parts.
-        others: the same of the other vectors that share these phases.
+        vectors: the name of the vectors, for the message.
+        turned: a matrix whose diagonal has the derivatives with respect to the phases as imaginary parts.
+        others: the same matrix for other vectors that share these phases.
 
     Raises:
         RuntimeError: a derivative is not 0, by more than PyTorch's tolerance.
@@ -59,17 +59,17 @@ def check_phases(vectors: str, turned: Array, others: Array | None = None) -> No
 
 
 def _diagonal(x: Array) -> Array:
-    """A matrix with the vector x on its diagonal."""
+    """Return a matrix with the vector x on its diagonal."""
     return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=x.dtype)
 
 
 def _over(x: Array, gaps: Array) -> Array:
-    """x / gaps off the diagonal, zero on it and where neither a gradient nor a gap is."""
+    """x / gaps off the diagonal; 0 on the diagonal and where both are 0."""
     return _quotient(x, gaps, array_module(x).eye(x.shape[-1], dtype=bool))
 
 
 def _quotient(x: Array, y: Array, nothing: Any = False) -> Array:
-    """x / y; 0 where both are 0, and where ``nothing`` says so."""
+    """x / y; 0 where both are 0 and where ``nothing`` is True."""
     nothing = nothing | (getattr(y, "array", y) == 0) & (getattr(x, "array", x) == 0)
     return np.where(nothing, 0, x) / np.where(nothing, 1, y)
 
@@ -142,12 +142,12 @@ def _svd_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
 
-    For complex ones skew(X) = X - X^H, and diag(skew(U^T gU) / 2S), the one phase that U and V share, stands by gs
-    (Z. Wan and S. Zhang, 2019).
+    For complex matrices skew(X) = X - X^H, and diag(skew(U^T gU) / 2S), for the phases that U and V share, is added to
+    gs (Z. Wan and S. Zhang, 2019).
     """
     u, s, vh = ans
     gu, gs, gvh = g
-    # Of the further vectors of full_matrices only the space they span is determined: they have no gradient (PyTorch).
+    # The additional vectors of full_matrices are arbitrary within the space they span: they have no gradient (PyTorch).
     u, gu = u[..., : s.shape[-1]], gu[..., : s.shape[-1]]
     vh, gvh = vh[..., : s.shape[-1], :], gvh[..., : s.shape[-1], :]
     k = s.shape[-1]

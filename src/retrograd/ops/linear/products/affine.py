@@ -1,4 +1,4 @@
-"""Affine maps of the last dimension: what linear and bilinear layers compute."""
+"""Affine maps of the last dimension: linear and bilinear layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-# A linear layer saves the transposed views that `x @ w.T + b` would make, and sums the batch in one product.
+# Unlike `x @ w.T + b`, linear creates no transposed views, and its weight gradient is one product over the batch.
 
 
 def _linear(x: Array, w: Array, b: Array | None = None) -> Array:
@@ -46,12 +46,12 @@ def _linear_weight(dy: Array, x: Array) -> Array:
 
 
 def _weight_examples(call: Call) -> Tensor:
-    """A product for each example, of all its rows."""
+    """Batch as one product of all rows per example."""
     dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
     return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
 
 
-# The gradient of the weight: ``sum over rows of dy_o x_i``. The operator is linear, so this has the same kind of rules.
+# The gradient of the weight, ``sum over rows of dy_o x_i``, which is bilinear, so that its rules are products, too.
 LINEAR_WEIGHT: Primitive = Primitive(
     "linear_weight",
     _linear_weight,
@@ -71,7 +71,7 @@ def _linear_vjp_b(g: Array) -> Array:
 
 
 def _linear_examples(call: Call) -> Tensor:
-    """One product for all examples where these share the weight; else a stack of products."""
+    """Batch as one product if all examples share the weight, otherwise as a stack of products."""
     x, w, *b = call.values
     if not call.mapped[1] and not (b and call.mapped[2]):
         return call.below(call.values)
@@ -102,7 +102,7 @@ def _linear_examples(call: Call) -> Tensor:
 
 
 def as_rows_of_each(x: Tensor) -> Tensor:
-    """All examples of a stack of rows as one matrix per example."""
+    """Reshape all examples of a stack of rows to one matrix per example."""
     shape = x.array.shape
     return x.reshape((shape[0], prod(shape[1:-1]), shape[-1]))
 
@@ -154,14 +154,14 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
-        raise RuntimeError(f"wanted input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+        raise RuntimeError(f"expected input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
         return apply(LINEAR_NO_BIAS, (x, w), {})
     b = operand(bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
-        raise RuntimeError(f"wanted bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"expected bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
     return apply(LINEAR, (x, w, b), {})
 
 
@@ -188,7 +188,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
     batch = x.array.shape[:-1]
     if x.array.shape != (*batch, left) or y.array.shape != (*batch, right):
         raise RuntimeError(
-            f"wanted inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
+            f"expected inputs (..., {left}) and (..., {right}) for weight {describe(w)}, "
             f"got {describe(x)} and {describe(y)}"
         )
     rows = mm(as_rows(x), w.permute(1, 0, 2).reshape(left, out * right))
@@ -197,5 +197,5 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         return result
     b = operand(bias, "bias")
     if b.array.shape != (out,):
-        raise RuntimeError(f"wanted bias ({out},) for weight {describe(w)}, got {describe(b)}")
+        raise RuntimeError(f"expected bias ({out},) for weight {describe(w)}, got {describe(b)}")
     return result + b

@@ -25,7 +25,7 @@ def adjoint(input: Tensor) -> Tensor:
     """
     x = operand(input)
     if x.array.ndim == 1:
-        raise RuntimeError(f"wanted at least 2 dimensions, or none, got {describe(x)}")
+        raise RuntimeError(f"expected at least 2 dimensions, or none, got {describe(x)}")
     return x.mH if x.array.ndim else x.conj()
 
 
@@ -46,5 +46,5 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
     """
     for x in matrices:
         if operand(x).array.ndim != 2:
-            raise RuntimeError(f"wanted matrices, got {describe(x)}")
+            raise RuntimeError(f"expected matrices, got {describe(x)}")
     return matrices[0] if len(matrices) == 1 else multi_dot(list(matrices))

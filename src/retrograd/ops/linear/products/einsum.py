@@ -34,7 +34,7 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def _einsum_examples(call: Call) -> Any:
-    """One letter more, for the examples."""
+    """Batch einsum by an additional letter for the examples."""
     equation = call.params["equation"]
     letter = next(c for c in _LETTERS if c not in equation)
     terms, out = _parse(equation)
@@ -86,7 +86,7 @@ EINSUM2 = Primitive(
 
 
 class _Product(NamedTuple):
-    """An einsum of two operands as one batched matrix product: what is done to each of them, and to the result."""
+    """An einsum of two operands as one batched matrix product, with the transformations of operands and result."""
 
     turned: bool  # the second operand comes first
     x_gone: tuple[int, ...]
@@ -101,7 +101,7 @@ class _Product(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> _Product | None:
-    """The product that computes an einsum, or None where none does."""
+    """Return the batched matrix product that computes an einsum, or None."""
     (a, b), out = _parse(equation)
     common = set(a) & set(b)
     if len(set(a)) != len(a) or len(set(b)) != len(b) or not common:
@@ -115,7 +115,7 @@ def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) 
         return None
     if out == batch + [c for c in right if c in out] + [c for c in left if c in out] and set(left) & set(out):
         turned = _product(f"{''.join(b)},{''.join(a)}->{''.join(out)}", y_shape, x_shape)
-        return None if turned is None else turned._replace(turned=True)  # lies in the order of its letters
+        return None if turned is None else turned._replace(turned=True)  # the result is in the order of its letters
     x_gone = tuple([a.index(c) for c in left if c not in out])
     y_gone = tuple([b.index(c) for c in right if c not in out])
     a = [c for c in a if c in common or c in out]
@@ -142,7 +142,7 @@ def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) 
 
 
 def _einsum_pair(equation: str, x: Array, y: Array) -> Array:
-    """Two operands, as one batched matrix product where the letters allow: far faster than NumPy's own loops."""
+    """Compute an einsum of two operands, if possible as a batched matrix product, faster than NumPy's loops."""
     product = _product(equation, x.shape, y.shape)
     if product is None:
         return np.einsum(equation, x, y)
@@ -174,7 +174,7 @@ def _einsum_vjp(g: Array, xs: tuple[Array, ...], equation: str, index: int) -> A
 def _einsum_cotangent(
     g: Array, others: list[Array], letters: list[list[str]], out: list[str], wanted: list[str], shape: tuple[int, ...]
 ) -> Array:
-    """The cotangent of one operand: the einsum of g with the other operands, repeated along letters only it has."""
+    """Return the cotangent of one operand: the einsum of g and the others, broadcast along letters only it has."""
     unique = list(dict.fromkeys(wanted))
     available = set(out).union(*letters) if letters else set(out)
     found = [c for c in unique if c in available]
@@ -185,7 +185,7 @@ def _einsum_cotangent(
         places = tuple(slice(None) if c in available else None for c in unique)
         result = np.broadcast_to(result[places], tuple(sizes[c] for c in unique))
     if len(unique) != len(wanted):
-        # A repeated letter took a diagonal: its cotangent goes back there.
+        # A repeated letter selects a diagonal: its cotangent goes to the diagonal.
         for c in unique:
             while wanted.count(c) > unique.count(c):
                 axis = unique.index(c)
@@ -201,7 +201,7 @@ def _einsum_cotangent(
 
 
 def _stable_order(have: list[str], want: list[str]) -> list[int]:
-    """The permutation that brings the letters ``have`` into the order ``want``, repeats kept in order."""
+    """Return the permutation from the order ``have`` to ``want``; repeated letters keep their order."""
     left = list(enumerate(have))
     order = []
     for c in want:
@@ -211,7 +211,7 @@ def _stable_order(have: list[str], want: list[str]) -> list[int]:
 
 
 def _explicit(equation: str, operands: list[Tensor]) -> str:
-    """The equation with its output written out and its ellipses replaced by letters."""
+    """Return the equation with explicit output and letters in place of ellipses."""
     equation = equation.replace(" ", "")
     inputs, arrow, out = equation.partition("->")
     terms = inputs.split(",")
@@ -250,7 +250,7 @@ def _explicit(equation: str, operands: list[Tensor]) -> str:
 
 
 def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor]]:
-    """Axes of length 1 against a longer axis of the same letter are broadcast: they are dropped from their operand."""
+    """Drop axes of length 1 whose letter has a longer axis in another operand: they broadcast."""
     terms, out = _parse(equation)
     sizes: dict[str, int] = {}
     for term, x in zip(terms, operands, strict=True):
@@ -276,22 +276,22 @@ def _one_length(equation: str, operands: list[Tensor]) -> tuple[str, list[Tensor
 
 @lru_cache(maxsize=512)
 def _settled(equation: str, shapes: tuple[tuple[int, ...], ...]) -> str | None:
-    """The equation of operands of these shapes as it is computed; None where they are changed, or do not fit."""
+    """Return the explicit equation for operands of these shapes; None if operands must change or do not fit."""
     operands = [new_tensor(np.broadcast_to(0, shape)) for shape in shapes]
     try:
         explicit, changed = _one_length(_explicit(equation, operands), operands)
     except RuntimeError:
-        return None  # whose error is to tell of the operands themselves
+        return None  # the general path raises an error that describes the operands
     return explicit if all(map(is_, changed, operands)) else None
 
 
 def _from_sublists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """``a, [0, 1], b, [1, 2], [0, 2]`` as ``"AB,BC->AC"`` and ``(a, b)``."""
+    """Convert ``a, [0, 1], b, [1, 2], [0, 2]`` to ``"AB,BC->AC"`` and ``(a, b)``."""
     *operands, output = args[::2] if len(args) % 2 else (*args[::2], None)
     sublists = args[1::2] if output is None else (*args[1::2], output)
     if not operands or not all(isinstance(sublist, (list, tuple)) for sublist in sublists):
         given = ", ".join(type(value).__name__ for value in args)
-        raise TypeError(f"wanted an equation and operands, or operands each with a list of numbers, got {given}")
+        raise TypeError(f"expected an equation and operands, or operands each with a list of numbers, got {given}")
     terms = ["".join(_subscript(number) for number in sublist) for sublist in sublists]
     return ",".join(terms[: len(operands)]) + ("" if output is None else "->" + terms[-1]), tuple(operands)
 
@@ -306,7 +306,7 @@ def _subscript(number: Any) -> str:
 
 
 def _view(equation: str, x: Tensor) -> Tensor:
-    """One operand: diagonals of repeated letters, sums over those that are gone, and a permutation.
+    """Compute an einsum of one operand: diagonals of repeated letters, sums over missing ones, and a permutation.
 
     Without a sum the result is a view, as in PyTorch.
     """
@@ -325,7 +325,7 @@ def _view(equation: str, x: Tensor) -> Tensor:
 
 
 def _sums_products(equation: str) -> bool:
-    """Whether a letter of both operands is summed: a product of matrices, for which dtypes are not promoted."""
+    """Return whether a letter of both operands is summed; dtypes are not promoted for such matrix products."""
     (a, b), out = _parse(equation)
     return not set(a) & set(b) <= set(out)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def _matmul(x: Array, y: Array) -> Array:
     if x.dtype.kind in FLOATING and y.ndim == 2:
-        # For two matrices ndarray.dot is the same product at half the call's cost; a batch of them is one tall matrix.
+        # For two matrices, ndarray.dot has half the overhead of matmul; a batch of matrices becomes one tall matrix.
         if x.ndim == 2:
             return product(x, y)
         if x.ndim > 2:
@@ -58,13 +58,13 @@ def _matmul_vjp_y(g: Array, x: Array, y_ndim: int) -> Array:
         product = MATMUL(transposed(x), np.expand_dims(g, -1))
         return product.reshape(product.shape[:-1])
     if x.ndim > 2 and y_ndim == 2:
-        # One product over all of the batch, instead of one per matrix and a sum.
+        # One product over the whole batch instead of one product per matrix and a sum.
         return MATMUL(transposed(as_rows(x)), as_rows(g))
     return MATMUL(transposed(x), g)
 
 
 def _outer(x: Array, y: Array) -> Array:
-    """Columns times rows: no work for BLAS, nor for broadcasting, which goes through the result twice."""
+    """Multiply columns by rows without BLAS, and without broadcasting, which would write the result twice."""
     if type(x) is not ndarray or type(y) is not ndarray or x.ndim != 3 or y.ndim != 3 or len(x) != len(y):
         return x * y
     columns, rows = x[:, :, 0], y[:, 0]
@@ -79,7 +79,7 @@ OUTER: Primitive = Primitive(
 
 
 def _matmul_examples(call: Call) -> Tensor:
-    """One product of stacks; of one tall matrix where the factor on the right is the same for all examples."""
+    """Batch as a product of stacks, or of one tall matrix if the right factor is the same for all examples."""
     (x, y), (x_mapped, y_mapped) = call.values, call.mapped
     m, n = call.ndim(0), call.ndim(1)
     if n == 2 and not y_mapped:
@@ -88,7 +88,7 @@ def _matmul_examples(call: Call) -> Tensor:
         return call.below([y, x.mT], {}, MM)
     if x_mapped and y_mapped and m == n == 1:
         return (x * y).sum(-1)
-    # Vectors become matrices, and the stacks get the same number of dimensions.
+    # Vectors become matrices, and both stacks get the same number of dimensions.
     depth = max(m, n, 2)
     left = x.unsqueeze(-2) if m == 1 else x
     right = y.unsqueeze(-1) if n == 1 else y
@@ -102,7 +102,7 @@ def _matmul_examples(call: Call) -> Tensor:
     return out.squeeze(-1 if n == 1 else -2) if m == 1 else out
 
 
-FEW = 1 << 12  # elements of matrices whose product is NumPy's alone, without another call
+FEW = 1 << 12  # elements of matrices up to which NumPy multiplies directly, without control of BLAS threads
 
 
 def _mm(x: Array, y: Array) -> Array:
@@ -122,7 +122,7 @@ def _mm_vjp_y(g: Array, x: Array) -> Array:
 
 
 def _matmul_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray) -> ndarray:
-    """As the result's, of products over an axis of length 0."""
+    """Return the result's shape by a product over an axis of length 0."""
     if x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ValueError(
             f"the axis of length {x.shape[-1]} is multiplied with one of {y.shape[-2 if y.ndim > 1 else 0]}"
@@ -131,7 +131,7 @@ def _matmul_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray) -> ndarr
     return make((*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ())), x.dtype)
 
 
-# For two matrices, the case that counts calls, the rules on NumPy's arrays are the bare products.
+# For two NumPy matrices, where overhead dominates, the rules are the bare products.
 MM: Primitive = Primitive(
     "mm",
     _mm,
@@ -367,7 +367,7 @@ def tensordot(a: Operand, b: Operand, dims: int | Tensor | Sequence[Sequence[int
     for axis, other in zip(left, right, strict=True):
         if not -m <= axis < m or not -n <= other < n:
             raise IndexError(f"axes {axis} and {other} for {describe(x)} and {describe(y)}")
-        if x.array.shape[axis] == 1 != y.array.shape[other]:  # one element meets each of the other's, as in PyTorch
+        if x.array.shape[axis] == 1 != y.array.shape[other]:  # the single element broadcasts, as in PyTorch
             y = y.sum(other, keepdim=True)
         elif y.array.shape[other] == 1 != x.array.shape[axis]:
             x = x.sum(axis, keepdim=True)
@@ -395,7 +395,7 @@ def _scaled_sum(input: Operand, product: Tensor, beta: Number, alpha: Number) ->
         beta, alpha = converted(beta, wide), converted(alpha, wide)
     if alpha != 1:
         product = product * alpha
-    if beta == 0:  # as PyTorch: the values of input are then ignored, NaN and infinities included
+    if beta == 0:  # as in PyTorch, input is then ignored, including NaN and infinities
         return product
     return (input if beta == 1 else input * beta) + product
 
@@ -510,7 +510,7 @@ def __matmul__(self: Tensor, other: Operand) -> Tensor:
         except Exception:
             return _matmul_method(self, other)
     if isinstance(other, np.ndarray) and other.dtype is not self.array.dtype and is_array(other):
-        product: Any = np.matmul(self, other)  # NumPy's, which promotes, as ``array @ tensor`` is
+        product: Any = np.matmul(self, other)  # NumPy's matmul, which promotes dtypes, as for ``array @ tensor``
         return product
     return _matmul_method(self, other)
 

@@ -1,4 +1,4 @@
-"""Products of vectors and of chains of matrices, traces, and matrices made of vectors."""
+"""Products of vectors and of chains of matrices, traces, and diagonal and Vandermonde matrices."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
 
 
 def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each part of the chain, by dynamic programming over its length."""
+    """Return where to split each part of the chain, by dynamic programming over the length of parts."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     split: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Inverses, solutions and factors that report failure per matrix instead of raising.
+"""Inverses, solutions and factors that report failures per matrix instead of raising errors.
 
 ``info`` is 0 where a matrix could be done. Elsewhere it says why; inverses and solutions are NaN there, and a Cholesky
 factor is what elimination had computed.
@@ -26,21 +26,21 @@ from .systems import solve
 
 
 class InvExResult(NamedTuple):
-    """The inverses, and where they failed."""
+    """The inverses, and the failures."""
 
     inverse: Tensor
     info: Tensor
 
 
 class SolveExResult(NamedTuple):
-    """The solutions, and where they failed."""
+    """The solutions, and the failures."""
 
     result: Tensor
     info: Tensor
 
 
 class CholeskyExResult(NamedTuple):
-    """The factors, and where they failed."""
+    """The factors, and the failures."""
 
     L: Tensor
     info: Tensor
@@ -55,7 +55,7 @@ class LUFactorExResult(NamedTuple):
 
 
 def _first_zero_pivot(packed: Array) -> Array:
-    """Per matrix the place, from 1, of the first zero on the diagonal of U; 0 where there is none."""
+    """Return for each matrix the position, from 1, of the first zero on the diagonal of U; 0 if there is none."""
     zero = np.diagonal(packed, axis1=-2, axis2=-1) == 0
     if not zero.shape[-1]:
         return array_module(packed).zeros(zero.shape[:-1], np.int32)
@@ -63,7 +63,7 @@ def _first_zero_pivot(packed: Array) -> Array:
 
 
 def _singular(x: Array) -> Array:
-    """``info`` of LU: 0 for matrices that LAPACK inverts."""
+    """Return ``info`` of LU: 0 for invertible matrices."""
     info = np.asarray(_first_zero_pivot(lu_factor(new_tensor(x)).LU.array))
     if type(x) is np.ndarray:
         for place in np.ndindex(*x.shape[:-2]):
@@ -76,7 +76,7 @@ def _singular(x: Array) -> Array:
 
 
 def _order_of_bad_minor(x: Array) -> Array:
-    """Per matrix the order of the first leading minor that is not positive; 0 for a positive-definite matrix."""
+    """Return for each matrix the order of the first leading minor that is not positive; 0 if positive-definite."""
     info = array_module(x).zeros(x.shape[:-2], np.int32)
     for place in np.ndindex(*x.shape[:-2]):
         for order in range(1, x.shape[-1] + 1):
@@ -110,7 +110,7 @@ def _partial_factors(x: Array, info: Array, upper: bool) -> Array:
 
 
 def _without_failures(x: Tensor, info: Any) -> Tensor:
-    """The matrices, in place of those that fail the unit matrix, which has whatever is wanted of it."""
+    """Replace matrices that fail by the identity matrix, for which the function is defined."""
     eye = array_module(x).eye(x.array.shape[-1], dtype=x.dtype)
     return where(new_tensor(np.asarray(info != 0)[..., None, None]), eye, x)
 

@@ -44,14 +44,14 @@ INV = Primitive("linalg.inv", _invert, "x", [_inv_rule], batch=in_front)
 
 
 def _columns(g: Array) -> Any:
-    """A number per matrix, as a 1x1 matrix that broadcasts with it."""
+    """Reshape one number per matrix to 1x1 matrices, which broadcast with the matrices."""
     return np.expand_dims(np.expand_dims(g, -1), -1)
 
 
 def _cofactors(x: Array) -> Array:
-    """det(x) inv(x)^T, also for singular x: by x = U S V^H it is det(U) det(V^H) U* diag(prod of the other s) V^T."""
+    """det(x) inv(x)^T, also for singular x = U S V^H: det(U) det(V^H) U* diag(prod of the other s) V^T."""
     xp = array_module(x)
-    if not xp.isfinite(x).all():  # from which LAPACK may never come back
+    if not xp.isfinite(x).all():  # LAPACK may not terminate
         return xp.full_like(x, np.nan)
     u, s, vh = np.linalg.svd(x)
     n = s.shape[-1]
@@ -242,7 +242,7 @@ def matrix_power_(input: Operand, n: int) -> Tensor:
     return _matrix_power(matrices(input, "input", square=True), integer(n, "n"))
 
 
-# The unit matrix stays in the graph of what it is a power of, with a gradient of zeros, as in PyTorch.
+# The zeroth power, the identity matrix, keeps a history with zero gradients, as in PyTorch.
 POWER_ZERO = Primitive(
     "matrix_power", lambda x: np.zeros_like(x) + identity_like(x), "x", [zero_rule], contiguous=True, batch=in_front
 )

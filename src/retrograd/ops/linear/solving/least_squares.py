@@ -111,7 +111,7 @@ def pinverse(input: Operand, rcond: float = 1e-15) -> Tensor:
 
 
 class LstsqResult(NamedTuple):
-    """What ``lstsq`` finds."""
+    """The results of ``lstsq``."""
 
     solution: Tensor
     residuals: Tensor

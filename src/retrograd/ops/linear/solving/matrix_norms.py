@@ -20,7 +20,7 @@ from ..decompositions.spectral import svdvals
 from ..matrices import identity_like, matrices
 from .inverses import inv, slogdet
 
-# Which norm: a word, or a number.
+# The order of a norm: a word or a number.
 Order: TypeAlias = float | Literal["fro", "nuc"]
 
 
@@ -43,7 +43,7 @@ def _matrix_norm(x: Tensor, ord: Order, dims: Sequence[int], keepdim: bool) -> T
 
 
 def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
-    """The largest along a dimension; 0, the norm of an empty matrix, where there are none (as PyTorch)."""
+    """Return the maximum along a dimension; 0, the norm of an empty matrix, without elements (as in PyTorch)."""
     return x.amax(dim, keepdim=keepdim) if x.array.shape[dim] else x.sum(dim, keepdim=keepdim)
 
 

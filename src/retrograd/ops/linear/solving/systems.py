@@ -94,7 +94,7 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     a, b = matrices(A, square=True), operand(B, "B")
     vector = is_vector_batch(a, b)
     if vector and not left:
-        raise RuntimeError("left=False wants matrices for B, not vectors")
+        raise RuntimeError("left=False needs matrices for B, not vectors")
     if not left:
         return solve(a.mT, b.mT).mT.contiguous()
     b = b.unsqueeze(-1) if vector else b

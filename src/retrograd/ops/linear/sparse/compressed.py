@@ -1,4 +1,4 @@
-"""Sparse matrices with compressed rows (CSR) or columns (CSC): made of starts, indices and values, or of a Tensor."""
+"""Sparse matrices with compressed rows (CSR) or columns (CSC), created from starts, indices and values or a Tensor."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def _of_starts(
     device: DeviceLike | None,
     requires_grad: bool,
 ) -> SparseTensor:
-    """Return the matrix of compressed rows or columns with coordinates, after a check of all indices."""
+    """Check all indices and return the matrix of compressed rows or columns in coordinate layout."""
     first, second = as_tensor(starts, device=device), as_tensor(others, device=device)
     v = as_tensor(values, dtype=dtype, device=device)
     for name, index in ((starts_name, first), (others_name, second)):
         if index.array.ndim != 1 or index.array.size and index.array.dtype.kind not in "iu":
-            raise RuntimeError(f"wanted {name} to be a vector of integers, got {describe(index)}")
+            raise RuntimeError(f"expected {name} to be a vector of integers, got {describe(index)}")
     xp = array_module(v)
     s, c = first.array.astype(np.int64), second.array.astype(np.int64)
     if v.array.shape != c.shape or not s.size or int(s[0]) or int(s[-1]) != len(c) or bool((xp.diff(s) < 0).any()):
@@ -119,7 +119,7 @@ def _of_starts(
 
 
 class CompressedColumnsTensor(SparseTensor):
-    """A sparse matrix with compressed columns: it computes as any other, and knows where its columns begin.
+    """A sparse matrix with compressed columns, which stores where each column begins.
 
     >>> a = rg.sparse_csc_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0], (2, 2))
     >>> a @ rg.ones(2, 1)
@@ -179,7 +179,7 @@ def columns_compressed(a: SparseTensor) -> CompressedColumnsTensor:
         RuntimeError: it is not a matrix.
     """
     if a.ndim != 2 or a.dense_dim():
-        raise RuntimeError(f"to_sparse_csc: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+        raise RuntimeError(f"to_sparse_csc: expected a sparse matrix, got one of shape {tuple(a.shape)}")
     if isinstance(a, CompressedColumnsTensor):
         return a
     turned = SparseTensor(a._at[[1, 0]], a._elements, (a.shape[1], a.shape[0])).coalesce()
@@ -190,7 +190,7 @@ def _in_layout(self: SparseTensor, sparse_dim: int | None = None, *, layout: obj
     """Return the matrix in another layout, by default with coordinates.
 
     Raises:
-        RuntimeError: the layout is none of ``sparse_coo``, ``sparse_csr`` and ``sparse_csc``.
+        RuntimeError: the layout is not ``sparse_coo``, ``sparse_csr`` or ``sparse_csc``.
     """
     name = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
@@ -204,7 +204,7 @@ def _transposed_rows(self: CompressedTensor) -> SparseTensor:
     return CompressedColumnsTensor(self._at[[1, 0]], self._elements, (self.shape[1], self.shape[0]))
 
 
-# The classes of the module `sparse` do not import this module, which makes matrices of them.
+# The module `sparse` does not import this module, which imports its classes.
 for _class, _name, _method in (
     (SparseTensor, "to_sparse", _in_layout),
     (SparseTensor, "to_sparse_csc", columns_compressed),
@@ -227,7 +227,7 @@ def to_sparse_csr(self: Tensor) -> Any:
     tensor([1])
     """
     if self.array.ndim != 2:
-        raise RuntimeError(f"wanted a matrix, got {describe(self)}")
+        raise RuntimeError(f"expected a matrix, got {describe(self)}")
     return compressed(to_sparse(self))
 
 
@@ -239,5 +239,5 @@ def to_sparse_csc(self: Tensor) -> Any:
     tensor([0])
     """
     if self.array.ndim != 2:
-        raise RuntimeError(f"wanted a matrix, got {describe(self)}")
+        raise RuntimeError(f"expected a matrix, got {describe(self)}")
     return columns_compressed(to_sparse(self))

@@ -1,4 +1,4 @@
-"""Methods of sparse Tensors that choose, move or map their values: slices, permutations, functions that keep zeros."""
+"""Methods of sparse Tensors that select, move or map values: slices, permutations, functions that are 0 at 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .without_array import SparseError, WithoutArray
 
 
 class SparseMethods(WithoutArray):
-    """What ``SparseTensor`` inherits: methods that read or write coordinates and values, and nothing else."""
+    """Methods of ``SparseTensor`` that use only coordinates and values."""
 
     def _made(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
         """Return a sparse Tensor with coordinates."""
@@ -180,7 +180,7 @@ def cat(tensors: Sequence[SparseMethods], dim: int = 0) -> SparseMethods:
     for tensor in tensors:
         shape = list(tensor.shape)
         if shape[:place] + shape[place + 1 :] != [n for d, n in enumerate(first.shape) if d != place]:
-            raise RuntimeError(f"cat: shapes {tuple(first.shape)} and {tuple(shape)} differ beside dimension {dim}")
+            raise RuntimeError(f"cat: shapes {tuple(first.shape)} and {tuple(shape)} differ outside of dimension {dim}")
         moved = tensor._at.array.copy()
         moved[place] += start
         indices.append(moved)

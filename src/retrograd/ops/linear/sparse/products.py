@@ -1,6 +1,6 @@
-"""The product of a sparse and a dense matrix, and the products of pairs of rows at the sparse matrix's places.
+"""The product of a sparse and a dense matrix, and the dot products of pairs of rows at the places of a sparse matrix.
 
-Each of the two primitives is the other's derivative. SciPy's compiled products are used where it is installed.
+Each of the two primitives is the derivative of the other. They use SciPy's compiled products if SciPy is installed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ...table.batching import fold
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-MIN_SCIPY = 2048  # products from which SciPy's loop is faster than NumPy's, in spite of 40 us for making its matrix
+MIN_SCIPY = 2048  # products from which SciPy is faster than NumPy, though creating its matrix takes 40 us
 
 
 @lru_cache(1)
 def scipy_sparse() -> ModuleType | None:
-    """Return ``scipy.sparse``, or None where SciPy is not installed."""
+    """Return ``scipy.sparse``, or None if SciPy is not installed."""
     try:
         import scipy.sparse
     except ImportError:
@@ -45,7 +45,7 @@ class Places:
 
     def __init__(self, rows: Array, columns: Array, height: int, width: int, starts: Array | None = None) -> None:
         self.rows, self.columns, self.height, self.width, self._starts = rows, columns, height, width, starts
-        self._base: Places | None = None  # of a transpose, the matrix that it is the transpose of
+        self._base: Places | None = None  # for a transpose, the original places
 
     def __repr__(self) -> str:
         return f"{len(self.rows)} places in ({self.height}, {self.width})"
@@ -59,7 +59,7 @@ class Places:
 
     @cached_property
     def runs(self) -> tuple[Array, Array, Array]:
-        """The order that sorts by rows, where each row then begins, and which row it is."""
+        """Return the order that sorts by rows, where each row then begins, and the numbers of the rows."""
         order = np.argsort(self.rows, kind="stable")
         ordered = self.rows[order]
         starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
@@ -67,7 +67,7 @@ class Places:
 
     @cached_property
     def by_rows(self) -> tuple[Array | None, Array, Array]:
-        """The order that sorts values by rows (None: they are in order), their columns, and where each row begins."""
+        """Return the order that sorts values by rows (None if sorted), their columns, and where each row begins."""
         if self._starts is not None:
             return None, self.columns, self._starts
         starts = np.concatenate([[0], np.cumsum(np.bincount(self.rows, minlength=self.height))])
@@ -78,7 +78,7 @@ class Places:
 
     @cached_property
     def _pattern(self) -> tuple[Array, Array]:
-        """The columns and the starts of the rows, as SciPy takes them."""
+        """Return the columns and the starts of the rows in SciPy's form."""
         _, columns, starts = self.by_rows
         kind = np.int32 if max(len(self.rows), self.height, self.width) < 2**31 else np.int64
         return columns.astype(kind, copy=False), starts.astype(kind, copy=False)
@@ -101,7 +101,7 @@ class Places:
 
 
 def _spmm(values: Array, x: Array, places: Places) -> Array:
-    """``sum_j A_ij x_jk``: per row the sum of what its values take from x."""
+    """Return ``sum_j A_ij x_jk``."""
     xp = array_module(x)
     many = values.size * x.shape[1] >= MIN_SCIPY and values.dtype.char in "fdFD"
     if many and type(x) is np.ndarray and scipy_sparse() is not None:
@@ -120,14 +120,14 @@ def _spmm(values: Array, x: Array, places: Places) -> Array:
 
 
 def _sampled(x: Array, y: Array, places: Places) -> Array:
-    """``sum_k x_ik y_jk`` at the places."""
+    """Return ``sum_k x_ik y_jk`` at the places."""
     if x.shape[1] == 1:
         return x[places.rows, 0] * y[places.columns, 0]
     return (x[places.rows] * y[places.columns]).sum(axis=-1)
 
 
 def in_blocks(call: Call) -> Any:
-    """Of primitives on values and matrices: all examples as one block diagonal matrix, or as more columns."""
+    """Batch primitives on values and matrices: the examples become a block diagonal matrix, or additional columns."""
     if not call.size:
         return call.of_no_example()
     places = call.params["places"]

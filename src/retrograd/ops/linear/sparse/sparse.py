@@ -1,4 +1,4 @@
-"""Sparse matrices as graph networks use them: coordinates or compressed rows, values, and products with dense ones."""
+"""Sparse matrices in coordinate (COO) and compressed row (CSR) layout, and their products with dense matrices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SparseTensor(SparseMethods):
         self._coalesced = coalesced
         self._no_slots()
 
-    # What it is
+    # Coordinates, values and attributes
 
     def __repr__(self) -> str:
         size, nnz = tuple(self.shape), self._nnz()
@@ -75,7 +75,7 @@ class SparseTensor(SparseMethods):
 
     def _want_coalesced(self, name: str) -> None:
         if not self._coalesced:
-            raise RuntimeError(f"{name}: a coordinate may stand there twice; call coalesce() first")
+            raise RuntimeError(f"{name}: coordinates may occur several times; call coalesce() first")
 
     def _indices(self) -> Tensor:
         return self._at
@@ -87,7 +87,7 @@ class SparseTensor(SparseMethods):
         return self._at.array.shape[1]
 
     def is_coalesced(self) -> bool:
-        """Whether every coordinate stands there once, in row-major order."""
+        """Return whether every coordinate occurs once, in row-major order."""
         return self._coalesced
 
     def size(self, dim: int | None = None) -> Shape | int:
@@ -106,11 +106,11 @@ class SparseTensor(SparseMethods):
     ndimension = dim
 
     def sparse_dim(self) -> int:
-        """How many dimensions the coordinates have."""
+        """Return the number of dimensions of the coordinates."""
         return self._at.array.shape[0]
 
     def dense_dim(self) -> int:
-        """How many dimensions each value has."""
+        """Return the number of dimensions of each value."""
         return self._elements.array.ndim - 1
 
     @property
@@ -129,7 +129,7 @@ class SparseTensor(SparseMethods):
 
     @property
     def device(self) -> Device:
-        """Where the values live."""
+        """The device of the values."""
         return self._elements.device
 
     @property
@@ -152,15 +152,15 @@ class SparseTensor(SparseMethods):
     def grad(self, gradient: SparseTensor | None) -> None:
         if gradient is not None:
             if not isinstance(gradient, SparseTensor):
-                raise RuntimeError(f"grad: wanted a SparseTensor or None, got {describe(gradient)}")
+                raise RuntimeError(f"grad: expected a SparseTensor or None, got {describe(gradient)}")
             if gradient.shape != self.shape or not np.array_equal(gradient._at.numpy(), self._at.numpy()):
                 raise RuntimeError(
-                    f"grad: wanted the size {tuple(self.shape)} and the coordinates of the Tensor, "
+                    f"grad: expected the size {tuple(self.shape)} and the coordinates of the Tensor, "
                     f"got the size {tuple(gradient.shape)} and {gradient._nnz()} coordinates"
                 )
         self._elements.grad = None if gradient is None else gradient._elements
 
-    # Other forms of it
+    # Conversions
 
     def _with(self, values: Tensor) -> SparseTensor:
         return SparseTensor(self._at, values, self.shape, self._coalesced)
@@ -172,14 +172,14 @@ class SparseTensor(SparseMethods):
         return self.coalesce()
 
     def _flat(self) -> Any:
-        """The coordinates in the flattened Tensor."""
+        """Return the coordinates as positions in the flattened Tensor."""
         flat = array_module(self._elements).zeros(self._nnz(), np.int64)
         for length, index in zip(self.shape, self._at.array, strict=False):
             flat = flat * length + index
         return flat
 
     def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The lengths of the dimensions of the coordinates, and of those of the values."""
+        """Return the lengths of the dimensions of the coordinates and those of the values."""
         return tuple(self.shape[: self.sparse_dim()]), tuple(self.shape[self.sparse_dim() :])
 
     def coalesce(self) -> SparseTensor:
@@ -232,7 +232,7 @@ class SparseTensor(SparseMethods):
         order = list(range(self.ndim))
         order[dim0], order[dim1] = order[dim1], order[dim0]
         if order[self.sparse_dim() :] != list(range(self.sparse_dim(), self.ndim)):
-            raise RuntimeError(f"transpose: wanted two of the {self.sparse_dim()} dimensions of the coordinates")
+            raise RuntimeError(f"transpose: expected two of the {self.sparse_dim()} dimensions of the coordinates")
         places = order[: self.sparse_dim()]
         return SparseTensor(self._at[places], self._elements, tuple(self.shape[d] for d in order))
 
@@ -357,7 +357,7 @@ class SparseTensor(SparseMethods):
 
 
 class CompressedTensor(SparseTensor):
-    """A sparse matrix with compressed rows: it computes as any other, and knows where its rows begin.
+    """A sparse matrix with compressed rows, which stores where each row begins.
 
     >>> a = rg.sparse_csr_tensor([0, 1, 3], [1, 0, 1], [2.0, 3.0, 4.0], (2, 2))
     >>> a @ rg.ones(2, 1)
@@ -412,20 +412,20 @@ class CompressedTensor(SparseTensor):
 
 
 def _rows_compressed(result: Any) -> Any:
-    """A result of matrices with compressed rows in their layout, if it is a sparse matrix."""
+    """Convert a result to compressed rows, if it is a sparse matrix."""
     return compressed(result) if type(result) is SparseTensor and result.ndim == 2 else result
 
 
 def compressed(a: SparseTensor) -> CompressedTensor:
-    """A sparse matrix with its rows compressed."""
+    """Return a sparse matrix with compressed rows."""
     if a.ndim != 2 or a.dense_dim():
-        raise RuntimeError(f"to_sparse_csr: wanted a sparse matrix, got one of shape {tuple(a.shape)}")
+        raise RuntimeError(f"to_sparse_csr: expected a sparse matrix, got one of shape {tuple(a.shape)}")
     a = a.coalesce()
     return CompressedTensor(a._indices(), a._elements, a.shape, True)
 
 
 def product(a: SparseTensor, x: Operand) -> Tensor:
-    """The product of a sparse matrix and a dense matrix or vector."""
+    """Return the product of a sparse matrix and a dense matrix or vector."""
     dense = operand(x, "mat2")
     if a.ndim != 2 or dense.array.ndim not in (1, 2) or dense.array.shape[0] != a.shape[1]:
         raise RuntimeError(f"a sparse matrix of shape {tuple(a.shape)} cannot be multiplied by {describe(dense)}")
@@ -436,7 +436,7 @@ def product(a: SparseTensor, x: Operand) -> Tensor:
 
 
 def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    """The product of two sparse Tensors, element by element: at the coordinates that both have."""
+    """Return the elementwise product of two sparse Tensors, at the coordinates of both."""
     if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
         raise RuntimeError(f"mul: sparse Tensors of shapes {tuple(a.shape)} and {tuple(b.shape)}")
     a, b = a.coalesce(), b.coalesce()
@@ -446,7 +446,7 @@ def _intersection(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 
 
 def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    """The product of two sparse matrices: each value of a meets those in b's row of its column."""
+    """Return the product of two sparse matrices: each value of a is multiplied by a row of b."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or a.dense_dim() or b.dense_dim():
         raise RuntimeError(f"sparse matrices of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied")
     b = b.coalesce()
@@ -503,7 +503,7 @@ def sparse_coo_tensor(
         raise RuntimeError(f"indices must be integers, got {describe(at)}")
     at = at.to(np.int64)
     if at.array.ndim != 2 or v.array.ndim < 1 or v.array.shape[0] != at.array.shape[1]:
-        raise RuntimeError(f"wanted indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
+        raise RuntimeError(f"expected indices (d, nnz) and values (nnz, ...), got {describe(at)} and {describe(v)}")
     count, rest = len(at.array), v.array.shape[1:]
     if size is None:
         lengths = tuple(int(length) for length in at.array.max(axis=1) + 1) if at.array.size else (0,) * count
@@ -584,7 +584,7 @@ def to_sparse(self: Tensor, sparse_dim: int | None = None, *, layout: object = N
     """
     count = self.array.ndim if sparse_dim is None else integer(sparse_dim, "sparse_dim")
     if not 1 <= count <= self.array.ndim:
-        raise RuntimeError(f"wanted coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
+        raise RuntimeError(f"expected coordinates for some dimensions of {describe(self)}, got sparse_dim={sparse_dim}")
     there = self.array != 0
     there = there.any(axis=tuple(range(count, there.ndim))) if count < there.ndim else there
     found = tuple(new_tensor(index) for index in there.nonzero())

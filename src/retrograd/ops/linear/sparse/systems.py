@@ -1,7 +1,7 @@
-"""Solve systems with a sparse matrix: by a factorization, or by Krylov methods of SciPy.
+"""Solve systems with a sparse matrix by a factorization or by SciPy's Krylov methods.
 
-One primitive serves all methods. Its derivatives are products at the matrix's places and solutions with the transpose,
-which are the same primitive: so every order, forward mode and ``vmap`` follow.
+All methods use one primitive. Its derivatives are dot products at the matrix's places and solutions with the transpose,
+which call the same primitive. Higher orders, forward mode and ``vmap`` follow.
 """
 
 from __future__ import annotations

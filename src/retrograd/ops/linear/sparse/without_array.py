@@ -1,7 +1,7 @@
-"""Sparse Tensors as the engine sees them: instances of Tensor, whose history and gradient are those of their values.
+"""Base class of sparse Tensors: instances of Tensor with the history and gradient of their values.
 
-There is no array of all elements. What asks a sparse Tensor for one raises SparseError: operators, NumPy's functions,
-and methods that SparseTensor does not define. ``core.tensor.tensor.is_dense`` tells sparse Tensors from others.
+A sparse Tensor has no array of all elements. Operators, NumPy functions, and methods that SparseTensor does not define
+raise SparseError when they access the array. ``core.tensor.tensor.is_dense`` returns False for sparse Tensors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ....core.graph.handles import RemovableHandle
 from ....core.graph.nodes import edge_of
 from ....core.tensor.tensor import Size, Tensor
 
-if TYPE_CHECKING:  # functions of dense Tensors do not take a sparse one, whose methods have other results
+if TYPE_CHECKING:  # for type checkers a sparse Tensor is not a Tensor, since its methods have other results
     _Base = object
 else:
     _Base = Tensor
@@ -22,11 +22,11 @@ Self = TypeVar("Self", bound="WithoutArray")
 
 
 class SparseError(NotImplementedError, TypeError):
-    """What an operator for dense Tensors raises for a sparse one. PyTorch raises one or the other of the two types."""
+    """The error of operators for dense Tensors on a sparse one; PyTorch raises one of its two base types."""
 
 
 class WithoutArray(_Base):
-    """A Tensor of which some elements are given. The slots of a Tensor say what holds for these values."""
+    """A Tensor with values at some coordinates. The slots of Tensor describe the history of the values."""
 
     is_dense = False
 
@@ -37,7 +37,7 @@ class WithoutArray(_Base):
 
     @property
     def array(self) -> NoReturn:
-        """Raise SparseError: only the values at the coordinates are in memory."""
+        """Raise SparseError: a sparse Tensor has no array of all elements."""
         raise SparseError(
             f"not implemented for sparse Tensors: got {type(self).__name__} of shape {tuple(self.shape)}; "
             "call to_dense() for a dense Tensor, or use its values()"
@@ -81,7 +81,7 @@ class WithoutArray(_Base):
         return type(self), (self._at, self._elements, tuple(self.shape), self._coalesced)
 
     def _with(self, values: Tensor) -> Any:
-        """The same with other values at the coordinates."""
+        """Return a Tensor with other values at the same coordinates."""
         raise NotImplementedError
 
     def register_hook(self: Self, hook: Callable[[Self], Self | None]) -> RemovableHandle:
@@ -98,6 +98,6 @@ class WithoutArray(_Base):
         self._elements.retain_grad()
 
     def detach_(self: Self) -> Self:
-        """Forget the history of the values."""
+        """Remove the history of the values."""
         self._elements = self._elements.detach()
         return self

@@ -1,6 +1,6 @@
 """Discrete Fourier transforms between complex signals and spectra, their shifts and frequencies.
 
-The transform matrix is symmetric, so in the transpose convention of the walk (see core.graph) the transform is its
+The transform matrix is symmetric, so with cotangents in the transpose convention (see core.graph) the transform is its
 own rule.
 """
 
@@ -31,13 +31,13 @@ from ...table.types import DeviceLike, Dim, Dims, DTypeLike, Norm, Operand
 OPPOSITE: dict[str, Norm] = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-SEVERAL = 1 << 12  # elements from which SciPy's transforms, which take several signals at once, are faster
-MANY = 1 << 15  # elements from which a transform is worth the time of several threads
+SEVERAL = 1 << 12  # elements from which SciPy's transforms, which vectorize over signals, are faster
+MANY = 1 << 15  # elements from which several threads are faster than one
 
 
 @cache
 def _scipys() -> Any:
-    """SciPy's transforms, or None where it is not installed."""
+    """Return SciPy's transforms, or None if SciPy is not installed."""
     try:
         return import_module("scipy.fft")
     except ModuleNotFoundError:
@@ -45,7 +45,7 @@ def _scipys() -> Any:
 
 
 def transformed(name: str, x: Array, *lengths: int, **options: object) -> Array:
-    """NumPy's transform of that name, or SciPy's of large arrays."""
+    """Apply NumPy's transform of that name, or SciPy's to large arrays."""
     if type(x) is np.ndarray and x.size >= SEVERAL and (library := _scipys()) is not None:
         return getattr(library, name)(x, *lengths, workers=count() if x.size >= MANY else 1, **options)
     return getattr(np.fft, name)(x, *lengths, **options)
@@ -71,7 +71,7 @@ FFT: Primitive = Primitive(
 
 
 def resized(x: Tensor, n: int | None, dim: int) -> Tensor:
-    """x with n entries along a dimension: cropped, or padded with zeros."""
+    """Crop x to n entries along a dimension, or pad it with zeros."""
     length = x.array.shape[dim]
     if n is None or n == length:
         if length < 1:
@@ -108,7 +108,7 @@ def norm_of(norm: Norm | None) -> Norm:
 
 
 def lengths_of(x: Tensor, s: Dims | None, dim: Dims | None) -> tuple[list[int | None], list[int]]:
-    """The sizes (None for as given) and dimensions of an n-dimensional transform."""
+    """Return the sizes (None for the input's own) and dimensions of an n-dimensional transform."""
     s = [s] if isinstance(s, int) else s
     ndim = x.array.ndim
     if dim is None:

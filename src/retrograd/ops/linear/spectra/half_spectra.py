@@ -1,6 +1,6 @@
-"""Fourier transforms between real signals and the half of their spectrum that determines the rest.
+"""Fourier transforms between real signals and the half of their spectrum that determines the other half.
 
-They are put together from the complex transform, from those of one dimension, and from cropping and padding.
+They are composed of the complex transform, one-dimensional transforms, cropping and padding.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .fourier import FFT, OPPOSITE, lengths_of, norm_of, resized, signal, transf
 
 
 def _half_rule(g: Array, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Array:
-    """The half spectrum has the first rows of the transform matrix: its transpose pads with zeros first."""
+    """The half spectrum uses the first rows of the transform matrix, so its transpose first pads with zeros."""
     widths = [(0, 0)] * len(x_shape)
     widths[dim] = (0, x_shape[dim] - g.shape[dim])
     return FFT(PAD(g, widths=tuple(widths), value=0), dims=(dim,), norm=norm, inverse=False).real
 
 
 def _real_rule(g: Array, x_shape: tuple[int, ...], dim: int, norm: Norm) -> Array:
-    """Each coefficient stands for itself and its mirror image, but for the first and, at even length, the last."""
+    """Each coefficient counts for itself and its mirror image, except the first and, at even length, the last."""
     n = g.shape[dim]
     count = n // 2 + 1
     weights = array_module(g).full(count, 2.0, dtype=g.dtype)
@@ -91,7 +91,7 @@ def _to_real(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None
 
 
 def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | None) -> Tensor:
-    """The forward transform of a half spectrum is the inverse of its conjugate, with the norm taken the other way."""
+    """The forward transform of a half spectrum is the inverse of its conjugate, with the opposite norm."""
     x = signal(input)
     return _to_real(x.conj() if x.dtype.kind == "c" else x, s, dim, OPPOSITE[norm_of(norm)])
 

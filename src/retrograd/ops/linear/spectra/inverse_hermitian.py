@@ -14,7 +14,7 @@ from .half_spectra import rfftn
 
 
 def _inverse(input: Tensor, s: Sequence[int] | None, dim: Dims | None, norm: Norm | None) -> Tensor:
-    """The half spectrum is that of ``rfftn`` with the norm taken the other way, conjugated."""
+    """The half spectrum is the conjugate of ``rfftn`` with the opposite norm."""
     if operand(input).dtype.kind == "c":
         raise RuntimeError(f"expects a real input, got {describe(input)}")
     return rfftn(input, s, dim, OPPOSITE[norm_of(norm)]).conj()

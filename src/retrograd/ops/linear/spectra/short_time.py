@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms: spectra of overlapping frames of a signal, and the signal of such spectra."""
+"""Short-time Fourier transforms: spectra of overlapping frames of a signal, and the inverse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .half_spectra import irfft, rfft
 
 
 def _frame(n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[int, int, int]:
-    """The lengths of a frame, of the step between frames, and of the window."""
+    """Return the checked lengths of a frame, of the step between frames, and of the window."""
     n = integer(n_fft, "n_fft")
     hop = n // 4 if hop_length is None else integer(hop_length, "hop_length")
     width = n if win_length is None else integer(win_length, "win_length")
@@ -36,7 +36,7 @@ def _frame(n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[
 
 
 def _window(window: Tensor | None, x: Tensor, n: int, width: int) -> Tensor:
-    """The window in the middle of a frame, zeros around it."""
+    """Return the window padded with zeros on both sides to the length of a frame."""
     if window is None:
         w = new_tensor(array_module(x).ones(width, x.array.real.dtype))
     else:
@@ -176,7 +176,7 @@ def istft(
     spectra = x.mT
     if return_complex:
         frames = ifft(spectra, norm=norm)
-    else:  # of a real signal the first half of the spectrum counts, as in PyTorch
+    else:  # for a real signal only the first half of the spectrum is used, as in PyTorch
         frames = irfft(spectra[..., : n // 2 + 1], n, norm=norm)
     covered = n + hop * (count - 1)
     total = _overlapped(frames * w, hop, covered)
@@ -194,7 +194,7 @@ def istft(
 
 
 def _overlapped(frames: Tensor, hop: int, covered: int) -> Tensor:
-    """The frames ``(..., T, n)``, each ``hop`` after the one before, added where they overlap."""
+    """Add overlapping frames ``(..., T, n)``, each ``hop`` elements after the previous one."""
     lead = frames.array.shape[:-2]
     params = {"dim": len(lead), "size": frames.array.shape[-1], "step": hop, "shape": (*lead, covered)}
     return apply(SUM_WINDOWS, (frames,), params)

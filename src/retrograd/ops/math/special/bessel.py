@@ -1,4 +1,4 @@
-"""Bessel functions of order 0 and 1, and Airy's, as ``torch.special`` has them; PyTorch gives them no derivative."""
+"""Bessel functions of order 0 and 1 and Airy's function, as in ``torch.special``, which defines no derivatives."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SPHERICAL_J0 = unary(
 
 def _airy(which: int) -> Any:
     def forward(x: Any) -> Any:
-        backend = backend_of(x)  # CuPy has none: NumPy's numbers are used
+        backend = backend_of(x)  # CuPy lacks the function: it is computed with NumPy
         array = backend.to_numpy(x)
         return backend.asarray(library_for(array, "airy").airy(array)[which], dtype=x.dtype)
 

@@ -1,8 +1,8 @@
-"""The error function and its kin, by rational approximations, and what statistics makes of them.
+"""The error function and related functions, by rational approximations, and the normal distribution.
 
-Double precision by W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation
-23 (1969): |x| <= 0.46875 by erf(x) = x R(x^2), beyond by erfc(x) = e^(-x^2) times one of two rational functions.
-float32 (and float16) erf by one rational function of x^2, fitted to a relative error of 2e-8.
+Double precision uses W. J. Cody, "Rational Chebyshev approximations for the error function", Mathematics of Computation
+23 (1969): erf(x) = x R(x^2) for |x| <= 0.46875, otherwise erfc(x) = e^(-x^2) times one of two rational functions.
+For float32 and float16, erf is one rational function of x^2, fitted to a relative error of 2e-8.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """The polynomial with these coefficients, highest power first."""
+    """Evaluate the polynomial with these coefficients, highest power first."""
     value = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         value += coefficient
@@ -113,14 +113,14 @@ def _erfcx_positive(x: Array) -> Array:
 
 
 def _exp_of_square(x: Array, sign: int) -> Array:
-    """e^(sign x^2) to full accuracy: the square of x cut to sixteenths is exact."""
+    """e^(sign x^2) to full accuracy: the square of x truncated to a multiple of 1/16 is exact."""
     x = np.minimum(x, 30.0)
     cut = np.trunc(x * 16) * 0.0625
     return np.exp(cut * cut * sign) * np.exp((x - cut) * (x + cut) * sign)
 
 
 def _by_regions(x: Array, small: Any, tail: Any) -> Any:
-    """In double precision, small(x) for |x| <= 0.46875 and tail(|x|, negative) beyond, as an array like x."""
+    """Return small(x) for |x| <= 0.46875, otherwise tail(|x|, negative), computed in double precision."""
     wide = x.astype("float64").reshape(-1)
     near = np.abs(wide) <= _SMALL
     value = np.empty_like(wide)
@@ -131,7 +131,7 @@ def _by_regions(x: Array, small: Any, tail: Any) -> Any:
 
 
 def _erf_single(x: Array) -> Array:
-    x = np.clip(x, -ERF_BOUND, ERF_BOUND)  # beyond, the result is 1 exactly
+    x = np.clip(x, -ERF_BOUND, ERF_BOUND)  # beyond the bound, the result is exactly 1
     square = x * x
     return np.clip(x * _horner(ERF_P, square) / _horner(ERF_Q, square), -1, 1)
 
@@ -250,7 +250,7 @@ def _log_ndtr(x: Array) -> Array:
 
 
 def _log_ndtr_rule(g: Array, x: Array) -> Any:
-    # phi(x) / Phi(x); below 0 by erfcx, where both would vanish.
+    # phi(x) / Phi(x); for x < 0 by erfcx, since numerator and denominator underflow.
     negative = x < 0
     below = math.sqrt(2 / math.pi) / ERFCX(-_SQRT_HALF * WHERE(negative, x, 0.0))
     body = WHERE(negative, 0.0, x)

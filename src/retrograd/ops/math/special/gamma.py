@@ -1,4 +1,4 @@
-"""Gamma, Bessel and entropy functions, as ``torch.special`` has them."""
+"""Gamma, Bessel and entropy functions, as in ``torch.special``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _gammaln = from_library("gammaln")
 
 @special("lgamma")
 def _lgamma(x: Array) -> Array:
-    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy's is -inf at -inf
+    return _gammaln(np.maximum(x, np.finfo(getattr(x, "dtype", float)).min))  # SciPy returns -inf at -inf
 
 
 _digamma = special("digamma")(from_library("digamma"))
@@ -149,7 +149,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 
 def _first_order_rule(i0: Any, i1: Any, x: Array, scale: Any = 1.0) -> Any:
-    # I1' = I0 - I1 / x. Near 0 the quotient by its series, whose derivatives do not cancel.
+    # I1' = I0 - I1 / x. Near 0 the quotient is computed by its series, whose derivatives do not cancel.
     near = np.abs(x) < 0.05
     small = WHERE(near, x, 0.0)
     square = small * small

@@ -13,7 +13,7 @@ from ....core.arrays.devices import backend_of
 
 
 def library_for(x: Array, name: str) -> Any:
-    """The module with special functions for the array.
+    """Return the module with special functions for the array.
 
     Raises:
         RuntimeError: SciPy is not installed.
@@ -25,7 +25,7 @@ def library_for(x: Array, name: str) -> Any:
 
 
 def from_library(name: str, output: int | None = None) -> Callable[..., Any]:
-    """A function of arrays and numbers from the library, in the arrays' dtype; of several outputs one."""
+    """Return a function of the library that keeps the arrays' dtype; ``output`` selects one of several outputs."""
 
     def forward(*inputs: Any) -> Any:
         array = next((value for value in inputs if hasattr(value, "dtype")), None)

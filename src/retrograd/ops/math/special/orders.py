@@ -1,8 +1,8 @@
-"""Derivatives by orders and shapes, for which no closed form exists: differences of the function in double precision.
+"""Derivatives with respect to orders and shape parameters without a closed form, by central differences.
 
-The functions are analytic in these arguments, so that a central difference of order 16 is exact to about 1e-11 of the
-larger of function and derivative, if the function is exact to a few units in the last place. It consists of the
-function itself, so that mixed and higher derivatives follow from the function's other rules.
+The functions are analytic in these arguments. If a function is exact to a few units in the last place, a central
+difference of order 16 in double precision has an error of about 1e-11, relative to the larger of function and
+derivative. The difference calls the function itself, so mixed and higher derivatives follow from its other rules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def difference(function: Callable[[Array], Array], at: Array, step: Array | floa
 
 
 def double(x: Array) -> Array:
-    """Return an argument in double precision; numbers have it."""
+    """Return an argument in double precision; Python numbers unchanged."""
     if not hasattr(x, "dtype"):
         return x
     dtype = np.dtype("complex128" if x.dtype.kind == "c" else "float64")

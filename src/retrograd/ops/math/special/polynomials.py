@@ -1,4 +1,4 @@
-"""Orthogonal polynomials, by their recurrences; gradients follow from these."""
+"""Orthogonal polynomials, computed by recurrences in plain operators, which also give the gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...table.registry import operator
 from ...table.types import Operand
 from ..arithmetic import MUL
 
-# The polynomial of degree k + 1 from x, k, and those of degrees k and k - 1.
+# The polynomial of degree k + 1, from x, k and the polynomials of degrees k and k - 1.
 Step = Callable[[Tensor, int, Tensor, Tensor], Tensor]
 
 
@@ -43,7 +43,7 @@ def _legendre(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
 def _polynomial(
     input: Operand, n: Operand, first: Callable[[Tensor], Tensor], step: Step, shifted: bool = False
 ) -> Tensor:
-    """The polynomials of the degrees n, from that of degree 1 on by the recurrence; 0 for negative degrees."""
+    """Return the polynomials of degrees n by the recurrence from degree 1; 0 for negative degrees."""
     x, degree = operand(input), operand(n, "n")
     xp = array_module(x)
     degrees = degree.array.astype(np.int64)

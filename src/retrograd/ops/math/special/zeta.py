@@ -1,4 +1,7 @@
-"""The zeta function and the incomplete gamma functions; PyTorch has no derivative by their first argument."""
+"""The zeta function and the incomplete gamma functions.
+
+PyTorch does not define their derivatives with respect to the first argument.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from .orders import difference, double, step_of
 
 
 def _from_library(name: str) -> Callable[[Any, Any], Any]:
-    """A function of two arrays or numbers from the library, in the arrays' dtype."""
+    """Return a function of two arrays or numbers of the library that keeps the arrays' dtype."""
 
     def forward(x: Any, y: Any) -> Any:
         array = x if hasattr(x, "dtype") else y
@@ -35,7 +38,7 @@ def _density(a: Array, x: Array) -> Array:
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
-    """Return the derivative by ``a`` of the lower part, from the smaller of both parts."""
+    """Return the derivative of the lower part with respect to ``a``, computed from the smaller of both parts."""
     a, x = double(a), double(x)
 
     def part(a: Array) -> Array:
@@ -46,7 +49,7 @@ def gamma_slope(a: Array, x: Array) -> Array:
 
 
 def _zeta_slope(x: Array, q: Array) -> Array:
-    """Return the derivative by ``x``; that of the first term of the sum, which may be much the largest, is exact."""
+    """Return the derivative with respect to ``x``; the derivative of the first, often dominant term is exact."""
     x, q = double(x), double(q)
     rest = difference(lambda x: ZETA(x, q + 1), x, step_of(q + 1, of=x - 1))
     return rest - LOG(q) * EXP(-x * LOG(q))

@@ -42,7 +42,7 @@ def rrelu(
     """
     x = operand(input)
     if x.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted floating numbers, got {describe(x)}")
+        raise NotImplementedError(f"expected floating numbers, got {describe(x)}")
     if lower > upper:
         raise RuntimeError(f"lower must not exceed upper, got {lower} and {upper}")
     if not training:

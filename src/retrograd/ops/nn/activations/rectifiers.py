@@ -304,12 +304,12 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     x, w = operand(input), operand(weight, "weight")
     shape = x.array.shape
     if w.array.ndim > 1:
-        raise RuntimeError(f"wanted a weight with at most one axis, got {tuple(w.array.shape)}")
+        raise RuntimeError(f"expected a weight with at most one axis, got {tuple(w.array.shape)}")
     if w.array.size != 1:
         channels = shape[1] if len(shape) > 1 else 1
         if w.array.size != channels:
             raise RuntimeError(
-                f"wanted one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
+                f"expected one weight, or one per channel of axis 1 of the input {shape}, got {w.array.size}"
             )
         w = w.reshape((1, channels) + (1,) * (len(shape) - 2))
     elif w.array.ndim:

@@ -27,7 +27,7 @@ def _projected(
     split = [w for w in (packed.chunk(3) if packed is not None else weights[1:]) if w is not None]
     if len(split) != 3:
         if packed is not None:
-            raise RuntimeError(f"wanted in_proj_weight (3 * E, E), got {describe(packed)}")
+            raise RuntimeError(f"expected in_proj_weight (3 * E, E), got {describe(packed)}")
         raise AssertionError("a projection weight is None")
     biases = (None, None, None) if bias is None else bias.chunk(3)
     if packed is None:
@@ -35,7 +35,7 @@ def _projected(
         for x, w, b in zip((query, key, value), split, biases, strict=True):
             if w.array.shape != (width, x.array.shape[-1]) or b is not None and b.array.shape != (width,):
                 raise AssertionError(
-                    f"wanted a projection weight ({width}, {x.array.shape[-1]}) and bias ({width},), "
+                    f"expected a projection weight ({width}, {x.array.shape[-1]}) and bias ({width},), "
                     f"got {describe(w)} and {describe(b)}"
                 )
     q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), split, biases, strict=True))
@@ -65,16 +65,16 @@ def _check(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, ma
     ndim = query.array.ndim
     if ndim not in (2, 3) or key.array.ndim != ndim or value.array.ndim != ndim:
         raise AssertionError(
-            f"wanted query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
+            f"expected query, key and value all (L, N, E), or all (L, E), got {describe(query)}, "
             f"{describe(key)}, {describe(value)}"
         )
     if padding is not None and padding.array.ndim != ndim - 1:
         raise AssertionError(
-            f"wanted a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
+            f"expected a {ndim - 1}-D key_padding_mask for query {describe(query)}, got {describe(padding)}"
         )
     if mask is not None:
         if mask.array.ndim not in (2, 3):
-            raise AssertionError(f"wanted a 2-D or 3-D attn_mask, got {describe(mask)}")
+            raise AssertionError(f"expected a 2-D or 3-D attn_mask, got {describe(mask)}")
         rows, columns = query.array.shape[0], key.array.shape[0]
         batch = 1 if ndim == 2 else query.array.shape[1]
         wanted = (rows, columns) if mask.array.ndim == 2 else (batch * heads, rows, columns)
@@ -199,7 +199,7 @@ def multi_head_attention_forward(
 
     def static(argument: str, x: Tensor) -> Tensor:
         if x.array.ndim != 3 or x.array.shape[0] != batch * num_heads or x.array.shape[2] != head:
-            raise AssertionError(f"wanted {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
+            raise AssertionError(f"expected {argument} ({batch * num_heads}, S, {head}), got {describe(x)}")
         return x.reshape(batch, num_heads, -1, head)
 
     q = split(q)
@@ -214,7 +214,7 @@ def multi_head_attention_forward(
         mask = mask.reshape(batch, num_heads, rows, columns)
     if padding is not None:
         if padding.array.shape != (batch, columns):
-            raise AssertionError(f"wanted key_padding_mask ({batch}, {columns}), got {describe(padding)}")
+            raise AssertionError(f"expected key_padding_mask ({batch}, {columns}), got {describe(padding)}")
         padding = padding.reshape(batch, 1, 1, columns)
         mask = padding if mask is None else mask + padding
     dropout_p = dropout_p if training else 0.0
@@ -229,7 +229,7 @@ def multi_head_attention_forward(
     else:
         out = scaled_dot_product_attention(q, k, v, mask, dropout_p, causal)
     if out_proj_weight.array.ndim != 2:
-        raise RuntimeError(f"wanted out_proj_weight ({width}, {width}), got {describe(out_proj_weight)}")
+        raise RuntimeError(f"expected out_proj_weight ({width}, {width}), got {describe(out_proj_weight)}")
     out = linear(out.permute(2, 0, 1, 3).reshape(rows, batch, width), out_proj_weight, out_proj_bias)
     if not batched:
         out = out.squeeze(1)

@@ -466,13 +466,13 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropo
 
     x, y, z = q.array, k.array, v.array
     if x.ndim < 2 or y.ndim < 2 or z.ndim < 2:
-        raise RuntimeError(f"wanted query, key and value of at least 2 dimensions, {shown()}")
+        raise RuntimeError(f"expected query, key and value of at least 2 dimensions, {shown()}")
     if not x.dtype == y.dtype == z.dtype or x.dtype.kind not in FLOATING:
         raise RuntimeError(f"query, key and value must have one floating dtype, {shown()}{conversion_advice(x, y, z)}")
     if x.shape[-1] != y.shape[-1]:
-        raise RuntimeError(f"wanted query (..., L, E) and key (..., S, E), {shown()}")
+        raise RuntimeError(f"expected query (..., L, E) and key (..., S, E), {shown()}")
     if y.shape[-2] != z.shape[-2]:
-        raise RuntimeError(f"wanted key (..., S, E) and value (..., S, Ev), {shown()}")
+        raise RuntimeError(f"expected key (..., S, E) and value (..., S, Ev), {shown()}")
     if not 0 <= dropout_p <= 1:
         raise RuntimeError(f"dropout probability has to be between 0 and 1, got {dropout_p}")
     try:
@@ -485,7 +485,7 @@ def _check_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropo
         masks = "" if mask is None else f", attn_mask {describe(mask)}"
         raise RuntimeError(f"the shapes do not broadcast: {shown()}{masks}") from None
     if mask is not None and mask.array.dtype not in (bool_, x.dtype):
-        raise RuntimeError(f"wanted attn_mask of dtype bool or {x.dtype}, got {describe(mask)}")
+        raise RuntimeError(f"expected attn_mask of dtype bool or {x.dtype}, got {describe(mask)}")
 
 
 @operator(namespace="nn.functional", method=False, raises="dtypes")

@@ -97,7 +97,7 @@ MULTI_MARGIN, MULTILABEL_MARGIN = (
 def _as_rows(x: Tensor) -> Tensor:
     """The input as ``(N, C)``."""
     if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
-        raise RuntimeError(f"wanted a non-empty input (N, C) or (C,), got {describe(x)}")
+        raise RuntimeError(f"expected a non-empty input (N, C) or (C,), got {describe(x)}")
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
@@ -144,7 +144,7 @@ def multi_margin_loss(
     x = _as_rows(given)
     n, c = x.array.shape
     if t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"wanted a target of class indices, got {describe(t)}")
+        raise RuntimeError(f"expected a target of class indices, got {describe(t)}")
     if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
         raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
     index = t.array.reshape(n).astype(np.int64)
@@ -203,7 +203,7 @@ def multilabel_margin_loss(
     x = _as_rows(given)
     shapes = {given.array.shape, t.array.shape}
     if len(shapes) > 1 and shapes != {(), (1,)} or t.array.dtype.kind not in "iu":
-        raise RuntimeError(f"wanted class indices of the input's shape, got {describe(t)} for input {describe(given)}")
+        raise RuntimeError(f"expected class indices in the input's shape, got {describe(t)} for {describe(given)}")
     n, c = x.array.shape
     index = t.array.reshape(n, c)
     low, high = extent(index) if all_examples(index).size else (0, 0)

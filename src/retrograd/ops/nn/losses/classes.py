@@ -414,7 +414,7 @@ def _check_weight(weight: Operand | None, x: Tensor, classes: int) -> Any:
         raise RuntimeError(f"weight should be defined for all {classes} classes of {describe(x)}, got {describe(w)}")
     if w.array.dtype != x.array.dtype:
         given = f"{describe(w)} for {describe(x)}{conversion_advice(x, w)}"
-        raise RuntimeError(f"wanted weight in the dtype of the input, got {given}")
+        raise RuntimeError(f"expected weight in the dtype of the input, got {given}")
     return w.array
 
 
@@ -426,7 +426,7 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     if x.array.ndim == 2 and x.array.shape[:1] == index.shape:
         return x, index, False
     if x.array.ndim == 0:
-        raise RuntimeError(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
+        raise RuntimeError(f"expected an input (N, C, ...) or (C,), got {describe(x)}")
     if x.array.ndim == 1:
         if index.shape not in ((), (1,)):
             raise RuntimeError(f"a 1-D input wants a target of one class index, got {describe(x)} and {describe(t)}")
@@ -435,7 +435,7 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     if index.shape[:1] != wanted[:1]:
         raise InvalidValue(f"expected the batch of input to match that of target, got {describe(x)} and {describe(t)}")
     if index.shape != wanted:
-        raise RuntimeError(f"wanted a target {wanted} for input {describe(x)}, got {describe(t)}")
+        raise RuntimeError(f"expected a target {wanted} for input {describe(x)}, got {describe(t)}")
     return x, index, False
 
 
@@ -545,7 +545,7 @@ def nll_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     x, t = floating_operand(input), operand(target, "target")
     if x.array.ndim == 0:
-        raise InvalidValue(f"wanted an input (N, C, ...) or (C,), got {describe(x)}")
+        raise InvalidValue(f"expected an input (N, C, ...) or (C,), got {describe(x)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
     classes = _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight))

@@ -246,7 +246,7 @@ def _alignment(
     if t.array.dtype.kind not in "iu" and t.array.size:
         raise RuntimeError(f"targets must be integral, got {describe(t)}")
     if t.array.ndim not in (1, 2) or t.array.ndim == 2 and t.array.shape[0] != batch:
-        raise RuntimeError(f"wanted targets ({batch}, S) or 1-D for log_probs {describe(x)}, got {describe(t)}")
+        raise RuntimeError(f"expected targets ({batch}, S) or 1-D for log_probs {describe(x)}, got {describe(t)}")
     if not 0 <= blank < classes:
         raise RuntimeError(f"blank must be in label range, got {blank} for {describe(x)}")
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
@@ -310,7 +310,7 @@ def ctc_loss(
     reduction = reduction_of(reduction)
     x = operand(log_probs, "log_probs")
     if x.array.ndim not in (2, 3) or x.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted floating log_probs (T, N, C) or (T, C), got {describe(x)}")
+        raise RuntimeError(f"expected floating log_probs (T, N, C) or (T, C), got {describe(x)}")
     single = x.array.ndim == 2
     if single:
         x = x.unsqueeze(1)

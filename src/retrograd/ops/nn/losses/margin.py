@@ -126,7 +126,7 @@ def cosine_embedding_loss(
     x1, x2, t = operand(input1, "input1"), operand(input2, "input2"), operand(target, "target")
     if t.array.ndim > 1 or x1.array.ndim != t.array.ndim + 1 or x2.array.ndim != t.array.ndim + 1:
         raise RuntimeError(
-            f"wanted inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
+            f"expected inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
             f"input2 {describe(x2)}, target {describe(t)}"
         )
     tiny = 1e-12  # as PyTorch: keeps the derivative finite at zero vectors
@@ -227,7 +227,7 @@ def multilabel_soft_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = floating_operand(input), operand(target, "target")
     if x.array.ndim == 0:
-        raise IndexError(f"wanted an input (N, C) or (C,), got {describe(x)}")
+        raise IndexError(f"expected an input (N, C) or (C,), got {describe(x)}")
     if y.array.ndim == 0:
         y = y.expand(x.array.shape)
     if x.array.shape != y.array.shape:

@@ -30,7 +30,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
             f"size_average and reduce are deprecated; use reduction={reduction!r} instead", stacklevel=user_level()
         )
     if reduction not in ("none", "mean", "sum"):
-        raise InvalidValue(f"{reduction} is not a valid value for reduction; wanted 'none', 'mean' or 'sum'")
+        raise InvalidValue(f"{reduction} is not a valid value for reduction; expected 'none', 'mean' or 'sum'")
     return reduction
 
 

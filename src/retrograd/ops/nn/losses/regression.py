@@ -131,7 +131,7 @@ def _loss_of_difference(
     x, y = operand(input), operand(target, "target")
     distance = primitive is L1 and "c" in (x.array.dtype.kind, y.array.dtype.kind)  # of complex numbers
     if not distance and x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
-        raise NotImplementedError(f"wanted a floating input, got {describe(x)} and target {describe(y)}")
+        raise NotImplementedError(f"expected a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
     x, y = _broadcast(x, y)
     if weight is None:

@@ -36,10 +36,10 @@ def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, .
         return None
     w = operand(value, argument)
     if w.array.shape != shape:
-        raise RuntimeError(f"wanted {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
+        raise RuntimeError(f"expected {argument} of shape {shape}, {meaning}, got {describe(w)} for {describe(x)}")
     if w.array.dtype != x.array.dtype and (x.array.dtype.itemsize != 2 or w.array.dtype != np.float32):
         given = f"{describe(w)} for {describe(x)}{conversion_advice(x, w)}"
-        raise RuntimeError(f"wanted {argument} in the dtype of the input, got {given}")
+        raise RuntimeError(f"expected {argument} in the dtype of the input, got {given}")
     return w
 
 
@@ -51,10 +51,10 @@ def _of_last_axes(count: int, centred: bool) -> Layout:
 def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape:
-        raise RuntimeError(f"wanted a normalized_shape of at least one dimension, got {normalized_shape}")
+        raise RuntimeError(f"expected a normalized_shape of at least one dimension, got {normalized_shape}")
     if x.array.shape[max(x.array.ndim - len(shape), 0) :] != shape:
         shape = integers(shape, "normalized_shape")
-        raise RuntimeError(f"wanted an input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
+        raise RuntimeError(f"expected input (*, {', '.join(map(str, shape))}) for normalized_shape, got {describe(x)}")
     return shape
 
 
@@ -149,7 +149,7 @@ def group_norm(
     """
     x = floating_operand(input)
     if x.array.ndim < 2:
-        raise RuntimeError(f"wanted an input (N, C, *), got {describe(x)}")
+        raise RuntimeError(f"expected an input (N, C, *), got {describe(x)}")
     n, c = x.array.shape[:2]
     if num_groups < 1 or c % num_groups:
         raise RuntimeError(f"num_groups={num_groups} does not divide the channels of {describe(x)}")
@@ -276,7 +276,7 @@ def batch_norm(
     shape = x.array.shape
     if len(shape) < 2:
         if shape != (0,):
-            raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+            raise IndexError(f"expected an input (N, C, *), got {describe(x)}")
         return x * 1  # PyTorch takes this one, too
     channels = shape[1]
     if training:
@@ -343,7 +343,7 @@ def instance_norm(
     if use_input_stats and (len(shape) < 2 or spatial == 1):
         raise InvalidValue(f"expected more than 1 spatial element when training, got {describe(x)}")
     if len(shape) < 2:
-        raise IndexError(f"wanted an input (N, C, *), got {describe(x)}")
+        raise IndexError(f"expected an input (N, C, *), got {describe(x)}")
     channels = shape[1]
     _check_running("running_mean", running_mean, channels)
     _check_running("running_var", running_var, channels)

@@ -159,7 +159,9 @@ def average_pool(
     """The means over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     if x.array.dtype.kind in "iu" and x.array.dtype.itemsize < 8:
-        raise NotImplementedError(f"not implemented for {x.dtype}; wanted a floating or int64 input, got {describe(x)}")
+        raise NotImplementedError(
+            f"not implemented for {x.dtype}: expected a floating or int64 input, got {describe(x)}"
+        )
     window = sliding_windows(x, axes, kernel_size, stride, padding, 1, ceil_mode)
     if axes == 3 and any(k > length for k, length in zip(window.kernel, window.size)):
         raise RuntimeError(f"input {describe(x)} is smaller than kernel_size={window.kernel}")

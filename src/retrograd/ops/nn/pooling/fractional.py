@@ -114,7 +114,7 @@ def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
 def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any) -> tuple[Any, Any]:
     kernel = _lengths(kernel_size, "kernel_size", ndim)
     if output_size is None and output_ratio is None:
-        raise InvalidValue("wanted one of output_size and output_ratio")
+        raise InvalidValue("pass exactly one of output_size and output_ratio")
     lengths = x.array.shape[-ndim:]
     if output_size is not None:
         out = _lengths(output_size, "output_size", ndim)
@@ -134,7 +134,7 @@ def _pooled(
 ) -> Pooled:
     x = floating_operand(input)
     if x.array.ndim not in (ndim + 1, ndim + 2):
-        raise RuntimeError(f"wanted {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
+        raise RuntimeError(f"expected {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
     kernel, out = _sizes(x, ndim, kernel_size, output_size, output_ratio)
     batch, single = with_batch(x, ndim)
     n, c = batch.array.shape[:2]
@@ -147,7 +147,7 @@ def _pooled(
         if drawn.dtype != x.array.dtype:
             raise RuntimeError(f"expected _random_samples to have the dtype of the input, got {drawn.dtype}")
         if drawn.shape != (n, c, ndim):
-            raise RuntimeError(f"wanted _random_samples ({n}, {c}, {ndim}), got {drawn.shape}")
+            raise RuntimeError(f"expected _random_samples ({n}, {c}, {ndim}), got {drawn.shape}")
     index = apply(MAXIMA, (batch, new_tensor(drawn)), {"out": out, "kernel": kernel})
     return Pooled(*at_maxima(batch, index.array, single))
 

@@ -19,7 +19,7 @@ def real_operand(value: Operand) -> Tensor:
     """
     x = operand(value)
     if x.array.dtype.kind not in "fViu":
-        raise NotImplementedError(f"not implemented for {x.dtype}; wanted real numbers, got {describe(x)}")
+        raise NotImplementedError(f"not implemented for {x.dtype}; expected real numbers, got {describe(x)}")
     return x
 
 

@@ -22,7 +22,7 @@ def _cell(
     x, hs = operand(input), [operand(state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):
-        raise RuntimeError(f"wanted input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
+        raise RuntimeError(f"expected input (N, features) and hx (N, H), got {describe(x)} and {describe(hs)}")
     given = [None if w is None else operand(w, "weights") for w in weights]
     if not batched:
         hs = [h.unsqueeze(0) for h in hs]

@@ -35,25 +35,25 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
         return f"got input {describe(x)}, w_ih {describe(w_ih)}, w_hh {describe(w_hh)}"
 
     if x.array.dtype.kind not in FLOATING:
-        raise RuntimeError(f"wanted a floating input, {shown()}")
+        raise RuntimeError(f"expected a floating input, {shown()}")
     for tensor in (*states, *weights):
         if tensor is not None and tensor.array.dtype != x.array.dtype:
             advice = conversion_advice(x, tensor)
-            raise RuntimeError(f"wanted states and weights in the dtype of the input, {shown()}{advice}")
+            raise RuntimeError(f"expected states and weights in the dtype of the input, {shown()}{advice}")
     if w_ih.array.ndim != 2 or w_hh.array.ndim != 2 or x.array.shape[-1] != w_ih.array.shape[1]:
         raise RuntimeError(f"input.size(-1) must be equal to input_size, the columns of w_ih, {shown()}")
     rows = w_hh.array.shape[0]
     hidden = rows // gates
     out = hidden if w_hr is None else w_hr.array.shape[0]
     if rows != gates * hidden or w_ih.array.shape[0] != rows or w_hh.array.shape[1] != out:
-        raise RuntimeError(f"wanted w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown()}")
+        raise RuntimeError(f"expected w_ih ({gates} * H, features) and w_hh ({gates} * H, H), {shown()}")
     for bias in (b_ih, b_hh):
         if bias is not None and bias.array.shape != (rows,):
-            raise RuntimeError(f"wanted biases ({rows},), got {describe(bias)}")
+            raise RuntimeError(f"expected biases ({rows},), got {describe(bias)}")
     for index, state in enumerate(states):
         wanted = (x.array.shape[1], hidden if index else out)
         if state.array.shape != wanted:
-            raise RuntimeError(f"wanted a state of {wanted} per layer and direction, got {describe(state)}; {shown()}")
+            raise RuntimeError(f"expected states {wanted} per layer and direction, got {describe(state)}; {shown()}")
 
 
 def _layers(
@@ -72,7 +72,7 @@ def _layers(
     """The outputs and final states of layers on top of each other, each in one direction or two."""
     x = operand(input)
     if x.array.ndim != 3:
-        raise RuntimeError(f"wanted an input (T, N, features), got {describe(x)}")
+        raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")
     if not x.array.shape[0]:
         raise RuntimeError(f"expected a sequence of at least one step, got {describe(x)}")
     states = [operand(state, "hx") for state in hx]
@@ -81,11 +81,11 @@ def _layers(
     count, rest = divmod(len(params), num_layers * directions)
     has_projection = layer is lstm_layer and count == usual + 1
     if rest or count != usual + has_projection:
-        raise RuntimeError(f"wanted {usual} params per layer and direction, got {len(params)} in all")
+        raise RuntimeError(f"expected {usual} params per layer and direction, got {len(params)} in all")
     for state in states:
         if state.array.ndim != 3 or state.array.shape[0] != num_layers * directions:
             raise RuntimeError(
-                f"wanted hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
+                f"expected hx ({num_layers * directions}, N, H), per layer and direction, got {describe(state)}"
             )
     if batch_first:
         x = x.transpose(0, 1)

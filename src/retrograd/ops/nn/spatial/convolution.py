@@ -71,7 +71,7 @@ def _convolve(
     reach = tuple([d * (k - 1) for d, k in zip(dilations, kernel)])
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise RuntimeError(f"invalid padding string {padding!r}; wanted 'same' or 'valid'")
+            raise RuntimeError(f"invalid padding string {padding!r}; expected 'same' or 'valid'")
         if padding == "same" and max(strides) > 1:
             raise RuntimeError(f"padding='same' is not supported for strided convolutions, got stride={strides}")
         total = reach if padding == "same" else (0,) * axes
@@ -273,5 +273,5 @@ def conv_tbc(input: Operand, weight: Operand, bias: Tensor | None = None, pad: i
     """
     x, w = operand(input), operand(weight, "weight")
     if x.array.ndim != 3 or w.array.ndim != 3:
-        raise RuntimeError(f"wanted inputs of three dimensions, got {describe(x)} and {describe(w)}")
+        raise RuntimeError(f"expected inputs of three dimensions, got {describe(x)} and {describe(w)}")
     return conv1d(x.permute(1, 2, 0), w.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1).contiguous()

@@ -212,7 +212,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         return _constant(x, widths, 0 if value is None else value)
     if mode not in _NUMPY_MODE:
         raise NotImplementedError(
-            f"unrecognised padding mode {mode!r}; wanted constant, reflect, replicate or circular"
+            f"unrecognised padding mode {mode!r}; expected constant, reflect, replicate or circular"
         )
     if value:
         raise RuntimeError(f"padding mode {mode!r} takes no value, got {value}")

@@ -1,1 +1,1 @@
-"""What each of NumPy's functions means on Tensors, by family."""
+"""The rules of NumPy's functions on Tensors, by family."""

@@ -1,4 +1,4 @@
-"""NumPy's ``like=``: ``np.array([t, 1.0], like=t)`` makes a Tensor, with the gradient of what it is made of."""
+"""NumPy's ``like=``: ``np.array([t, 1.0], like=t)`` returns a Tensor through which gradients flow to ``t``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _asarray(
 
 
 def _made(function: Callable[..., Any]) -> Callable[..., Tensor]:
-    """A function of lengths and numbers, whose array becomes a Tensor where ``like`` is."""
+    """Wrap a function of lengths and numbers so that it returns a Tensor on the device of ``like``."""
 
     def rule(like: Tensor, *args: object, **options: object) -> Tensor:
         return new_tensor(backend_of(like.array).asarray(function(*args, **options)))
@@ -53,7 +53,7 @@ def _full(like: Tensor, shape: Any, fill_value: Any, dtype: Any = None, order: s
     return ops.clone(ops.broadcast_to(values, (shape,) if np.ndim(shape) == 0 else tuple(shape)))
 
 
-# Called with the Tensor that was given as like=.
+# These functions are called with the Tensor passed as like=.
 RULES: dict[Any, Callable[..., Tensor]] = {
     np.array: _array,
     np.full: _full,

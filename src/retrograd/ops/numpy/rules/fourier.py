@@ -13,7 +13,7 @@ from ..arguments import Rules, floating, tensor
 
 
 def _given(a: Any) -> Tensor:
-    """What is transformed: float16 in float32, as in NumPy."""
+    """Return the operand as a Tensor; float16 is converted to float32, as in NumPy."""
     x = floating(tensor(a))
     return x.astype(np.float32) if x.array.dtype.char == "e" else x
 

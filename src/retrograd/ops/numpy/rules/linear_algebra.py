@@ -1,4 +1,4 @@
-"""Products and linear algebra of NumPy; as there, integers are decomposed and solved for in float64."""
+"""Products and linear algebra of NumPy; decompositions and solvers convert integers to float64, as in NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _matrix(a: Any) -> Tensor:
 def _matrices(*arrays: Any) -> tuple[Tensor, ...]:
     return alike(
         *map(floating, tensors(*arrays))
-    )  # NumPy's linear algebra takes integers as float64, whatever they meet
+    )  # NumPy's linear algebra converts integers to float64 regardless of other operands
 
 
 def _vectors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
@@ -97,7 +97,7 @@ def _lstsq(a: object, b: object, rcond: float | None = None) -> tuple[Tensor, Te
 
 
 def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
-    """The Hermitian matrix of which NumPy reads one triangle: the gradient belongs to that triangle alone."""
+    """Build the Hermitian matrix from the triangle that NumPy reads, which alone gets the gradient."""
     x = _matrix(a)
     if UPLO.upper() not in ("L", "U"):
         raise ValueError(f"UPLO must be 'L' or 'U', got {UPLO!r}")
@@ -106,7 +106,7 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
 
 
 def _eig(a: object) -> EigResult:
-    """Real where all eigenvalues of a real matrix are."""
+    """Return real results if all eigenvalues of a real matrix are real."""
     x = _matrix(a)
     found = linalg.eig(x)
     if x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
@@ -136,7 +136,7 @@ def _svd(a: object, full_matrices: bool = True, compute_uv: bool = True, hermiti
     return linalg.svd(_matrix(a), full_matrices) if compute_uv else linalg.svdvals(_matrix(a))
 
 
-# Products of mixed dtypes, which PyTorch refuses, and those that it has not.
+# Products of mixed dtypes, for which PyTorch raises errors, and products that PyTorch lacks.
 UFUNC_RULES: Rules = {
     "matmul": lambda x1, x2: ops.matmul(*alike(x1, x2)),
     "vecdot": vecdot,

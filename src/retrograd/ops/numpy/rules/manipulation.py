@@ -1,4 +1,4 @@
-"""Manipulation of arrays in NumPy: shapes, joining, splitting, repeating, turning, padding; and arrays like others."""
+"""NumPy's array manipulation: shapes, joining, splitting, repeating, flipping, padding; and arrays like others."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _split_along(name: str) -> Callable[..., list[Tensor]]:
     return rule
 
 
-# Repeating, turning, padding
+# Repeating, flipping, padding
 
 
 def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
@@ -140,7 +140,7 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values:
     widths = np.broadcast_to(np.asarray(pad_width, int), (x.ndim, 2)).tolist()
     if mode == "constant":
         if np.ndim(unwrapped(constant_values)) != 0:
-            raise TypeError("np.pad on Tensors: wanted one number for constant_values")
+            raise TypeError("np.pad on Tensors: expected one number for constant_values")
         return functional.pad(x, [width for pair in reversed(widths) for width in pair], value=constant_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TypeError(f"np.pad on Tensors: mode={mode!r} is not supported")
@@ -165,7 +165,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return ops.roll(x, int(np.sum(unwrapped(shift))))
     shifts, axes = np.broadcast_arrays(np.atleast_1d(unwrapped(shift)), np.atleast_1d(axis))
-    for step, place in zip(shifts.tolist(), axes.tolist(), strict=True):  # an axis may be named twice
+    for step, place in zip(shifts.tolist(), axes.tolist(), strict=True):  # an axis may occur twice
         x = ops.roll(x, step, place)
     return x if len(shifts) else ops.clone(x)
 
@@ -174,7 +174,7 @@ def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     numbers = iter(ops.broadcast_tensors(*tensors(*[x for x in args if x is not None])))
     found = [None if x is None else next(numbers) for x in args]
     shape = next(x.shape for x in found if x is not None)
-    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # as NumPy has None
+    return tuple([np.broadcast_to(np.array(None), shape) if x is None else x for x in found])  # as in NumPy
 
 
 def _resize(a: Any, new_shape: Any) -> Tensor:
@@ -263,7 +263,7 @@ def _full_like(
 ) -> Tensor:
     x, values = tensors(a, fill_value)
     if shape is None:
-        full = ops.empty_like(x, dtype=dtype)  # inside vmap one for each example, as zeros_like is
+        full = ops.empty_like(x, dtype=dtype)  # inside vmap mapped like x
         full[...] = values.astype(full.dtype)
         return full
     lengths = (shape,) if np.ndim(shape) == 0 else tuple(shape)

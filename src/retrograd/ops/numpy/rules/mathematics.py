@@ -1,4 +1,4 @@
-"""Mathematical functions of NumPy that are no ufuncs: scans, differences, integrals, interpolation, rounding."""
+"""Mathematical functions of NumPy that are not ufuncs: scans, differences, integrals, interpolation, rounding."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ CBRT = unary("cbrt", np.cbrt, lambda g, ans: g / (3 * ans * ans), signals=True)
 
 
 def _where_real(function: Callable[..., Any], low: float = 0, high: float = np.inf) -> Callable[..., Tensor]:
-    """A function of ``np.emath``: of complex numbers where one of the real ones has no real result."""
+    """Define a function of ``np.emath``: real numbers become complex if one of them has no real result."""
 
     def rule(x: Any) -> Tensor:
         y = tensor(x)
@@ -261,7 +261,7 @@ def _is_complex(value: object) -> bool:
 
 
 def _extreme(name: str) -> Callable[..., Tensor]:
-    """``maximum`` and its kind, complex numbers included: NumPy orders these by real parts, then by imaginary ones."""
+    """Define ``maximum`` etc. for complex numbers, too, which NumPy orders by real, then by imaginary parts."""
     ordered, numpys = getattr(ops, name), getattr(np, name)
 
     def rule(x1: Any, x2: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""NumPy's statistics that leave NaN out."""
+"""NumPy's statistics that ignore NaN."""
 
 from __future__ import annotations
 

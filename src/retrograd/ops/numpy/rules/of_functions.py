@@ -1,4 +1,4 @@
-"""NumPy's functions that call functions of the user's on parts of an array."""
+"""NumPy's functions that call a user's function on parts of an array."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw:
     if len(funclist) == len(masks) + 1:
         masks = [*masks, ~ops.any(ops.stack(masks), 0)]
     elif len(funclist) != len(masks):
-        raise ValueError(f"with {len(masks)} conditions wanted {len(masks)} or one more functions, got {len(funclist)}")
+        raise ValueError(f"expected {len(masks)} or {len(masks) + 1} functions for the conditions, got {len(funclist)}")
     y = ops.zeros_like(points)
     for mask, function in zip(masks, funclist, strict=True):
         chosen = points[mask]

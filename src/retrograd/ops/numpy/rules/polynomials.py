@@ -17,7 +17,7 @@ from .mathematics import convolve
 
 
 def _polyval(p: Any, x: Any) -> Tensor:
-    """By Horner's scheme."""
+    """Evaluate by Horner's scheme."""
     coefficients, y = alike(p, x)
     return reduce(lambda total, coefficient: total * y + coefficient, coefficients, ops.zeros_like(y))
 
@@ -44,7 +44,7 @@ def _polymul(a1: Any, a2: Any) -> Tensor:
 
 
 def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
-    """By long division, as at school."""
+    """Divide by long division."""
     rest, divisor = map(ops.atleast_1d, alike(*map(floating, tensors(u, v))))
     quotient = []
     for _ in range(len(rest) - len(divisor) + 1):
@@ -54,7 +54,7 @@ def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
         return ops.zeros_like(rest[:1]), rest
     if not len(rest):
         return ops.stack(quotient), ops.zeros_like(divisor[:1])
-    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number stays
+    places = np.flatnonzero(abs(rest.array) > 1e-8)  # NumPy's tolerance; the last number is kept
     return ops.stack(quotient), rest[int(places[0]) if len(places) else -1 :]
 
 
@@ -72,7 +72,7 @@ def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
 def _polyder(p: Any, m: int = 1) -> Tensor:
     x = tensor(p)
     for _ in range(m):
-        x = in_double(x)[:-1] * np.arange(len(x) - 1, 0, -1)  # int64 in NumPy, which makes them double
+        x = in_double(x)[:-1] * np.arange(len(x) - 1, 0, -1)  # NumPy's factors are int64, so the result is double
     return x
 
 
@@ -93,10 +93,10 @@ def _poly(seq_of_zeros: Any) -> Tensor:
 
 
 def _roots(p: Any) -> Tensor:
-    """The eigenvalues of the companion matrix, and zeros for the last coefficients that are 0."""
+    """Return the eigenvalues of the companion matrix, and a zero per trailing coefficient that is 0."""
     x = floating(tensor(p))
     if x.ndim != 1:
-        raise ValueError(f"wanted the coefficients in one dimension, got {describe(x)}")
+        raise ValueError(f"expected the coefficients in one dimension, got {describe(x)}")
     places = np.flatnonzero(x.array)
     if not len(places):
         return x[:0]
@@ -127,7 +127,7 @@ def _polyfit(
 
 
 def _vander(x: object, N: int | None = None, increasing: bool = False) -> Tensor:
-    powers = linalg.vander(in_double(flat(x, None)[0]), N=N)  # NumPy's is as wide as int64
+    powers = linalg.vander(in_double(flat(x, None)[0]), N=N)  # double, as NumPy's exponents are int64
     return powers if increasing else ops.flip(powers, (-1,))
 
 

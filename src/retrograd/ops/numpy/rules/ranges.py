@@ -1,4 +1,4 @@
-"""Ranges of NumPy between ends that may be Tensors."""
+"""NumPy's ranges (linspace, ...) with Tensors as ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _ends(*values: Any) -> tuple[Tensor, ...]:
 
 
 def _places(like: Tensor, num: Any, endpoint: bool) -> Tensor:
-    """``num`` numbers from 0 to 1 on a new first axis; the end is left out without ``endpoint``."""
+    """Return ``num`` numbers from 0 to 1 on a new first axis, without 1 if ``endpoint`` is False."""
     count = integer(num, "num")
     if count < 0:
         raise InvalidValue(f"num must not be negative, got {count}")
@@ -29,7 +29,7 @@ def _places(like: Tensor, num: Any, endpoint: bool) -> Tensor:
 
 
 def _finished(y: Tensor, stop: Tensor, endpoint: bool, dtype: Any, axis: int) -> Tensor:
-    """The range with its end as given, which rounding may miss, on the axis and in the dtype that are wanted."""
+    """Set the last element to the given end, which rounding may miss, and convert axis and dtype."""
     if endpoint and len(y) > 1:
         y = ops.cat([y[:-1], ops.unsqueeze(stop, 0)])
     if dtype is not None:

@@ -1,4 +1,4 @@
-"""NumPy's functions that choose elements: by conditions, at positions, or all but some."""
+"""NumPy's functions that select elements by conditions or positions, or delete some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..arguments import Arrays, Rules, alike, flat, tensor, tensors, unwrapped
 
 
 def truth(condition: Any) -> Tensor:
-    """A condition as bools: numbers other than 0 are true."""
+    """Return a condition as bools: nonzero numbers are True."""
     x = tensor(condition)
     return x if x.dtype.kind == "b" else x != 0
 

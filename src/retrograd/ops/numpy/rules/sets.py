@@ -1,4 +1,4 @@
-"""NumPy's functions on arrays as sets. Their values are chosen elements, through which gradients flow."""
+"""NumPy's set functions. Their results are selected elements, through which gradients flow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _unique(
 
 
 def _unique_results(name: str) -> Callable[..., Any]:
-    """``unique_all`` and its kind, whose results are named."""
+    """Define ``unique_all`` etc., which return named tuples."""
 
     def rule(x: Any, /) -> Any:
         results = getattr(array_module(tensor(x)), name)(tensor(x).array)

@@ -1,4 +1,4 @@
-"""Sums, extremes and statistics of NumPy, which reduce axes: also none, for ``axis=()``."""
+"""Sums, extremes and statistics of NumPy; ``axis=()`` reduces no axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .selection import truth
 
 
 def reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
-    """What to reduce, and how: for ``axis=()``, which reduces nothing, a new axis of length 1."""
+    """Return the operand and arguments of a reduction; ``axis=()`` reduces a new axis of length 1."""
     x = tensor(a)
     if isinstance(axis, (tuple, list)) and not axis:
         return ops.unsqueeze(x, 0), 0, False
@@ -28,7 +28,7 @@ def reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
 
 
 def _among(x: Tensor, where: Any, fill: Any) -> Tensor:
-    """The elements that count, with ``fill`` for the others."""
+    """Return the elements with ``fill`` where ``where`` is False."""
     return x if where is True else ops.where(tensor(where) != 0, x, tensors(x, fill)[1].astype(x.dtype))
 
 
@@ -64,7 +64,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 
     def rule(a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True) -> Tensor:
         if where is not True and initial is None:
-            raise ValueError("where= needs initial=, the result where nothing counts")
+            raise ValueError("where= needs initial=, the result without elements")
         x = tensor(a) if initial is None else _among(tensor(a), where, initial)
         x, axis, keepdims = reduced(x, axis, keepdims)
         dims = () if axis is None else axis
@@ -87,7 +87,7 @@ def _ptp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
 
 
 def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """What ``np.logaddexp.reduce`` computes."""
+    """The rule of ``np.logaddexp.reduce``."""
     x, axis, keepdims = reduced(a, axis, keepdims)
     return ops.logsumexp(x, axes_of(x, axis), keepdims)
 
@@ -121,7 +121,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
 def variance_of(
     x: Tensor, present: Any, axis: Any, keepdims: bool, correction: float, mean: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """The sum of the squared distances of what is present from its mean, and by what to divide it."""
+    """Return the sum of squared deviations from the mean of the present elements, and its divisor."""
     axes = axes_of(x, axis)
     present = ops.broadcast_to(present, x.shape)
     if mean is None:
@@ -133,10 +133,10 @@ def variance_of(
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:
-    """The elements in the dtype that was asked for.
+    """Return the elements in the requested dtype.
 
     Raises:
-        TypeError: it is real, and they are complex.
+        TypeError: the dtype is real and the elements are complex.
     """
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"dtype={np.dtype(dtype)} would drop the imaginary parts; take np.real or np.abs first")
@@ -213,13 +213,13 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
 
 
 def _last(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """One last dimension of everything that is reduced."""
+    """Merge all reduced axes into one last dimension."""
     kept = [place for place in range(x.ndim) if place not in axes]
     return ops.reshape(ops.permute(x, (*kept, *axes)), [*(x.shape[place] for place in kept), -1])
 
 
 def _weights(weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Weights of every element, given as such or along the axes alone."""
+    """Return weights of all elements, given for each element or along the axes."""
     w = floating(tensors(x, weights)[1])
     if w.shape != x.shape:
         w = ops.reshape(w, [length if place in axes else 1 for place, length in enumerate(x.shape)])
@@ -227,7 +227,7 @@ def _weights(weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 def _by_place(rows: Tensor, levels: Any, method: Any) -> Tensor:
-    """By one of NumPy's other methods: what it makes of 0, 1, 2, ... says between which places the quantile lies."""
+    """Interpolate by another of NumPy's methods: its quantiles of 0, 1, 2, ... are the positions to interpolate at."""
     ordered = ops.sort(rows, -1).values
     places = np.quantile(np.arange(rows.shape[-1], dtype=np.float64), levels, method=method)
     low = np.floor(places).astype(int)
@@ -237,11 +237,11 @@ def _by_place(rows: Tensor, levels: Any, method: Any) -> Tensor:
 
 
 def _weighted(rows: Tensor, weights: Tensor, levels: Any) -> Tensor:
-    """The first element at which the weights of those not above it reach the level."""
+    """Return the first element at which the cumulative weight reaches the level."""
     order = ops.argsort(rows, -1)
     reached = array_module(weights).cumsum(ops.take_along_dim(weights, order, -1).array, -1)
     reached = reached / reached[..., -1:]
-    reached[reached == 0] = -1  # what has no weight is never chosen
+    reached[reached == 0] = -1  # elements without weight are never chosen
     places = [ops.sum(new_tensor(reached < level), -1, True) for level in levels]
     found = [ops.take_along_dim(rows, ops.take_along_dim(order, place, -1), -1)[..., 0] for place in places]
     return ops.stack([ops.where(ops.any(ops.isnan(rows), -1), np.nan, y) for y in found])
@@ -253,7 +253,7 @@ def _median(a: object, axis: object = None, overwrite_input: bool = False, keepd
 
 
 def _variables(m: object, y: object, rowvar: bool) -> Tensor:
-    """The variables of ``m`` and then of ``y`` as rows."""
+    """Return the variables of ``m``, then those of ``y``, as rows."""
     given = [floating(x) for x in tensors(m, *[] if y is None else [y])]
     rows = [ops.atleast_2d(x if rowvar or x.ndim < 2 else ops.t(x)) for x in given]
     return _joined(rows) if len(rows) > 1 else in_double(given[0] if given[0].ndim < 2 else rows[0])

@@ -1,4 +1,4 @@
-"""NumPy's functions that write into an array, on Tensors: the written Tensor takes the history of what it gets."""
+"""NumPy's functions that write into an array, for Tensors: the writes are recorded for the backward pass."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ..arguments import Rules, tensor, tensors, unwrapped
 
 
 def _target(name: str, target: Any, *sources: Any) -> Tensor:
-    """The Tensor that is written.
+    """Return the Tensor to write to.
 
     Raises:
-        TypeError: it is an array, which cannot hold the history of the sources.
+        TypeError: the target is an array, which cannot have a history.
     """
     if isinstance(target, Tensor):
         return target
@@ -27,7 +27,7 @@ def _target(name: str, target: Any, *sources: Any) -> Tensor:
 
 
 def _filled(values: Any, count: int) -> Tensor:
-    """``count`` numbers, the values again and again."""
+    """Return ``count`` numbers, the values repeated cyclically."""
     flat = ops.reshape(tensor(values), (-1,))
     return flat[np.arange(count) % len(flat)]
 
@@ -78,7 +78,7 @@ def _put_along_axis(arr: object, indices: object, values: object, axis: int | No
 def _fill_diagonal(a: object, val: object, wrap: bool = False) -> None:
     target = _target("fill_diagonal", a, val)
     if target.ndim < 2 or target.ndim > 2 and len(set(target.shape)) > 1:
-        raise ValueError(f"wanted a matrix, or all dimensions of one length, got {describe(target)}")
+        raise ValueError(f"expected a matrix, or all dimensions of one length, got {describe(target)}")
     step = sum(np.cumprod((1, *target.shape[:0:-1])).tolist())
     end = target.array.size if wrap or target.ndim > 2 else target.shape[1] * target.shape[1]
     places = np.arange(0, min(end, target.array.size), step)
