@@ -56,7 +56,7 @@ class TensorMethods:
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]:
         ...
     def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
-        """What a NumPy function does with Tensors among its arguments."""
+        """``__array_function__`` of Tensor."""
     def __array_namespace__(self, *, api_version: builtins.str | None = None) -> Any:
         """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
 
@@ -64,7 +64,7 @@ class TensorMethods:
             ValueError: ``api_version`` is not a version of the standard from 2021.12 to 2025.12.
         """
     def __array_ufunc__(self, ufunc: np.ufunc, method: builtins.str, *inputs: builtins.object, **kwargs: builtins.object) -> Any:
-        """What a NumPy ufunc does with Tensors among its arguments."""
+        """``__array_ufunc__`` of Tensor."""
     def __ceil__(self) -> Tensor:
         """``ceil(input)``, elementwise: the smallest whole number not below.
 
@@ -151,7 +151,7 @@ class TensorMethods:
     def __imul__(self, other: Operand) -> Tensor:
         ...
     def __invert__(self) -> Tensor:
-        """``~self``: ``bitwise_not``, whose refusal is Python's here, as it is PyTorch's."""
+        """``~self``: ``bitwise_not``, which raises TypeError for other dtypes, as in PyTorch."""
     def __ior__(self, other: Operand) -> Tensor:
         ...
     def __ipow__(self, exponent: Operand) -> Tensor:
@@ -997,17 +997,17 @@ class TensorMethods:
     def backward(self, gradient: Tensor | None = None, retain_graph: builtins.bool | None = None, create_graph: builtins.bool = False, inputs: Sequence[Tensor] | Tensor | None = None) -> None:
         """Add the gradient of this Tensor with respect to the leaves it depends on to their ``.grad``.
 
-        For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor by x.
+        For a leaf ``x``: ``grad <- grad + gradient^T J``, with J the Jacobian of this Tensor with respect to x.
 
         Args:
             gradient: the cotangent, of this Tensor's shape; may be left out for a single element.
-            retain_graph: keep what the graph saved, for another walk; by default only with ``create_graph``.
-            create_graph: record the walk itself, so that gradients can be differentiated.
+            retain_graph: keep the graph's saved values for another backward pass; by default only with ``create_graph``.
+            create_graph: record the backward pass itself, so that gradients can be differentiated.
             inputs: accumulate into these Tensors only.
 
         Raises:
             RuntimeError: no gradient is needed, the Tensor has several elements and no gradient is given, or the graph
-                was freed by an earlier walk.
+                was freed by an earlier backward pass.
 
         >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
         >>> (x**3).sum().backward()
@@ -6028,10 +6028,10 @@ class TensorMethods:
     def reciprocal_(self) -> Tensor:
         """In-place form of ``reciprocal``: the result replaces the values of the Tensor, which is returned."""
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces that.
+        """Call ``hook(grad)`` whenever a backward pass has computed this Tensor's gradient; its result replaces ``grad``.
 
-        The gradient is the one with respect to the value that the Tensor has now: an in-place write afterwards gives the
-        Tensor another value, and the hook stays with the old one.
+        The gradient is taken with respect to the Tensor's current value. After an in-place write, which gives the Tensor a
+        new value, the hook still receives the gradient of the old value.
 
         Args:
             hook: called with the gradient; returns its replacement, or None.
