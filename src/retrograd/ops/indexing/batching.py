@@ -134,7 +134,7 @@ def _placed(call: Call, ndim: int, mapped_target: bool) -> Any:
         placed = Placed(key, ndim, call.size, mapped_target, array_module(x))
     except _DataDependent:
         raise RuntimeError(
-            "vmap: the result of an index by a mask that differs between examples would differ in shape, too; use "
+            "vmap: an index by a mask that differs between the examples has results of different shapes; use "
             "where(mask, x, y), a sum of masked values, or masked_fill"
         ) from None
     if isinstance(index, tuple):
