@@ -1,5 +1,5 @@
-"""The compiled loops by family, each beside the function that calls it.
+"""The compiled loops by family, and the functions that call them.
 
-A module ``X`` has functions that operators call; the module ``X_loops`` has the loops, which only ``X`` names. Every
-function has a NumPy reference in ``ops`` and is not called where its loop does not apply.
+A module ``X`` defines functions that operators call; the module ``X_loops`` defines the loops, which only ``X`` uses.
+Every function has a NumPy reference in ``ops``, which is called where the loop does not apply.
 """

@@ -1,4 +1,4 @@
-"""Dropout: elements or whole channels set to zero (or to SELU's negative saturation) at random while training."""
+"""Dropout: set random elements or channels to zero (or to SELU's negative saturation) during training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..table.masks import KEEP
 from ..table.registry import operator
 from ..table.types import Operand
 
-_SATURATION = -1.7580993408473766  # of SELU: minus its scale times its alpha
+_SATURATION = -1.7580993408473766  # the limit of SELU at -inf: minus its scale times its alpha
 
 
 def _dropout(x: Array, keep: Array, scale: float) -> Array:
@@ -31,7 +31,7 @@ def _dropout(x: Array, keep: Array, scale: float) -> Array:
     return out
 
 
-# The mask is kept as bools, a quarter of what float32 takes.
+# The mask is saved as bools, which need a quarter of the memory of float32.
 DROPOUT: Primitive = elementwise(
     "dropout", _dropout, "x", [lambda g, keep, scale: DROPOUT(g, keep=keep, scale=scale)], compiled="fd"
 )
@@ -45,13 +45,13 @@ def _check(input: Operand, p: float) -> Tensor:
 
 
 def _check_floating(x: Tensor) -> None:
-    """Only what is dropped has to be floating: without training, and with a probability of 0, it is given back."""
+    """Raise an error for other dtypes; not called if the input is returned, in evaluation or with p = 0."""
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"expected a floating Tensor, got {describe(x)}")
 
 
 def _dropped(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
-    """Zero with probability p, one decision per element of ``shape``; the rest is scaled by 1 / (1 - p)."""
+    """Set to zero with probability p, one decision per element of ``shape``; scale the rest by 1 / (1 - p)."""
     _check_floating(x)
     params = {"keep": random_mask(array_module(x), shape, 1 - p), "scale": 1 / (1 - p) if p < 1 else 1.0}
     return apply_inplace(DROPOUT, x, **params) if inplace else apply(DROPOUT, (x,), params)
@@ -81,12 +81,12 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _channelwise(x: Tensor, channels: int, p: float, training: bool, inplace: bool) -> Tensor:
-    """One decision for all that the first dimensions, so many as ``channels`` says, have in common."""
+    """Apply dropout with one decision per index of the first ``channels`` dimensions."""
     return _dropped(x, _decisions(x, channels, p), p, inplace) if training and p > 0 else x
 
 
 def _decisions(x: Tensor, channels: int, p: float) -> tuple[int, ...]:
-    """The shape of the decisions; too few dimensions are an error only where elements are drawn, as in PyTorch."""
+    """Return the shape of the decisions; too few dimensions are an error only if random numbers are drawn (PyTorch)."""
     if x.array.ndim < channels and p < 1 and x.array.size:
         raise RuntimeError(f"expected at least {channels} dimensions, got {describe(x)}")
     return x.array.shape[:channels] + (1,) * (x.array.ndim - channels)
@@ -160,7 +160,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def _saturated(x: Tensor, shape: tuple[int, ...], p: float, inplace: bool) -> Tensor:
-    """SELU's saturation with probability p, then an affine map that keeps mean 0 and variance 1."""
+    """Set to SELU's saturation with probability p, then apply an affine map that preserves mean 0 and variance 1."""
     _check_floating(x)
     if p == 1:
         return _dropped(x, shape, p, inplace)

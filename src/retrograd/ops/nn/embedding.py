@@ -1,4 +1,4 @@
-"""Rows of a table looked up by number: embedding, bags of them, one-hot vectors."""
+"""Look up rows of a table: embedding, embedding_bag and one_hot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..table.types import Operand
 
 
 def _embedding_rule(g: Array, index: Index, padding: int | None, by_frequency: bool, x_shape: tuple[int, ...]) -> Array:
-    """Rows of g added up where they came from; none for the padding, and each over its count ``by_frequency``."""
+    """Add rows of g at their indices, except for the padding; ``by_frequency`` divides each by its count."""
     positions = index.key[0]
     xp = array_module(positions)
     if padding is not None:
@@ -40,7 +40,7 @@ def _embedding_rule(g: Array, index: Index, padding: int | None, by_frequency: b
 
 
 def _embedding_composite(x: Tensor, index: Index, padding: int | None, by_frequency: bool) -> Tensor:
-    """The rows, and what is peculiar about their gradient."""
+    """Look up rows in plain operators whose gradient treats the padding and the frequency like the rule."""
     rows, positions = apply(READ, (x,), {"index": index}), index.key[0]
     if by_frequency:
         counts = array_module(positions).bincount(positions.reshape(-1), minlength=x.array.shape[0])
@@ -83,9 +83,9 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
 
 
 def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale the rows that are looked up, in place and unrecorded, where their norm exceeds the limit."""
+    """Scale looked-up rows whose norm exceeds the limit, in place and without recording."""
     xp = array_module(weight)
-    if modes.level is not None:  # positions or rows may differ between the examples
+    if modes.level is not None:  # indices or rows may differ between examples
         looked_up = (index.reshape(-1, 1) == new_tensor(xp.arange(weight.array.shape[0]))).any(0)
         norms = new_tensor(xp.linalg.norm(weight.array, norm_type, axis=1))
         with no_grad():
@@ -213,10 +213,10 @@ def embedding_bag(
     padding = _padding(padding_idx, weight)
     if factors is not None:
         factors = factors.reshape(-1)
-    kept = bags  # the bags that are returned
+    kept = bags  # the number of returned bags
     if padding is not None:
         real = positions != padding
-        if all_examples(real.array) is not real.array:  # inside vmap their number differs: a bag for the others
+        if all_examples(real.array) is not real.array:  # inside vmap counts differ: one more bag takes the rest
             bag, bags = array_module(weight).where(real.array, bag, bags), bags + 1
         else:
             positions, bag = positions[real], bag[real.array]
@@ -237,13 +237,13 @@ def embedding_bag(
 
 @called_per_example
 def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
-    """How many elements each bag has, at least 1, in a column."""
+    """Return the number of elements of each bag, at least 1, as a column."""
     xp = array_module(bag)
     return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
 
 def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
-    """The maximum of each bag, zeros for an empty one; the first of equal rows has the gradient (as PyTorch)."""
+    """Return the maximum of each bag, 0 for an empty one; the first of equal rows gets the gradient (as in PyTorch)."""
     places = _first_places(rows, new_tensor(bag), bags).array
     filled = places < rows.array.shape[0]
     xp = array_module(places)
@@ -253,7 +253,7 @@ def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
 
 @called_per_example
 def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
-    """Which row is the first that has the maximum of each bag, by column; the number of rows for an empty bag."""
+    """Return the first row with the maximum of each bag, by column; the number of rows for an empty bag."""
     x, bag_of = rows.array, bag.array
     xp = array_module(x)
     top = xp.full_like(x, -np.inf, shape=(bags, x.shape[1]))
@@ -266,13 +266,13 @@ def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
 
 @called_per_example
 def _bag_of(starts: Tensor, length: int) -> Tensor:
-    """The bag of each of ``length`` elements."""
+    """Return the bag of each of ``length`` elements."""
     xp = array_module(starts)
     return new_tensor(xp.searchsorted(starts.array, xp.arange(length), side="right") - 1)
 
 
 def _bags(index: Tensor, offsets: Operand | None, include_last: bool) -> tuple[Any, int]:
-    """The bag of each element of the input, flattened, and the number of bags."""
+    """Return the bag of each element of the flattened input, and the number of bags."""
     xp = array_module(index)
     shape = index.array.shape
     if len(shape) == 2:
@@ -326,7 +326,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if low < 0:
             raise RuntimeError(f"class values must be non-negative, got {low}")
         if num_classes == -1:
-            num_classes = int(array.max().item()) + 1  # not ``high``: inside vmap it differs, which item() refuses
+            num_classes = int(array.max().item()) + 1  # not ``high``: inside vmap, item() must raise
         elif high >= num_classes:
             raise RuntimeError(f"class values must be smaller than num_classes = {num_classes}, got {high}")
     xp = array_module(array)

@@ -66,7 +66,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     y = y if y.array.dtype == dtype else y.to(dtype)
     x = x if x.array.shape == shape else x.expand(shape)
     y = y if y.array.shape == shape else y.expand(shape)
-    # Normalizing first keeps the product in range where that of the squares would overflow or vanish.
+    # Normalizing first avoids overflow and underflow of squares.
     x = x / apply2(CLAMP_MIN, p_norm(x, 2, dim, True), eps)
     y = y / apply2(CLAMP_MIN, p_norm(y, 2, dim, True), eps)
     return reduce_(SUM, x * y, dim, False)
@@ -74,7 +74,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @lru_cache(maxsize=16)
 def _pairs(count: int) -> tuple[Array, Array]:
-    """The numbers of all pairs of so many rows."""
+    """Return the indices of all pairs of ``count`` rows."""
     return np.triu_indices(count, 1)
 
 
@@ -101,11 +101,11 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 # Euclidean distances between all pairs
 
-FEW = 4  # coordinates that NumPy adds faster one array after another than along the last dimension
+FEW = 4  # coordinates up to which adding arrays is faster than a NumPy sum along the last dimension
 
 
 def _cdist(x: Array, y: Array) -> Array:
-    """By differences of a block of rows: exact where points nearly coincide, which the expanded square is not."""
+    """Compute distances by differences of a block of rows, which is accurate for points that nearly coincide."""
     xp = array_module(x)
     rows, (count, width) = x.shape[-2], y.shape[-2:]
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
@@ -128,7 +128,7 @@ def _squared_distances(x: Array, y: Array) -> Array:
 
 
 def _cdist_expanded(x: Array, y: Array) -> Array:
-    """By ``|x|^2 + |y|^2 - 2 x.y``: one matrix product."""
+    """Compute distances by ``|x|^2 + |y|^2 - 2 x.y``, with one matrix product."""
     squares = np.square(x).sum(axis=-1)[..., :, None] + np.square(y).sum(axis=-1)[..., None, :]
     squares -= 2 * beside_pool(np.matmul, x, np.swapaxes(y, -1, -2))
     return np.sqrt(np.maximum(squares, 0))

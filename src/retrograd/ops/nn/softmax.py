@@ -1,4 +1,4 @@
-"""Log-sum-exp, the softmax family, and samples of a softmax's distribution, without overflow."""
+"""Log-sum-exp, the softmax family, and gumbel_softmax, without overflow."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _logsumexp(x: Array, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
 def _logsumexp_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """``g softmax(x)``; NaN where all elements are -inf, as in PyTorch."""
     p = EXP(SUB(x, kept(ans, x.shape, dim, keepdim)))
-    total = SUM(p, dim=dim, keepdim=True)  # 1, but for the rounding of ans, which large logits feel
+    total = SUM(p, dim=dim, keepdim=True)  # 1 except for the rounding error of ans, which matters for large logits
     return MUL(kept(g, x.shape, dim, keepdim) / np.where(total == total, total, 1), p)
 
 
@@ -58,7 +58,7 @@ LOGSUMEXP = Primitive(
 
 
 def _by_numpy(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """What runs where no loop does: NumPy warns of infinite logits, and keeps the order of their dimensions."""
+    """Wrap the NumPy reference: suppress its warnings for infinite logits and return row-major results."""
     return wraps(forward)(silently(in_row_major(forward)))
 
 
@@ -138,7 +138,7 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
     place = dimension(dim, x.array.ndim)
     if x.array.dtype.kind not in FLOATING:
         if not x.array.size:
-            return x.clone()  # as PyTorch: nothing is computed
+            return x.clone()  # as in PyTorch, nothing is computed
         raise NotImplementedError(f"expected a floating dtype, got {x.dtype}; give dtype=")
     if not x.array.ndim:
         return apply(primitive, (x.reshape(1),), {"dim": 0}).reshape(())
@@ -146,7 +146,7 @@ def _softmax_along(primitive: Primitive, input: Operand, dim: int, dtype: DTypeL
 
 
 def _implicit(name: str, input: Operand, dim: int | None) -> int:
-    """The dimension that PyTorch's nn.functional takes where none is given, with its warning."""
+    """Return the dimension that PyTorch's nn.functional uses by default, with its warning."""
     if dim is not None:
         return dim
     warn(f"{name}: give dim; the implicit choice of a dimension is deprecated", UserWarning, stacklevel=user_level())

@@ -1,5 +1,5 @@
 """Loops over elements: elementwise functions, NumPy's ufuncs, and updates of many arrays.
 
-``elementwise``, ``ufuncs`` and ``updates`` are called by operators and optimizers; the modules named ``*_loops`` hold
-the loops; ``scalar_functions`` has functions of one number from which loops are built.
+``elementwise``, ``ufuncs`` and ``updates`` are called by operators and optimizers; the modules named ``*_loops`` define
+the loops; ``scalar_functions`` defines scalar functions for use in loops.
 """

@@ -1,7 +1,7 @@
-"""The compiled loops: single precision, over contiguous memory, without Python's lock.
+"""The basic compiled loops: single precision, on contiguous memory, without the GIL.
 
-The functions of one number are written so that the compiler makes vector instructions of them: no branch, no call into
-a library; NaN passes through them. Sums over a row run in double precision.
+Scalar functions have no branches and no library calls, so that the compiler can vectorize them, and propagate NaN. Sums
+over a row use double precision.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg"
 
@@ -30,17 +30,17 @@ _ONE, _HALF = f(1.0), f(0.5)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compiled as a part of the loops that call it."""
+    """Return the decorator of functions that are inlined into loops."""
     found: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(fastmath=set(fastmath), error_model="numpy")
     return found
 
 
 _loop = _compiled("contract")
-# By LLVM: Numba would copy and type what it inlines itself once for each call, a third of the time that it compiles.
+# Inlined by LLVM: Numba's own inlining copies and types the function for each call, a third of compilation time.
 _inlined = njit(fastmath={"contract"}, error_model="numpy", forceinline=True)
 
 
-# Functions of one number
+# Scalar functions
 
 
 @_inlined
@@ -51,9 +51,9 @@ def _clip(x, low, high):
 
 @_inlined
 def _exp(x):
-    """2^n e^r with x = n log 2 + r and the polynomial of Cephes' expf, down to the last denormal."""
+    """2^n e^r with x = n log 2 + r and the polynomial of Cephes' expf, down to the smallest subnormal."""
     x = _clip(x, f(-105.0), f(89.0))
-    t = x * f(1.44269504088896341) + f(12582912.0)  # rounds to n, which stands in the lowest bits of t
+    t = x * f(1.44269504088896341) + f(12582912.0)  # rounds to n, in the lowest bits of t
     n = t - f(12582912.0)
     r = x - n * f(0.693359375) + n * f(2.12194440e-4)
     p = f(1.9875691500e-4)
@@ -64,7 +64,7 @@ def _exp(x):
     p = p * r + f(5.0000001201e-1)
     p = p * r * r + r + _ONE
     k = i(np.float32(t).view(np.int32) - 0x4B400000)
-    half = i(k >> 1)  # 2^n in two factors, since it may lie outside the normal numbers
+    half = i(k >> 1)  # 2^n in two factors, since 2^n itself may be out of range
     low = np.int32(i(half + 127) << 23).view(np.float32)
     high = np.int32(i(i(k - half) + 127) << 23).view(np.float32)
     return p * low * high
@@ -72,7 +72,7 @@ def _exp(x):
 
 @_inlined
 def _exp_down(x):
-    """e^x of x up to 0: exactly 0 where it would be a denormal number, which slows down all that is made of it."""
+    """e^x for x <= 0; exactly 0 instead of subnormal numbers, which would slow down later operations."""
     y = _clip(x, f(-87.3), f(0.0))
     t = y * f(1.44269504088896341) + f(12582912.0)
     n = t - f(12582912.0)
@@ -90,7 +90,7 @@ def _exp_down(x):
 
 @_inlined
 def _tanh(x):
-    """Near 0 by the polynomial of Cephes' tanhf, beyond by 1 - 2 / (e^2x + 1)."""
+    """Near 0 by the polynomial of Cephes' tanhf, otherwise by 1 - 2 / (e^2x + 1)."""
     z = x * x
     p = f(-5.70498872745e-3)
     p = p * z + f(2.06390887954e-2)
@@ -105,7 +105,7 @@ def _tanh(x):
 
 @_inlined
 def _log1p_exp(x):
-    """max(x, 0) + log(1 + t), t = e^-|x|: 2 artanh of t / (2 + t), or where t is large of (1 + t) / 2, and log 2."""
+    """max(x, 0) + log(1 + t) with t = e^-|x|: 2 artanh(t / (2 + t)), or for large t log 2 + log((1 + t) / 2)."""
     t = _exp(-abs(x))
     far = t > f(0.41421356237309503)
     s = (t - _ONE if far else t) / (f(3.0) + t if far else f(2.0) + t)
@@ -114,7 +114,7 @@ def _log1p_exp(x):
     return (x if x > f(0.0) else f(0.0)) + (f(2.0) * s * p + (f(0.6931471805599453) if far else f(0.0)))
 
 
-@njit(inline="always")  # by Numba: LLVM's inlining makes a slower loop of it
+@njit(inline="always")  # inlined by Numba: the loop is slower with LLVM's inlining
 def _erf(x):
     x = _clip(x, -_BOUND, _BOUND)
     z = x * x
@@ -136,16 +136,16 @@ def outer(x, y, out, start, stop):
                 out[b, row, column] = x[b, row] * y[b, column]
 
 
-# Maps of vectors
+# Elementwise loops
 
-BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # the functions of one element, by the names of their loops
+BY_ELEMENT: dict[str, Callable[..., Any]] = {}  # scalar functions by the names of their loops
 
 
 def _map(function):
     """``out[j] = function(x[j])``."""
 
     def body(x, out, start, stop):
-        x, out = x[start:stop], out[start:stop]  # the compiler then knows that no index is negative
+        x, out = x[start:stop], out[start:stop]  # slices, so that the compiler knows that no index is negative
         for j in range(x.size):
             out[j] = function(x[j])
 
@@ -155,7 +155,7 @@ def _map(function):
 
 
 def _map_pairs(function):
-    """``out[j] = function(x[j], y[j])``, y again and again where it is shorter."""
+    """``out[j] = function(x[j], y[j])``; a shorter y is repeated."""
 
     def body(x, y, out, start, stop):
         while start < stop:
@@ -207,7 +207,7 @@ def gelu_tanh(x):
     return x * (_HALF + _HALF * _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x))))
 
 
-# Derivatives: of the cotangent and the input or the result
+# Derivatives: functions of the cotangent and of the input or the result
 
 
 @_map_pairs
@@ -238,7 +238,7 @@ def gelu_backward(g, x):
 @_map_pairs
 @_inlined
 def gelu_tanh_backward(g, x):
-    x = _clip(x, f(-12.0), f(12.0))  # beyond, the slope is 0 or 1, and squares would overflow
+    x = _clip(x, f(-12.0), f(12.0))  # for |x| > 12 the derivative is 0 or 1 to working precision; prevents overflow
     t = _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x)))
     slope = _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
     return g * (_HALF + _HALF * t + slope)
@@ -250,12 +250,12 @@ def keep_where_not_zero(x, y):
     return f(0.0) if y == f(0.0) else x
 
 
-# Along rows. Where the order of a sum is free, it too becomes vector instructions.
+# Loops along rows. Sums whose order does not matter are vectorized, too.
 
 
 @intrinsic
 def _larger(typing_context, x, y):
-    """The larger one. The choice itself has to say that order and NaN do not matter, to become a vector instruction."""
+    """Return the larger number, ignoring NaN and the sign of 0, so that the comparison can be vectorized."""
 
     def generate(context, builder, signature, arguments):
         above = builder.fcmp_ordered(">", *arguments, flags=("nnan", "nsz"))
@@ -266,7 +266,7 @@ def _larger(typing_context, x, y):
 
 @_compiled()
 def _largest(row):
-    """The maximum; any number where there is a NaN."""
+    """Return the maximum; unspecified if there is a NaN."""
     top = row[0]
     for j in range(row.size):
         top = _larger(row[j], top)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""Numbers that a reference and its compiled loop share."""
+"""Coefficients shared by references and compiled loops."""
 
 # erf(x) = x P(x^2) / Q(x^2), highest power first, for |x| <= 4.06 in single precision.
 ERF_P = (
@@ -17,4 +17,4 @@ ERF_Q = (
     0.5024086035852293,
     1.0,
 )
-ERF_BOUND = 4.06  # where the quotient passes 1
+ERF_BOUND = 4.06  # where the rational function exceeds 1

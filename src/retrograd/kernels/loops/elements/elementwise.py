@@ -1,7 +1,7 @@
-"""Elements in one pass where NumPy takes several, or a slow one.
+"""Elementwise functions in one pass where NumPy needs several passes or a slow one.
 
-``in_one_pass`` and ``of_pairs`` put a loop in a function's place. The other functions give None where their reference,
-which stands beside the call, is to do the work.
+``in_one_pass`` and ``of_pairs`` replace a function by a loop. The other functions return None if the caller should use
+the reference, which is next to the call.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, l
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements whose losses are summed by themselves
+BLOCK = 1 << 14  # elements of a block for sums of losses
 SQUARE, ABSOLUTE, QUADRATIC_THEN_LINEAR, LOGITS, SOFT_MARGIN = range(5)  # kinds of losses
 
 
 def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool:
-    """Whether loops are to be used on arrays of one shape: the first is of numbers, with which the others may agree."""
+    """Return whether to use loops on arrays of one shape; the first must be floating, others alike or bool."""
     if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
     for array in (x, *others):
@@ -38,9 +38,9 @@ def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool
 def in_one_pass(
     name: str, count: int, *constants: float, kinds: str = "fd", module: str = "loops.elements.elementwise_loops"
 ) -> Callable[[Reference], Reference]:
-    """Let ``loop(*arrays, (*numbers, *constants), out)`` do what a function of so many arrays and of numbers does.
+    """Decorate a function of ``count`` arrays and of numbers to run ``loop(*arrays, (*numbers, *constants), out)``.
 
-    A program that is being compiled is made of the function's own steps.
+    The compiler traces the function's own steps.
     """
 
     def enter(reference: Reference) -> Reference:
@@ -80,14 +80,14 @@ def in_one_pass(
 
 
 def special(name: str) -> Callable[[Reference], Reference]:
-    """``in_one_pass`` for a special function of one float32 array."""
+    """Decorate a special function of one float32 array, as ``in_one_pass``."""
     return in_one_pass(name, 1, kinds="f", module="loops.elements.special_loops")
 
 
 def of_pairs(name: str) -> Callable[[Reference], Reference]:
-    """Let ``loop(x, y, out)`` do what a function of two float32 arrays does, or of one and a number.
+    """Decorate a function of two float32 arrays, or of one and a number, to run ``loop(x, y, out)``.
 
-    One of them may lack axes in front, and is then gone through again and again.
+    One of the arrays may lack leading dimensions and is then repeated.
     """
 
     def enter(reference: Reference) -> Reference:
@@ -113,7 +113,7 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
 
 
 def _operand(x: Any, like: Any) -> Any:
-    """One of a pair as a vector: all of it, or what is repeated; None for what loops do not take."""
+    """Return an operand as a vector, without repetition if it broadcasts; None if loops do not support it."""
     if type(x) is float or type(x) is int or type(x) is ndarray and x.size == 1 and x.dtype is like.dtype:
         return np.full(min(like.size, BLOCK), x, like.dtype)
     if not suits(x) or x.shape != like.shape and (x.size < REPEATED or x.shape != like.shape[like.ndim - x.ndim :]):
@@ -123,7 +123,7 @@ def _operand(x: Any, like: Any) -> Any:
 
 @or_reference
 def kept(x: Array, keep: Array, scale: float) -> Any:
-    """``x * scale`` where the mask is true, else 0."""
+    """``x * scale`` where the mask is True, otherwise 0."""
     if not _takes(x, keep):
         return None
     out = empty(x.shape, x.dtype)
@@ -141,7 +141,7 @@ def kept(x: Array, keep: Array, scale: float) -> Any:
 
 @or_reference
 def chosen(condition: Any, x: Any, y: Any) -> Any:
-    """``np.where``, of two arrays or of one and a number."""
+    """``np.where`` of two arrays, or of an array and a number."""
     wanted = getattr(x, "ndim", 0) > 0
     array, other = (x, y) if wanted else (y, x)
     of_arrays = getattr(other, "ndim", 0) > 0
@@ -178,7 +178,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
 
 @or_reference
 def filled(out: Any, condition: Any, number: Any) -> bool:
-    """Write the number over a large array where the condition is true; whether that was done."""
+    """Write the number to a large array where the condition is True; return False if the loop cannot be used."""
     if not _takes(out, condition) or condition.dtype != np.bool_ or not out.flags.writeable:
         return False
     args = out.reshape(-1), condition.reshape(-1), out.dtype.type(number)
@@ -188,7 +188,7 @@ def filled(out: Any, condition: Any, number: Any) -> bool:
 
 @or_reference
 def loss(kind: int, x: Array, y: Array, reduction: str, bound: float = 0.0, divisor: float = 1.0) -> Any:
-    """The sum or mean of a loss: of ``x - y``, or of scores x and labels y."""
+    """Return the sum or mean of a loss of ``x - y``, or of scores x and labels y."""
     if type(x) is not ndarray or x.size < USEFUL or reduction == "none" or not _takes(x, y) or y.dtype != x.dtype:
         return None
     number = x.dtype.type
@@ -201,7 +201,7 @@ def loss(kind: int, x: Array, y: Array, reduction: str, bound: float = 0.0, divi
 
 @or_reference
 def slope(kind: int, g: Array, x: Array, y: Array, bound: float = 0.0, divisor: float = 1.0) -> Any:
-    """``g`` times the derivative of a loss by ``x``."""
+    """Return ``g`` times the derivative of a loss with respect to ``x``."""
     if type(x) is not ndarray or x.size < USEFUL or not isinstance(g, (ndarray, np.generic)) or g.ndim:
         return None
     if not _takes(x, y) or y.dtype != x.dtype:

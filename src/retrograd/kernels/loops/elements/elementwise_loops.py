@@ -1,4 +1,4 @@
-"""The compiled loops over elements that take NumPy several passes: masks with a factor, losses of differences."""
+"""The compiled elementwise loops that replace several NumPy passes: masks with a factor, losses of differences."""
 # mypy: disable-error-code="no-untyped-def, type-arg"
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .scalar_functions import exp, exp_down, expm1, log1p_down, sigmoid, softplu
 
 @shared()
 def kept(x, keep, scale, out, start, stop):
-    """``x * scale`` where the mask is true, else 0."""
+    """``x * scale`` where the mask is True, otherwise 0."""
     x, keep, out = x[start:stop], keep[start:stop], out[start:stop]
     zero = x.dtype.type(0) * scale
     for j in range(x.size):
@@ -22,7 +22,7 @@ def kept(x, keep, scale, out, start, stop):
 
 @shared()
 def chosen(condition, x, y, out, start, stop):
-    """``x`` where the condition is true, else ``y``."""
+    """``x`` where the condition is True, otherwise ``y``."""
     condition, x, y, out = condition[start:stop], x[start:stop], y[start:stop], out[start:stop]
     for j in range(x.size):
         out[j] = x[j] if condition[j] else y[j]
@@ -30,7 +30,7 @@ def chosen(condition, x, y, out, start, stop):
 
 @shared()
 def chosen_or_number(condition, wanted, x, number, out, start, stop):
-    """``x`` where the condition is as wanted, else the number."""
+    """``x`` where the condition equals ``wanted``, otherwise the number."""
     condition, x, out = condition[start:stop], x[start:stop], out[start:stop]
     for j in range(x.size):
         out[j] = x[j] if condition[j] == wanted else number
@@ -38,7 +38,7 @@ def chosen_or_number(condition, wanted, x, number, out, start, stop):
 
 @shared()
 def filled(out, condition, number, start, stop):
-    """The number written over the elements where the condition is true."""
+    """Write the number to the elements where the condition is True."""
     out, condition = out[start:stop], condition[start:stop]
     for j in range(out.size):
         out[j] = number if condition[j] else out[j]
@@ -80,7 +80,7 @@ def _loss(x, y, kind, half, bound, divisor):
 
 @shared()
 def losses(x, y, kind, half, bound, divisor, out, start, stop):
-    """Of each block the sum, in double precision."""
+    """Sum the losses of each block in double precision."""
     for block in range(start, stop):
         low, high = block * BLOCK, min(x.size, (block + 1) * BLOCK)
         out[block] = _loss(x[low:high], y[low:high], kind, half, bound, divisor)
@@ -111,8 +111,8 @@ def slopes(x, y, kind, share, bound, divisor, out, start, stop):
             out[j] = share * (d / divisor)
 
 
-# Functions of x, and derivatives, of g and x or the result: with the numbers of their references, where NaN goes the
-# same way, and with constants in their dtype.
+# Functions of x, and derivatives, functions of g and of x or the result. They have the parameters of their references,
+# propagate NaN in the same way, and use constants in the dtype of the arrays.
 
 
 def _function(function):
@@ -146,7 +146,7 @@ _inlined = njit(forceinline=True, error_model="numpy")
 
 @_function
 def bounded(x, low, high):
-    """Also where a bound is NaN."""
+    """Clip x to the bounds; a bound that is NaN gives NaN."""
     y = x if (x >= low) | (x != x) else low
     return y if (y <= high) | (y != y) else high
 
@@ -236,7 +236,7 @@ def elu_backward(g, x, scale, alpha, width, zero, one):
 
 @_derivative
 def logit_backward(g, x, eps, zero, one):
-    """Bounds that are NaN are none."""
+    """The gradient of logit; if eps is NaN there are no bounds."""
     low, high, outside = (eps, one - eps, zero) if eps == eps else (zero, one, eps)
     return g / (x * (one - x)) if (x >= low) & (x <= high) else outside
 
@@ -248,13 +248,13 @@ def _between(x, y, weight, one, half):
 
 @_derivative
 def lerp_number(x, y, weight, one, half):
-    """Of two arrays, as a derivative."""
+    """Interpolate with a number as weight, written as a function of two arrays like a derivative."""
     return _between(x, y, weight, one, half)
 
 
 @shared()
 def lerp(x, y, weight, numbers, out, start, stop):
-    """Between ``x`` and ``y``, from the nearer end."""
+    """Interpolate between ``x`` and ``y``, computed from the nearer end."""
     x, y, weight, out = x[start:stop], y[start:stop], weight[start:stop], out[start:stop]
     for j in range(x.size):
         out[j] = _between(x[j], y[j], weight[j], *numbers)

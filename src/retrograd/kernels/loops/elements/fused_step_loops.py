@@ -1,7 +1,7 @@
-"""The loops that execute the code of fused elementwise steps: ``fused_steps.py`` says what the code means.
+"""The loops that execute the bytecode of fused elementwise steps, defined in ``fused_steps.py``.
 
-Each operation is a loop of its own over a block, so results are NumPy's bit for bit; what lies between two operations
-stays in the cache.
+Each operation is a separate loop over a block, so results are bitwise equal to NumPy's; intermediate results stay in
+the cache.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _vector(address: int, n: int, number: Any) -> np.ndarray:
 
 @_step
 def _combine(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
-    """Operations of two numbers."""
+    """Execute an operation of two numbers."""
     if operation == at.ADD:
         for j in range(out.size):
             out[j] = x[j] + y[j]
@@ -74,7 +74,7 @@ def _combine(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> N
 
 @_step
 def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> None:
-    """Operations of one number, and the choice between two."""
+    """Execute an operation of one number, or the selection between two."""
     if operation == at.NEGATIVE:
         for j in range(out.size):
             out[j] = -x[j]
@@ -97,7 +97,7 @@ def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np
 
 @_step
 def _loaded(out: np.ndarray, x: int, step: int, number: Any) -> None:
-    """The elements of an array of numbers like ``number`` from an address on."""
+    """Load elements of an array of numbers like ``number`` from an address on."""
     values = _vector(x, out.size, number)
     if step == values.itemsize:
         for j in range(out.size):
@@ -126,7 +126,7 @@ def _load(operation: int, out: np.ndarray, x: int, step: int) -> None:
 
 @_step
 def _end(operation: int, out: int, x: np.ndarray) -> None:
-    """What goes to arrays of other numbers, at an address."""
+    """Execute an operation that writes to an array of another dtype, at an address."""
     if operation == at.STORE_BOOL:
         written = _vector(out, x.size, np.uint8(0))
         for j in range(x.size):
@@ -140,7 +140,7 @@ def _end(operation: int, out: int, x: np.ndarray) -> None:
 
 
 def _over(name: str) -> Callable[..., None]:
-    """A function of one number, or of two, on a block."""
+    """Apply a function of one or two numbers to a block."""
     function = BY_ELEMENT[name]
 
     def change(out: np.ndarray, x: np.ndarray) -> None:
@@ -223,15 +223,15 @@ def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) 
 
 
 def _executed(functions: Callable[..., None]) -> Callable[..., None]:
-    """The loop for the numbers of ``like``; float64 has no functions but those of NumPy."""
+    """Return the loop for numbers like ``like``; float64 has only NumPy's functions."""
 
     def body(
         code: np.ndarray, places: np.ndarray, numbers: np.ndarray, like: np.ndarray, rows: int, columns: int,
         block: int, middle: int, inner: int, registers: int, start: int, stop: int,
     ) -> None:  # fmt: skip
-        """Rows of ``places``: an array's address, the bytes of a step along four axes, and those from part to part.
+        """Execute the code. Rows of ``places`` are an array's address, its strides along four axes, and between parts.
 
-        Parts are blocks of rows; where there is one row, of its columns. The first registers hold ``numbers``.
+        Parts are blocks of rows, or of columns if there is one row. The first registers hold ``numbers``.
         """
         arrays, none, length = len(places), like[0], at.LANES
         memory = np.empty((registers + 1) * length, like.dtype)

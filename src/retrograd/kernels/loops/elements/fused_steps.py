@@ -1,20 +1,20 @@
-"""The code of fused elementwise steps, which ``fused_step_loops.py`` executes on blocks that stay in the cache.
+"""The bytecode of fused elementwise steps, which ``fused_step_loops.py`` executes on blocks that fit in the cache.
 
-Code is an array of rows ``(operation, out, x, y, z)``. Its numbers are slots: first come arrays, of which a block of a
-row is used at a time, then registers of ``LANES`` numbers. A condition is a register of ones and zeros.
+The code is an array of rows ``(operation, out, x, y, z)``. Operands are numbers of slots: first arrays, which are
+processed in blocks of a row, then registers of ``LANES`` numbers. A condition is a register of ones and zeros.
 """
 
 from __future__ import annotations
 
 LANES = 512  # numbers of a register
-AXES = 4  # of a loop, the one along which blocks lie included
+AXES = 4  # axes of a loop, including the one along which blocks lie
 
 # out = x operation y
 ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM = range(6)
 LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, EQUAL, NOT_EQUAL, AND, OR = range(6, 14)
-# out = operation x; the last one is y where x is not 0, else z
+# out = operation x; the last operation is y where x is not 0, otherwise z
 NEGATIVE, SQRT, ABSOLUTE, NOT, COPY, CHOOSE = range(14, 20)
-# out = the elements of an array, converted
+# out = the converted elements of an array
 LOAD_FLOAT32, LOAD_FLOAT64, LOAD_BOOL, LOAD_UINT8, LOAD_INT32, LOAD_INT64 = range(20, 26)
 # Write conditions to an array of booleans; add the sum of x to one number in double precision; add x to as many.
 STORE_BOOL, SUM_ROW, SUM_COLUMNS = range(26, 29)

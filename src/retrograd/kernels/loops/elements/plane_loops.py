@@ -1,6 +1,7 @@
-"""The compiled loops along a dimension that others follow: neighbouring places together, ``(count, along, places)``.
+"""The compiled loops along a dimension other than the last, on arrays ``(count, along, places)``.
 
-Each is what the loop of its name is along rows, and takes ``PLACES`` of the last dimension at a time.
+Each corresponds to the loop of the same name along rows, and processes ``PLACES`` elements of the last dimension
+together.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -16,20 +17,20 @@ from .scalar_functions import exp
 
 @_compiled()
 def _piece(x, item):
-    """Which matrix a piece of work is of, and its first place."""
+    """Return the matrix of a piece of work, and the first place."""
     pieces = -(-x.shape[2] // PLACES)
     return item // pieces, item % pieces * PLACES
 
 
 @_compiled()
 def _places(matrix, first, c):
-    """Of one row, which stays a contiguous array."""
+    """Return the places of one row as a contiguous array."""
     return matrix[c][first : first + PLACES]
 
 
 @_compiled()
 def _find_tops(matrix, first, tops):
-    """The maximum at each place; any number where there is a NaN."""
+    """Find the maximum at each place; unspecified if there is a NaN."""
     tops[:] = _places(matrix, first, 0)
     for c in range(1, len(matrix)):
         row = _places(matrix, first, c)
@@ -131,7 +132,7 @@ def log_softmax_backward(g, y, out, start, stop):
 
 @shared("contract")
 def cross_entropy(x, index, rows, tops, totals, start, stop):
-    """Losses before they are weighted, of logits ``(N, C, places)``."""
+    """Compute unweighted losses of logits ``(N, C, places)``."""
     sums = np.empty(PLACES, np.float64)
     for item in range(start, stop):
         n, first = _piece(x, item)
@@ -146,7 +147,7 @@ def cross_entropy(x, index, rows, tops, totals, start, stop):
 
 @shared("contract")
 def cross_entropy_backward(x, tops, totals, index, factor, picked, dx, start, stop):
-    """``softmax(x) * factor``, less ``picked`` at the class."""
+    """``softmax(x) * factor`` minus ``picked`` at the class."""
     shares = np.empty(PLACES, x.dtype)
     for item in range(start, stop):
         n, first = _piece(x, item)

@@ -1,4 +1,4 @@
-"""Functions of one number, of which loops are made: without branches and calls, for the sake of vectors."""
+"""Scalar functions for use in loops, without branches and calls so that the compiler can vectorize the loops."""
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .basic_loops import _clip, _exp, _inlined, _tanh
 
 @njit(inline="always")
 def horner(coefficients, x):
-    """The polynomial with these coefficients, highest power first."""
+    """Evaluate a polynomial, highest power first, inside a loop."""
     p = coefficients[0]
     for k in range(1, len(coefficients)):
         p = p * x + coefficients[k]
@@ -27,14 +27,14 @@ def horner(coefficients, x):
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
-_ROUNDS = 1.5 * 2.0**52  # added to a number below 2^51, it leaves that rounded in the lowest bits
+_ROUNDS = 1.5 * 2.0**52  # adding it to a number below 2^51 leaves the rounded number in the lowest bits
 _BITS_OF_ROUNDS = int(np.float64(_ROUNDS).view(np.int64))
-_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])  # its rest is below 2^-57 up to log(2) / 2
+_TAYLOR = tuple([1 / factorial(n) for n in range(13, -1, -1)])  # the remainder is below 2^-57 up to log(2) / 2
 
 
 @_inlined
 def _exp_in_double(x):
-    """2^n e^r with x = n log 2 + r, down to the last denormal."""
+    """2^n e^r with x = n log 2 + r, down to the smallest subnormal."""
     x = _clip(x, -746.0, 710.0)
     t = x * _LOG2_E + _ROUNDS
     n = t - _ROUNDS
@@ -52,7 +52,7 @@ def _exp_in_double(x):
     p = p * r + _TAYLOR[11]
     p = p * r * r + r + 1.0
     k = np.float64(t).view(np.int64) - _BITS_OF_ROUNDS
-    half = k >> 1  # 2^n in two factors, since it may lie outside the normal numbers
+    half = k >> 1  # 2^n in two factors, since 2^n itself may be out of range
     low = np.int64((half + 1023) << 52).view(np.float64)
     high = np.int64((k - half + 1023) << 52).view(np.float64)
     return p * low * high
@@ -60,7 +60,7 @@ def _exp_in_double(x):
 
 @_inlined
 def _tanh_in_double(x):
-    """Near 0 by the quotient of Cephes' tanh, beyond by 1 - 2 / (e^2x + 1)."""
+    """Near 0 by the rational function of Cephes' tanh, otherwise by 1 - 2 / (e^2x + 1)."""
     z = x * x
     p = (-9.64399179425052238628e-1 * z - 9.92877231001918586564e1) * z - 1.61468768441708447952e3
     q = ((z + 1.12811678491632931402e2) * z + 2.23548839060100448583e3) * z + 4.84406305325125486048e3
@@ -130,9 +130,9 @@ _L = tuple([1.0 / (2 * k + 1) for k in range(11)])
 
 @njit(inline="always")
 def exp_down(x):
-    """e^x of x up to 0: 2^n e^r with x = n log 2 + r and Taylor's polynomial; 0 where it would be a denormal number."""
+    """e^x for x <= 0: 2^n e^r with x = n log 2 + r and Taylor's polynomial; 0 instead of subnormal numbers."""
     y = -708.0 if x < -708.0 else x
-    t = y * 1.4426950408889634 + 6755399441055744.0  # rounds to n, which stands in the lowest bits of t
+    t = y * 1.4426950408889634 + 6755399441055744.0  # rounds to n, in the lowest bits of t
     n = t - 6755399441055744.0
     r = y - n * 6.93147180369123816490e-01 - n * 1.90821492927058770002e-10
     p = ((_E[13] * r + _E[12]) * r + _E[11]) * r + _E[10]
@@ -145,7 +145,7 @@ def exp_down(x):
 
 @njit(inline="always")
 def log1p_down(t):
-    """log(1 + t) for t in [0, 1]: 2 artanh of ``t / (2 + t)``; where that is large, of (1 + t) / 2 and log 2."""
+    """log(1 + t) for t in [0, 1]: 2 artanh(t / (2 + t)), or for large t log 2 plus the logarithm of (1 + t) / 2."""
     far = t > 0.41421356237309503
     s = (t - 1.0 if far else t) / (3.0 + t if far else 2.0 + t)
     z = s * s
@@ -163,9 +163,9 @@ def softplus(x):
 
 @njit(inline="always")
 def log(x):
-    """Of positive normal numbers: with x = 2^n m, n log 2 and 2 artanh of ``(m - 1) / (m + 1)``."""
+    """The logarithm of positive normal numbers x = 2^n m: n log 2 + 2 artanh((m - 1) / (m + 1))."""
     bits = np.float64(x).view(np.int64)
-    n = (bits - 0x3FE6A09E667F3BCD) >> 52  # so that m is between the roots of 1/2 and 2
+    n = (bits - 0x3FE6A09E667F3BCD) >> 52  # so that sqrt(1/2) <= m <= sqrt(2)
     m = np.int64(bits - (n << 52)).view(np.float64)
     s = (m - 1.0) / (m + 1.0)
     z = s * s

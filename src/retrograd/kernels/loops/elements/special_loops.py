@@ -1,4 +1,4 @@
-"""The compiled loops of special functions and of functions of pairs: of float32 numbers, in double precision."""
+"""The compiled loops of special functions and of binary functions on float32, computed in double precision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .elementwise import BLOCK
 from .elementwise_loops import _function, _inlined
 from .scalar_functions import exp_down, horner, log, log1p_down
 
-# Fitted to ``erfinv(x) / x`` as a function of w = -log(1 - x^2), and of its root beyond 5, to a relative error of 4e-9
+# Fitted to ``erfinv(x) / x`` as a function of w = -log(1 - x^2), or of sqrt(w) for w > 5; relative error 4e-9
 _ERFINV_NEAR = (
     4.14957746259e-06,
     -3.33398092938e-05,
@@ -45,7 +45,7 @@ _ERFINV_FAR = (
 
 @_function
 def erfinv(x: float) -> float:
-    """Infinite at -1 and 1, NaN beyond."""
+    """The inverse error function: infinite at -1 and 1, NaN beyond."""
     x = np.float64(x)
     inside = (1.0 - x) * (1.0 + x)
     w = -log(inside if inside > 0.0 else 1.0)
@@ -73,7 +73,7 @@ _ERFCX = (
 
 @_function
 def erfc(x: float) -> float:
-    """To the last denormal number."""
+    """The complementary error function, accurate down to the smallest subnormal number."""
     x = np.float64(x)
     a = 11.0 if abs(x) > 11.0 else abs(x)
     t = 1.0 / (1.0 + 0.35 * a)
@@ -87,24 +87,24 @@ _SINE = tuple([(-1) ** k / factorial(2 * k + 1) for k in range(10, -1, -1)])
 _BERNOULLI = 7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6  # B14 to B2
 _STIRLING = tuple([number / (14 - 2 * k) for k, number in enumerate(_BERNOULLI)])
 _STIRLING_OF_LOG = tuple([number / (13 - 2 * k) for k, number in enumerate(_STIRLING)])
-_SHIFT = 6  # by how much arguments are moved to where the asymptotic series hold (DLMF 5.11), by the recurrence
+_SHIFT = 6  # shift of arguments, by the recurrence, to the range of the asymptotic series (DLMF 5.11)
 
 
 @njit(inline="always")
 def _sine(x: float) -> float:
-    """Of pi x, for x between -1/2 and 1/2."""
+    """``sin(pi x)`` for x between -1/2 and 1/2."""
     return np.pi * x * horner(_SINE, np.pi * np.pi * x * x)
 
 
 @njit(inline="always")
 def _cotangent(x: float) -> float:
-    """Of pi x, for x between -1/2 and 1/2: infinite at 0."""
+    """``cot(pi x)`` for x between -1/2 and 1/2; infinite at 0."""
     return horner(_COSINE, np.pi * np.pi * x * x) / _sine(x)
 
 
 @_function
 def lgamma(x: float) -> float:
-    """The logarithm of |gamma(x)|: below 0 by reflection (DLMF 5.5)."""
+    """The logarithm of |gamma(x)|, for x < 0 by reflection (DLMF 5.5)."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
     product = 1.0
@@ -121,7 +121,7 @@ def lgamma(x: float) -> float:
 
 @_function
 def digamma(x: float) -> float:
-    """The derivative of ``lgamma``, likewise."""
+    """The derivative of ``lgamma``, computed in the same way."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
     product, first = 1.0, 0.0  # y (y + 1) ... (y + 5), and its derivative
@@ -139,7 +139,7 @@ def digamma(x: float) -> float:
 
 @_function
 def trigamma(x: float) -> float:
-    """The derivative of ``digamma``, likewise."""
+    """The derivative of ``digamma``, computed in the same way."""
     x = np.float64(x)
     y = 1.0 - x if x < 0.0 else x
     product, first, second = 1.0, 0.0, 0.0
@@ -155,19 +155,19 @@ def trigamma(x: float) -> float:
     return 0.0 if x == np.inf else value
 
 
-# Functions of pairs: of two arrays, or of one and of one that is repeated
+# Binary functions, where one of the arrays may be repeated
 
 
 @njit(inline="always")
 def _place(x: np.ndarray, size: int, start: int, end: int) -> np.ndarray:
-    """Where in an array, of this size or repeated, a part of the result has its elements."""
+    """Return the range of an array, possibly repeated, that corresponds to a part of the result."""
     at = start if x.size == size else start % x.size
     return x[at : at + end - start]
 
 
 @njit(inline="always")
 def _end(x: np.ndarray, y: np.ndarray, start: int, stop: int) -> int:
-    """How far a part from ``start`` on may go that leaves no array's end behind."""
+    """Return the end of the longest part from ``start`` on that does not cross the end of a repeated array."""
     period = min(x.size, y.size)
     return min(stop, start + min(BLOCK, period - start % period))
 
@@ -200,18 +200,18 @@ def logaddexp(x: float, y: float) -> float:
     return (x if x > y else y) + log1p_down(exp_down(-(0.0 if x == y else abs(d))))
 
 
-_EXACT = 268435456.0  # quotients of float32 numbers up to here have products that double precision holds
+_EXACT = 268435456.0  # up to this quotient of float32 numbers, products are exact in double precision
 
 
 @njit(inline="always")
 def _quotient(x: np.floating, y: np.floating) -> np.floating:
-    """That of absolute values, cut to a whole number."""
+    """Return the quotient of the absolute values, truncated."""
     return np.trunc(abs(np.float64(x)) / abs(np.float64(y)))
 
 
 @njit(inline="always")
 def _rest(x: np.floating, y: np.floating) -> np.floating:
-    """C's remainder, where the quotient is exact: a quotient that was rounded up is one too large."""
+    """Return C's remainder if the quotient is in the exact range; a quotient that was rounded up is one too large."""
     size = abs(np.float64(y))
     rest = abs(np.float64(x)) - _quotient(x, y) * size
     return np.float32(np.copysign(rest + size if rest < 0.0 else rest, np.float64(x)))
@@ -223,7 +223,7 @@ def _is_exact(x: np.floating, y: np.floating) -> bool:
 
 
 def _divisions(function: Callable[[np.floating, np.floating, np.floating], np.floating]) -> Loop:
-    """``out[j] = function(x[j], y[j], rest)``, with C's remainder, whose own function is called where it must be."""
+    """``out[j] = function(x[j], y[j], rest)``, with C's remainder; ``fmod`` is called only for large quotients."""
 
     def body(x: np.ndarray, y: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
         while start < stop:
@@ -251,14 +251,14 @@ def fmod_of(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
 
 @_divisions
 def remainder(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
-    """With the divisor's sign."""
+    """The remainder with the divisor's sign."""
     moved = rest + y if (y < 0) != (rest < 0) else rest
     return moved if (rest != 0) | (y == 0) else np.copysign(np.float32(0), y)
 
 
 @_divisions
 def floor_divide(x: np.floating, y: np.floating, rest: np.floating) -> np.floating:
-    """As Python divides: the quotient less the remainder, rounded."""
+    """Python's floor division: the rounded quotient of the dividend minus the remainder."""
     half, one = np.float32(0.5), np.float32(1)
     quotient = (x - rest) / y
     quotient = quotient - one if (rest != 0) & ((y < 0) != (rest < 0)) else quotient

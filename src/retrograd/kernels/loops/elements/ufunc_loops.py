@@ -1,4 +1,4 @@
-"""The compiled loop that calls NumPy's own: its ufuncs' inner loops, by their addresses."""
+"""The compiled loops that call the inner loops of NumPy's ufuncs by their addresses."""
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...runtime.thread_protocol import shared
 
 @intrinsic
 def _inner_loop(typing_context, function, data, length, first, second, third, of_first, of_second, of_third):
-    """``function(addresses, lengths, steps, data)``, as NumPy calls a ufunc's inner loop."""
+    """Call ``function(addresses, lengths, steps, data)``, a ufunc's inner loop."""
 
     def generate(context, builder, signature, arguments):
         word = ir.IntType(64)
@@ -32,9 +32,9 @@ def _inner_loop(typing_context, function, data, length, first, second, third, of
 
 @shared()
 def rows(function, data, length, places, start, stop):
-    """Rows of ``length`` elements, or parts of a single one where that is 0.
+    """Process rows of ``length`` elements, or parts of a single row if the length is 0.
 
-    ``places`` has of up to three arrays where they begin, and the steps in bytes from row to row and in a row.
+    ``places`` has the addresses of up to three arrays and their strides in bytes between and within rows.
     """
     x, y, z = places[0, 0], places[1, 0], places[2, 0]
     if length == 0:
@@ -48,7 +48,7 @@ def rows(function, data, length, places, start, stop):
 
 @shared()
 def columns(function, data, length, after, width, item, x, out, start, stop):
-    """``out[b, k] = x[b, 0, k] + x[b, 1, k] + ...`` for the ufunc +, in blocks of so many columns k; by addresses."""
+    """``out[b, k] = x[b, 0, k] + x[b, 1, k] + ...`` for the ufunc +, in blocks of columns k; arrays are addresses."""
     blocks = -(-after // width)
     for number in range(start, stop):
         b, block = divmod(number, blocks)
@@ -63,9 +63,9 @@ def columns(function, data, length, after, width, item, x, out, start, stop):
 
 @shared()
 def folds(function, data, length, least, item, x, half, out, start, stop):
-    """``out[row] = x[row, 0] + x[row, 1] + ...`` for the ufunc +: the halves of a row are added, and theirs again.
+    """``out[row] = x[row, 0] + x[row, 1] + ...`` for the ufunc +, by adding the halves of a row recursively.
 
-    Each part, of at least so many rows, has room for half a row of its own.
+    Each part, of at least ``least`` rows, has a buffer for half a row.
     """
     room = half + start // least * (length // 2) * item
     for row in range(start, stop):

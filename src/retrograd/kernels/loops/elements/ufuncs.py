@@ -1,8 +1,7 @@
-"""NumPy's ufuncs on large arrays, by all threads of the pool: each does parts with NumPy's own inner loops.
+"""NumPy's ufuncs on large arrays by several threads, which call NumPy's own inner loops on parts of the arrays.
 
-So results are NumPy's bit for bit, for every ufunc and dtype, and nothing is compiled but the one loop that calls them.
-The inner loops stand in the ufunc's public structure (numpy/ufuncobject.h), which is read only if all that it says of
-the ufunc is true.
+Results are therefore bitwise equal to NumPy's for every ufunc and dtype, and only one loop must be compiled. The inner
+loops are read from the ufunc's public structure (numpy/ufuncobject.h), after its other fields have been verified.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements that are combined by themselves where there are few results
-LANES = 64  # the most results that are few
-COLUMNS = 512  # that are combined at once
-SHORT = 64  # elements of a row up to which a call for each costs more than it does
+BLOCK = 1 << 14  # elements of a block that is reduced separately if there are few results
+LANES = 64  # number of results up to which they are few
+COLUMNS = 512  # columns that are reduced together
+SHORT = 64  # elements of a row up to which the overhead of a call per row dominates
 
 
 class _UFunc(ctypes.Structure):
-    """The begin of ``PyUFuncObject``."""
+    """The first fields of ``PyUFuncObject``."""
 
     _fields_ = (
         ("head", ctypes.c_char * object.__basicsize__),
@@ -45,7 +44,7 @@ class _UFunc(ctypes.Structure):
 
 @cache
 def inner_loop(ufunc: np.ufunc, kind: str) -> tuple[int, int, Any] | None:
-    """The addresses of the inner loop for inputs of one dtype and of what it is to be given, and the result's dtype."""
+    """Return the addresses of the inner loop for inputs of one dtype and of its data, and the result's dtype."""
     if sys.implementation.name != "cpython" or not 2 <= ufunc.nargs <= 3 or ufunc.nout != 1:
         return None
     found = _UFunc.from_address(id(ufunc))
@@ -64,7 +63,7 @@ def inner_loop(ufunc: np.ufunc, kind: str) -> tuple[int, int, Any] | None:
 
 
 def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The ufunc, on large arrays by all threads; ``otherwise`` for all others."""
+    """Return a function that runs the ufunc on large arrays by several threads, and ``otherwise`` on other arrays."""
     if ufunc.nin == 1:
 
         def apply_unary(x: Any) -> Any:
@@ -83,12 +82,12 @@ def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]
 
 
 def written(ufunc: np.ufunc, x: object, y: object) -> bool:
-    """Write ``ufunc(x, y)`` to a large x; whether that was done."""
+    """Write ``ufunc(x, y)`` to a large x and return True; return False if it cannot be multi-threaded."""
     return type(x) is ndarray and _applied(ufunc, (x, y), x) is not None
 
 
 def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "same_kind") -> None:
-    """``ufunc(*inputs, out=out)``."""
+    """Return ``ufunc(*inputs, out=out)``, by several threads if possible."""
     large = any(type(x) is ndarray and x.size >= LARGE for x in inputs) and len(inputs) == ufunc.nin
     if not large or _applied(ufunc, inputs, out) is None:
         ufunc(*inputs, out=out, casting=casting)
@@ -96,7 +95,7 @@ def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "
 
 @or_reference
 def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
-    """The ufunc's result, written to ``out`` where that is given; or None for what is not to be shared."""
+    """Return the ufunc's result, written to ``out`` if given; None if it cannot be multi-threaded."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
     dtype, arrays = like.dtype, []
     for x in inputs:
@@ -106,7 +105,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
             return None
         arrays.append(x)
     shape = like.shape if len(arrays) == 1 else _shape(arrays)
-    # One number at all places, as in the cotangent that a sum hands on, is given as that.
+    # An array that broadcasts a single number, such as the cotangent of a sum, is passed as the number.
     arrays = [x[(slice(1),) * x.ndim] if x.size > 1 and not any(x.strides) else x for x in arrays]
     found = inner_loop(ufunc, dtype.char)
     if found is None or shape is None or compiled() is None:
@@ -126,7 +125,7 @@ def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def _may_be_written(out: object, shape: tuple[int, ...], dtype: object, arrays: list[Any]) -> bool:
-    """Whether the result fits, and no input lies in its memory otherwise than element by element."""
+    """Return whether ``out`` has the right shape and dtype and overlaps inputs only element by element."""
     if type(out) is not ndarray or out.shape != shape or out.dtype != dtype or not out.flags.carray:
         return False
     return all(x is out or not np.may_share_memory(x, out) for x in arrays)
@@ -143,8 +142,9 @@ def _shape(arrays: list[Any]) -> tuple[int, ...] | None:
 
 
 def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tuple[int, int]]] | None:
-    """The length of rows, 0 where all is one, and each array's steps from row to row and in a row; None where NumPy is
-    to find its way: arrays whose elements do not lie in such rows, or in rows of other lengths.
+    """Return a common row length (0 for a single row) and each array's strides between and within rows.
+
+    Return None, so that NumPy computes, if the elements of an array cannot be divided into such rows.
     """
     length, ways = 0, []
     for x in arrays:
@@ -161,9 +161,9 @@ def _laid_out(arrays: list[Any], shape: tuple[int, ...]) -> tuple[int, list[tupl
 
 
 def _rows(x: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """The length of an array's rows as it is broadcast, and the steps in bytes from row to row and in a row.
+    """Return the row length of a broadcast array, and its strides in bytes between and within rows.
 
-    The length is 0 where all elements are a row of any length, or are one.
+    The length is 0 if the elements form a single row or are one element.
     """
     flags = x.flags
     if not flags.aligned:
@@ -172,7 +172,7 @@ def _rows(x: Any, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
         return 0, 0, 0
     if flags.c_contiguous and x.shape == shape:
         return 0, 0, x.itemsize
-    rows: list[tuple[int, int]] = []  # from the last on: how many elements lie so many bytes apart
+    rows: list[tuple[int, int]] = []  # (number of elements, stride), from the last axis on
     missing = len(shape) - x.ndim
     for axis in range(len(shape) - 1, -1, -1):
         count = shape[axis]
@@ -203,9 +203,9 @@ def _launch(function: int, data: int, length: int, arrays: list[Any], steps: lis
 
 @or_reference
 def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim: bool) -> Any:
-    """``ufunc.reduce`` of a large contiguous array over neighbouring dimensions; None where NumPy is to find its way.
+    """Return ``ufunc.reduce`` of a large contiguous array over adjacent dimensions; None if NumPy should compute it.
 
-    The elements are combined in an order that does not depend on the number of threads.
+    The order of operations does not depend on the number of threads.
     """
     if type(x) is not ndarray or x.size < LARGE or not x.flags.c_contiguous or not x.flags.aligned:
         return None
@@ -224,10 +224,10 @@ def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim:
 
 
 def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, Any]) -> Any:
-    """Over the middle one of three dimensions."""
+    """Reduce over the middle one of three dimensions."""
     (before, length, after), item = x.shape, x.itemsize
     parts = x.size // BLOCK
-    if before == 1 and after < LANES and 1 < parts < length:  # too few to share: parts of the length, and the rest
+    if before == 1 and after < LANES and 1 < parts < length:  # few results: reduce parts, then their results
         size = length // parts
         main = _reduced(ufunc, x[:, : parts * size].reshape(parts, size, after), found)
         if main is None:

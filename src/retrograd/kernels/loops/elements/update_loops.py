@@ -1,8 +1,8 @@
-"""The compiled loops over many arrays at once, which a table of addresses leads to: optimizers' steps, norms, averages.
+"""The compiled loops over many arrays at once, given by a table of addresses: optimizers' steps, norms, averages.
 
-A row of the table has the addresses of arrays of one size; ``start`` and ``stop`` count the elements of all rows.
-Every operation of a step is that of the NumPy form in the same order and precision, none contracted, so the numbers
-are the same bit for bit.
+A row of the table has the addresses of arrays of equal size; ``start`` and ``stop`` count the elements of all rows. A
+step performs the operations of the NumPy form in the same order and precision, without contraction, so its results are
+bitwise equal.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
@@ -24,7 +24,7 @@ _inlined = njit(inline="always", error_model="numpy")
 
 @intrinsic
 def _numbers(typing_context, address, like):
-    """The numbers at an address, of the type of ``like``."""
+    """Return the numbers at an address as an array, of the type of ``like``."""
 
     def generate(context, builder, signature, arguments):
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -34,15 +34,15 @@ def _numbers(typing_context, address, like):
 
 @njit(inline="always")
 def _part(array, first, last, like):
-    """Some of the numbers of an array at an address, as one that begins with them: no index into it is negative."""
+    """Return a slice of an array at an address as a new array, so that loops have no negative indices."""
     return carray(_numbers(load(array + DATA), like), (last,))[first:]
 
 
 def _over_all(step):
-    """The loop over all rows of ``step(p, g, a, b, rates, factors)``: on parts of a row's arrays, with its rates."""
+    """Return the loop that calls ``step(p, g, a, b, rates, factors)`` on parts of each row's arrays."""
 
     def body(table, bounds, rates, factors, start, stop):
-        like, last = factors[0], table.shape[1] - 1  # what a step has no use for is the last of a row's arrays
+        like, last = factors[0], table.shape[1] - 1  # unused arguments are the last of a row's arrays
         for k in range(len(table)):
             begin, end = max(start, bounds[k]) - bounds[k], min(stop, bounds[k + 1]) - bounds[k]
             if begin < end:
@@ -59,7 +59,8 @@ def _over_all(step):
     return shared()(body)
 
 
-# Of every optimizer the first three factors are: what shrinks the parameter, weight decay, and 1 or -1 to ascend.
+# The first three factors of every optimizer: the factor of decoupled weight decay, weight decay, and 1, or -1 to
+# maximize.
 
 
 @_inlined
@@ -69,7 +70,7 @@ def _direction(x, g, decay, sign):
 
 @_inlined
 def _towards(average, value, rate, rest):
-    """As ``optim.optimizer.decay_towards``: from the nearer end; ``rest`` is ``1 - rate``."""
+    """``optim.optimizer.decay_towards``, computed from the nearer end; ``rest`` is ``1 - rate``."""
     away = value - average
     return average + away * rate if rate < 0.5 else value - away * rest
 
@@ -77,7 +78,7 @@ def _towards(average, value, rate, rest):
 @_over_all
 @_step
 def sgd(p, g, velocity, unused, rates, factors):
-    """``rates``: of the gradient in the velocity; ``factors``: lr, momentum, whether it is Nesterov's."""
+    """``rates``: the factor of the gradient in the velocity; ``factors``: lr, momentum, whether nesterov."""
     shrink, decay, sign, lr, momentum, nesterov = factors
     if momentum == 0:
         for i in range(len(p)):
@@ -96,7 +97,7 @@ def sgd(p, g, velocity, unused, rates, factors):
 @_over_all
 @_step
 def asgd(p, g, average, unused, rates, factors):
-    """``rates``: eta, what p shrinks by, mu and 1 - mu."""
+    """``rates``: eta, the decay factor of p, mu and 1 - mu."""
     _, decay, sign = factors
     eta, shrink, mu, rest = rates[0], rates[1], rates[2], rates[3]
     for i in range(len(p)):
@@ -109,7 +110,7 @@ def asgd(p, g, average, unused, rates, factors):
 @_over_all
 @_step
 def adam(p, g, m, v, rates, factors):
-    """``rates``: of the step, and eps; ``factors``: of the moments."""
+    """``rates``: step size and eps; ``factors``: the decay rates of the moments."""
     shrink, decay, sign, slow, rest, keep, fresh = factors
     rate, eps = rates[0], rates[1]
     for i in range(len(p)):
@@ -141,7 +142,7 @@ def adamax(p, g, m, norm, rates, factors):
 @_over_all
 @_step
 def nadam(p, g, m, v, rates, factors):
-    """``rates``: of the gradient and of the moment, and the correction of the mean of squares."""
+    """``rates``: the factors of gradient and moment, and the bias correction of the second moment."""
     shrink, decay, sign, slow, rest, keep, fresh, eps = factors
     of_gradient, of_moment, correction = rates[0], rates[1], rates[2]
     for i in range(len(p)):
@@ -158,7 +159,7 @@ def nadam(p, g, m, v, rates, factors):
 @_over_all
 @_step
 def radam(p, g, m, v, rates, factors):
-    """``rates``: of the step, and whether it is divided by the root of the mean of squares."""
+    """``rates``: step size, and whether it is divided by the root of the second moment."""
     shrink, decay, sign, slow, rest, keep, fresh, eps = factors
     rate, certain = rates[0], rates[1]
     for i in range(len(p)):
@@ -201,7 +202,7 @@ def adadelta(p, g, v, u, rates, factors):
 @_over_all
 @_step
 def rmsprop(p, g, v, velocity, rates, factors):
-    """``factors``: lr, eps, the two of the mean of squares, momentum."""
+    """``factors``: lr, eps, the two factors of the mean of squares, momentum."""
     shrink, decay, sign, lr, eps, keep, fresh, momentum = factors
     if momentum == 0:
         for i in range(len(p)):
@@ -224,7 +225,7 @@ def rmsprop(p, g, v, velocity, rates, factors):
 @_over_all
 @_step
 def rprop(p, g, last, size, rates, factors):
-    """``factors``: by what a size shrinks and grows, and its bounds."""
+    """``factors``: the factors by which a step size shrinks and grows, and its bounds."""
     shrink, decay, sign, less, more, smallest, largest = factors
     number = p.dtype.type
     for i in range(len(p)):
@@ -241,7 +242,7 @@ def rprop(p, g, last, size, rates, factors):
         p[i] = x - (s if d > 0 else -s if d < 0 else number(0) * s)
 
 
-# Not of optimizers: averages, and clipping of gradients
+# Averages of weights, and clipping of gradients
 
 
 @_over_all
@@ -277,7 +278,7 @@ def _sum_of_squares(x):
 
 @shared()
 def squares(table, bounds, sizes, out, like, start, stop):
-    """Per block the sum of its elements' squares; ``bounds`` count the blocks of the rows, ``sizes`` their elements."""
+    """Sum the squares of each block's elements; ``bounds`` count the blocks of rows, ``sizes`` their elements."""
     k = 0
     for block in range(start, stop):
         while block >= bounds[k + 1]:

@@ -1,7 +1,7 @@
-"""Many arrays at once by the loops in ``update_loops.py``: optimizers' steps over all parameters of a group, the norm
-of all gradients and their scaling, averages of weights.
+"""Update many arrays by one call of the loops in ``update_loops.py``: optimizers' steps over all parameters of a group,
+the norm of all gradients and their scaling, averages of weights.
 
-The references are the ``_update`` methods of ``retrograd.optim``, and stand beside the other calls.
+The references are the ``_update`` methods of ``retrograd.optim``, or next to the other calls.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
 SQUARES = "squares"  # the loop of ``sum_of_squares``
-BLOCK = 1 << 14  # elements of a row whose squares are summed on their own
+BLOCK = 1 << 14  # elements of a block for sums of squares
 
 
 def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = SEVERAL) -> bool:
-    """Whether the loop of a name, with so many numbers for all, is to be used on these rows of arrays.
+    """Return whether to use the loop ``name``, with this number of factors, on these rows of arrays.
 
-    Each row has arrays of one size; all rows have at least so many elements altogether.
+    The arrays of a row must have one size, and all rows together at least ``least`` elements.
     """
     total, dtype = 0, None
     for row in rows:
@@ -41,7 +41,7 @@ def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = S
 
 @cache
 def _is_there(name: str, dtype: Any, numbers: int) -> bool:
-    """Whether ``update`` can run a loop: its callers count steps before they call it, and can do so once."""
+    """Return whether the loop exists; checked before ``update``, whose callers have already counted the step."""
     rates = np.zeros((1, 0), dtype), _scalars(dtype, *[0.0] * numbers)
     try:
         loop("loops.elements.update_loops", name).entry(0, 1, 0, 0, 0, _table([[rates[0]]]), _bounds(1)[0], *rates)
@@ -55,9 +55,9 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Seq
 
     Args:
         name: the loop's.
-        rows: per parameter its arrays, up to four of one dtype and size, whose memory is written.
-        rates: per parameter the numbers that differ from one to the other, or nothing.
-        factors: the numbers for all.
+        rows: for each parameter its arrays, up to four of one dtype and size, which are written.
+        rates: for each parameter the numbers that differ between parameters, or nothing.
+        factors: the numbers shared by all parameters.
     """
     dtype = rows[0][0].dtype
     bounds, total = _bounds(*[row[0].size for row in rows])
@@ -66,7 +66,7 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Seq
 
 
 def sum_of_squares(arrays: Sequence[Any]) -> float:
-    """Of all elements together, in double precision; the same for any number of threads."""
+    """Return the sum over all arrays in double precision; the result does not depend on the number of threads."""
     sizes = [array.size for array in arrays]
     bounds, total = _bounds(*[-(-size // BLOCK) for size in sizes])
     out = np.empty(total)
@@ -77,7 +77,7 @@ def sum_of_squares(arrays: Sequence[Any]) -> float:
 
 @lru_cache(maxsize=64)
 def _bounds(*sizes: int) -> tuple[Any, int]:
-    """Where each row begins among the elements of all, and their number."""
+    """Return the offset of each row among all elements, followed by their total number."""
     bounds = np.array([0, *accumulate(sizes)], np.intp)
     return bounds, int(bounds[-1])
 
@@ -88,5 +88,5 @@ def _scalars(dtype: np.dtype, *numbers: float) -> tuple[Array, ...]:
 
 
 def _table(rows: Sequence[Sequence[Any]]) -> Array:
-    """The arrays' own addresses, where the loop finds those of their numbers: NumPy takes long to tell them."""
+    """Return the addresses of array objects, from which the loop reads data pointers: NumPy's attribute is slow."""
     return np.array(list(map(id, chain.from_iterable(rows))), np.int64).reshape(len(rows), -1)

@@ -1,1 +1,1 @@
-"""Convolution, pooling, resampling and sampling of images, and of what has one or three spatial axes."""
+"""Convolution, pooling, resampling and sampling with one to three spatial axes."""

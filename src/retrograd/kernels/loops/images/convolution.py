@@ -1,7 +1,8 @@
 """Convolution, its transpose and its weight's gradient by compiled loops.
 
-The references stand in ops/nn/spatial/convolution_primitives.py. The work is cut into tiles, whose columns stay in a
-core's cache, and where these are few into blocks of channels; by the shapes alone, whatever the number of threads.
+The references are in ops/nn/spatial/convolution_primitives.py. The work is divided into tiles, whose columns fit in a
+core's cache, and, if there are few tiles, into blocks of channels. The division depends only on the shapes, not on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch_products
 from .windows import Window3, in_three_axes
 
-WORTHWHILE = 1 << 18  # multiplications from which the loops gain more than their call costs
-CACHED = 1 << 19  # bytes of columns that stay in a core's cache
-NARROW, PIECES, BLOCK = 128, 8, 64  # columns of a product at least; wished pieces of work; channels in one at least
-FEW = 16  # rows of a product at least
-DEEP = 32  # rows of columns from which a product is as fast as one with more
-LANES = 8  # images whose columns take turns, where so many are in a tile, and lines at most half as long
-PARTIAL = 1 << 21  # numbers in all partial sums of a weight's gradient
+WORTHWHILE = 1 << 18  # multiplications from which the loops gain more time than their call costs
+CACHED = 1 << 19  # bytes of columns that fit in a core's cache
+NARROW, PIECES, BLOCK = 128, 8, 64  # minimum columns of a product; desired pieces of work; minimum channels per piece
+FEW = 16  # minimum rows of a product
+DEEP = 32  # rows of columns from which a product reaches full speed
+LANES = 8  # images whose columns are interleaved, if a tile has so many and lines are at most half as long
+PARTIAL = 1 << 21  # maximum elements of all partial sums of a weight's gradient
 
 
 def takes(x: Array, other: Array, multiplications: int) -> bool:
-    """Whether the loops are to be used on these arrays, for so many multiplications."""
+    """Return whether to use the loops on these arrays, for this number of multiplications."""
     return (
         multiplications >= WORTHWHILE
         and type(x) is np.ndarray
@@ -54,7 +55,7 @@ def _flat(array: object, groups: int) -> Any:
 
 @lru_cache(maxsize=1024)
 def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool = True) -> tuple[int, int, int, int]:
-    """Images and lines of a tile, how many tiles there are, and in how many steps the kernel goes along H."""
+    """Return the images and lines of a tile, the number of tiles, and the number of kernel steps along H."""
     kernel, stride, _, _, (planes, height, width) = window
     lines, count = planes * height, planes * height * width
     rows = channels * prod(kernel)
@@ -72,7 +73,7 @@ def _tile(n: int, window: Window3, channels: int, itemsize: int, in_steps: bool 
 
 
 def _block(channels: int, pieces: int, least: int = BLOCK) -> int:
-    """How many channels a piece of work has, where there are so many pieces with all of them."""
+    """Return the number of channels of a piece of work, if there are ``pieces`` with all channels."""
     return min(channels, max(least, -(-channels // -(-PIECES // max(pieces, 1)))))
 
 
@@ -83,18 +84,18 @@ def _launch(name: str, items: int, multiplications: int, *args: object) -> None:
 
 
 def _matrices(w: Any, groups: int, steps: int) -> Any:
-    """The weight as matrices ``(groups, steps, O, K)``, one per step of the kernel along H."""
+    """Return the weight as matrices ``(groups, steps, O, K)``, one per step of the kernel along H."""
     shape = groups, len(w) // groups, -1, steps, w.shape[-1] if steps > 1 else 1
     return np.ascontiguousarray(np.moveaxis(w.reshape(shape), 3, 1)).reshape(groups, steps, shape[1], -1)
 
 
 def _by_planes(window: Window3, channels: int, outs: int, groups: int) -> bool:
-    """Whether the convolution is depthwise, with strides small enough to compute as if they were 1."""
+    """Return whether the convolution is depthwise, with strides small enough to compute with stride 1."""
     return channels == 1 and groups > 1 and outs <= 2 * groups and max(window[1]) <= 2
 
 
 def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
-    """The convolution."""
+    """Return the convolution."""
     axes = in_three_axes(window)
     out = empty((len(x), len(w), *window.out), x.dtype)
     b = np.zeros(len(w), x.dtype) if b is None else np.ascontiguousarray(b)
@@ -116,7 +117,7 @@ def forward(x: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
 
 
 def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
-    """The transpose of the convolution, as a map of its input."""
+    """Return the transpose of the convolution as a linear map of its input."""
     axes = in_three_axes(window)
     shape = (len(y), groups * w.shape[1], *window.size)
     out = empty(shape, y.dtype)
@@ -128,7 +129,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
         return out
     images, lines, _, _ = _tile(len(y), axes, w.shape[1], y.itemsize, in_steps=False)
     pieces = -(-len(y) // images) * groups
-    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled for each of them
+    channels = _block(w.shape[1], pieces, max(1, FEW // prod(window.kernel)))  # nothing is unrolled per channel
     arrays = _flat(y, groups), _matrices(w, groups, 1)
     items = pieces * -(-w.shape[1] // channels)
     multiplications = y.size * w[0].size
@@ -139,7 +140,7 @@ def transposed(y: Any, w: Any, b: Any, window: Any, groups: int) -> Any:
 
 
 def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
-    """The correlation of x and y, summed over the batch."""
+    """Return the correlation of x and y, summed over the batch."""
     axes = in_three_axes(window)
     channels, outs = x.shape[1] // groups, y.shape[1] // groups
     if _by_planes(axes, channels, y.shape[1], groups):
@@ -151,7 +152,7 @@ def weight(x: Any, y: Any, window: Any, groups: int) -> Any:
     rows = channels * prod(window.kernel)
     parts = max(1, min(tiles, 2 * PIECES, PARTIAL // (groups * outs * rows)))
     some = _block(channels, parts * groups)
-    room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # rows a power of two apart share their cache lines
+    room = (-(-outs // 16) | 1) * 16 if outs >= BLOCK else outs  # other strides may conflict in the cache
     totals = empty((parts, groups, rows, room), x.dtype)[..., :outs]
     arrays = _grouped(x, groups, window), _flat(y, groups)
     items = parts * groups * -(-channels // some)

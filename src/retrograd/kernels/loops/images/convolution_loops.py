@@ -1,17 +1,17 @@
-"""The compiled loops of convolution: what windows read, unrolled into columns in cache, and products with these.
+"""The compiled loops of convolution: unroll windows into columns in the cache, and multiply the columns.
 
 Arrays are contiguous: ``x (N, G, C, D, H, W)``, ``w (G, steps, O, K)`` with K numbering channel and element of the
-kernel, and ``y (N, G, O, columns)``, whose columns are lines of W' windows each. ``window`` holds kernel, stride,
+kernel, and ``y (N, G, O, columns)``, whose columns are lines of W' windows each. ``window`` contains kernel, stride,
 padding, dilation and the number of windows, each for three axes.
 
-A tile is the columns of some lines of some images: of one image, or all lines of each. Which tiles there are does not
-depend on the number of threads, so neither do the sums.
+A tile is the columns of some lines of one image, or of all lines of several images. The tiles, and therefore the
+sums, do not depend on the number of threads.
 
-The columns of short lines would be copied in runs of a few numbers. So those of eight images, or of more by eights,
-take turns: each place of a window is a vector, with zeros in the place of images that are missing.
+The columns of short lines would be copied in runs of a few numbers. Therefore the columns of eight images (or a
+multiple of eight) are interleaved: each position of a window is a vector, with zeros for missing images.
 
-The windows of one image overlap as whole lines where the stride along H is 1. So they need not be unrolled along H:
-with as many ``steps`` as the kernel has rows, each step reads the same columns some lines later.
+If the stride along H is 1, the windows of an image overlap as whole lines and need not be unrolled along H: with as
+many ``steps`` as the kernel has rows, each step reads the same columns with an offset of some lines.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -39,7 +39,7 @@ def _pointer(context, builder, kind, array, at):
 
 @intrinsic
 def _copy(typing_context, target, at, source, place, count):
-    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, unchecked: faster than a short loop."""
+    """``target[at:][:count] = source[place:][:count]`` for contiguous vectors, without checks."""
 
     def generate(context, builder, signature, arguments):
         into, at, given, begin, numbers = arguments
@@ -70,7 +70,7 @@ def _add_lanes(typing_context, target, at, source, place):
 
 @_part
 def _shape(window, lines):
-    """Of the padded image that so many lines read in one plane of windows: planes, rows, columns."""
+    """Return the shape (planes, rows, columns) of the padded image read by ``lines`` lines of one plane of windows."""
     (kernel_d, kernel_h, kernel_w), (_, stride_h, stride_w), _, (_, dilation_h, dilation_w), out = window
     rows = (min(lines, out[1]) - 1) * stride_h + (kernel_h - 1) * dilation_h + 1
     return kernel_d, rows, (out[2] - 1) * stride_w + (kernel_w - 1) * dilation_w + 1
@@ -78,27 +78,27 @@ def _shape(window, lines):
 
 @_part
 def _image(channels, window, lines, lanes, like):
-    """Room for the padded image, or for several by turns."""
+    """Allocate a buffer for the padded image, or for several interleaved images."""
     depth, rows, columns = _shape(window, lines)
     return np.empty((channels, depth, rows, columns * lanes), like.dtype)
 
 
 @_part
 def _room(columns):
-    """Numbers from row to row of a buffer with so many columns: rows a power of two apart share their cache lines."""
+    """Return the row stride of a buffer with this number of columns; strides of powers of two conflict in the cache."""
     return (-(-columns // 16) | 1) * 16
 
 
 @_part
 def _inside(start, count, size):
-    """Which of ``count`` places from ``start`` on lie in ``range(size)``, as a range of their numbers."""
+    """Return the range of numbers, among ``count`` positions from ``start`` on, that are in ``range(size)``."""
     first = min(max(-start, 0), count)
     return first, max(min(size - start, count), first)
 
 
 @_part
 def _pad(x, plane, row, window, image):
-    """The padded image of the windows at a plane and from a row on: zero outside of x."""
+    """Fill the padded image of the windows at a plane and from a row on; 0 outside of x."""
     _, stride, padding, dilation, _ = window
     left, right = _inside(-padding[2], image.shape[3], x.shape[3])
     top = row * stride[1] - padding[1]
@@ -120,7 +120,7 @@ def _pad(x, plane, row, window, image):
 
 @_part
 def _unpad(image, plane, row, window, x):
-    """The transpose of ``_pad``: what lies inside of x is added to it."""
+    """The transpose of ``_pad``: add the elements inside of x to x."""
     _, stride, padding, dilation, _ = window
     left, right = _inside(-padding[2], image.shape[3], x.shape[3])
     top = row * stride[1] - padding[1]
@@ -158,7 +158,7 @@ def _unroll(image, window, rows, height, columns, at):
 
 @_part
 def _roll(columns, at, window, rows, image):
-    """The transpose of ``_unroll``: columns are added to the places that they are read from."""
+    """The transpose of ``_unroll``: add columns to the positions that they are read from."""
     kernel, stride, _, dilation, out = window
     number = 0
     for c in range(len(image)):
@@ -179,7 +179,7 @@ def _roll(columns, at, window, rows, image):
 
 @_part
 def _pad_lanes(x, plane, window, image):
-    """``_pad`` of some images, of the windows at a plane; ``image`` has their columns by turns."""
+    """``_pad`` for several images and the windows at a plane; ``image`` has interleaved columns."""
     _, stride, padding, dilation, _ = window
     left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
     first, last = _inside(-padding[1], image.shape[2], x.shape[3])
@@ -198,7 +198,7 @@ def _pad_lanes(x, plane, window, image):
 
 @_part
 def _unpad_lanes(image, plane, window, x):
-    """The transpose of ``_pad_lanes``: what lies inside of x is added to it."""
+    """The transpose of ``_pad_lanes``: add the elements inside of x to x."""
     _, stride, padding, dilation, _ = window
     left, right = _inside(-padding[2], image.shape[3] // LANES, x.shape[4])
     first, last = _inside(-padding[1], image.shape[2], x.shape[3])
@@ -216,7 +216,7 @@ def _unpad_lanes(image, plane, window, x):
 
 @_part
 def _unroll_lanes(image, window, columns, at):
-    """``_unroll`` of the windows of a plane, of what ``_pad_lanes`` has."""
+    """``_unroll`` for the windows of a plane and an image filled by ``_pad_lanes``."""
     kernel, stride, _, dilation, out = window
     number = 0
     for c in range(len(image)):
@@ -235,7 +235,7 @@ def _unroll_lanes(image, window, columns, at):
 
 @_part
 def _roll_lanes(columns, at, window, image):
-    """The transpose of ``_unroll_lanes``: columns are added to the places that they are read from."""
+    """The transpose of ``_unroll_lanes``: add columns to the positions that they are read from."""
     kernel, stride, _, dilation, out = window
     number = 0
     for c in range(len(image)):
@@ -254,7 +254,7 @@ def _roll_lanes(columns, at, window, image):
 
 @_part
 def _gather_lanes(y, group, images, matrix):
-    """A group of some images at all columns, by turns."""
+    """Copy a group of several images at all columns to a matrix with interleaved columns."""
     n, end = images
     for first in range(n, end, LANES):
         at = (first - n) * y.shape[3]
@@ -270,7 +270,7 @@ def _gather_lanes(y, group, images, matrix):
 
 @_part
 def _scatter_lanes(matrix, y, group, images, outs):
-    """The transpose of ``_gather_lanes``: some channels are written."""
+    """The transpose of ``_gather_lanes``: write some channels."""
     n, end = images
     for first in range(n, end, LANES):
         at = (first - n) * y.shape[3]
@@ -284,19 +284,19 @@ def _scatter_lanes(matrix, y, group, images, outs):
 
 @_part
 def _places(images, lanes):
-    """How many images have columns where so many take turns."""
+    """Return the number of images with columns, including missing ones, if ``lanes`` images are interleaved."""
     return -(-images // lanes) * lanes
 
 
 @_part
 def _reach(window, steps):
-    """The lines between what the first step reads and what the last one does."""
+    """Return the offset in lines between the first and the last step."""
     return (steps - 1) * window[3][1]
 
 
 @_part
 def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, buffer):
-    """The columns of a tile, and those that the steps reach besides; x's own where each window is one element."""
+    """Return the columns of a tile and of its later steps; a view of x if each window is one element."""
     (kernel, stride, padding, _, out), (n, end), (first, last) = window, images, lines
     begin, stop = channels
     height, width = out[1], out[2]
@@ -328,7 +328,7 @@ def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, 
 
 @_part
 def _side_by_side(y, group, images, columns, lanes, gathered):
-    """A group of one image at some columns, or of some images at all, gathered in a matrix."""
+    """Return a group of one image at some columns, or of several images at all columns, as a matrix."""
     (n, end), (first, last) = images, columns
     count = y.shape[3]
     if lanes > 1:
@@ -347,7 +347,7 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
 
 @_loop
 def forward(x, w, b, window, tile, y, start, stop):
-    """The items ``start`` to ``stop`` of the convolution: a block of channels of a tile of a group."""
+    """Compute the items ``start`` to ``stop`` of the convolution, each a block of channels of a tile of a group."""
     images, lines, outs = tile
     groups, steps, all_outs, rows = w.shape
     width = window[4][2]
@@ -390,7 +390,7 @@ def forward(x, w, b, window, tile, y, start, stop):
 
 @_loop
 def transposed(y, w, window, tile, x, start, stop):
-    """Add to x the items ``start`` to ``stop`` of the transpose: a block of channels of a group of some images."""
+    """Add to x the items ``start`` to ``stop`` of the transpose, each a block of channels of a group of images."""
     images, lines, channels = tile
     all_channels, height, width = x.shape[2], window[4][1], window[4][2]
     all_lines = y.shape[3] // width
@@ -434,9 +434,10 @@ def transposed(y, w, window, tile, x, start, stop):
 
 @_loop
 def weight(x, y, window, tile, totals, start, stop):
-    """Fill the items of ``totals (P, G, K, O)``: a block of x's channels, summed over a part of the tiles.
+    """Fill the items of ``totals (P, G, K, O)``, each a block of x's channels summed over a part of the tiles.
 
-    Transposed, since BLAS is faster at tall products, and by BLAS, since no factor's rows lie as tiles read them.
+    The result is transposed since BLAS is faster for tall products. Register tiles are not used, since they do not
+    support the layout of the factors.
     """
     images, lines, channels = tile
     parts, groups, rows, outs = totals.shape
@@ -463,14 +464,14 @@ def weight(x, y, window, tile, totals, start, stop):
             loop_blas.product(columns, g.T, total, 1)
 
 
-# One channel for each group, without columns: sums of multiples of the whole padded image, each moved by some places.
+# One channel per group, without columns: sums of multiples of the whole padded image, each with an offset.
 
 
 @_loop
 def forward_by_planes(x, w, b, window, y, start, stop):
-    """The planes ``start`` to ``stop`` of windows of all images and groups; ``w (G, O, kD, kH, kW)``.
+    """Compute the planes ``start`` to ``stop`` of windows of all images and groups; ``w (G, O, kD, kH, kW)``.
 
-    Windows are computed as if the strides were 1, and also those that would go over the end of a line.
+    Windows are computed with stride 1, including windows that cross the end of a line.
     """
     kernel, stride, _, dilation, out = window
     depth, rows, width = _shape(window, out[1])
@@ -516,7 +517,7 @@ def _add_moved(sums, image, factors, apart):
 
 @_part
 def _spread(y, window, width, spread):
-    """The windows of one plane at the places where ``forward_by_planes`` has their sums; zero elsewhere."""
+    """Write the windows of one plane to the positions that ``forward_by_planes`` uses, and 0 elsewhere."""
     stride, out = window[1], window[4]
     spread[:] = 0
     for h in range(out[1]):

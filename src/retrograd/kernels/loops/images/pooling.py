@@ -1,6 +1,6 @@
 """Maxima and means of windows over ``(N, C, *size)`` by compiled loops.
 
-The references stand in ops/nn/pooling/maximum.py and ops/nn/pooling/average.py.
+The references are in ops/nn/pooling/maximum.py and ops/nn/pooling/average.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 from .windows import Window3, in_three_axes
 
-TABLED = 1 << 12  # elements that windows read, up to which tables of places are the fastest way to their sums
+TABLED = 1 << 12  # elements read by windows up to which tables of positions are fastest for sums
 
 
 def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
-    """Whether the loops are to be used, which go along rows of windows and read at least so many elements."""
+    """Return whether to use the loops along rows of windows, which must read at least ``least`` elements."""
     return (
         type(x) is np.ndarray
         and x.dtype.char in "fd"
@@ -32,12 +32,12 @@ def takes(x: Array, window: Any, least: int = SEVERAL) -> bool:
 
 
 def reads(x: Array, elements: int) -> bool:
-    """Whether a loop is to be used on this array that reads so many elements."""
+    """Return whether to use a loop on this array that reads this number of elements."""
     return type(x) is np.ndarray and x.dtype.char in "fd" and elements >= SEVERAL and compiled() is not None
 
 
 def max_at(x: Array, corner: Array, offsets: Array) -> Array:
-    """Where in its plane the maximum is of what each window reads: some offsets from its corner."""
+    """Return the position of each window's maximum in its plane; windows read at offsets from a corner."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty_like(corner)
     least = max(1, WORTH_SHARING // (corner.shape[2] * len(offsets)))
@@ -47,7 +47,7 @@ def max_at(x: Array, corner: Array, offsets: Array) -> Array:
 
 
 def max_among(x: Array, places: Any) -> Any:
-    """Where in its plane the maximum is of what each window reads: places ``(windows, reads)``, in all planes alike."""
+    """Return the position of each window's maximum in its plane; windows read positions ``(windows, reads)``."""
     planes = x.shape[0] * x.shape[1]
     index = np.empty((planes, len(places)), np.int64)
     arrays = np.ascontiguousarray(x).reshape(planes, -1), places, index
@@ -56,10 +56,10 @@ def max_among(x: Array, places: Any) -> Any:
 
 
 class _Layout(NamedTuple):
-    """How the loops see windows over ``(N, C, *size)``: shapes of the results, and of all arrays as planes."""
+    """The shapes of results, and of all arrays as planes, for windows over ``(N, C, *size)``."""
 
-    outer: tuple[int, ...]  # of one element per window
-    inner: tuple[int, ...]  # of what windows read
+    outer: tuple[int, ...]  # the shape with one element per window
+    inner: tuple[int, ...]  # the shape of the array that windows read
     windows: tuple[int, ...]
     places: tuple[int, ...]
     work: int  # steps of one plane
@@ -76,7 +76,7 @@ def _layout(images: int, channels: int, window: Any) -> _Layout:
 
 
 def _run(name: str, layout: _Layout, *args: Any) -> None:
-    """A loop over planes."""
+    """Launch a loop over planes."""
     least = max(1, WORTH_SHARING // layout.work)
     launch(loop("loops.images.pooling_loops", name), layout.windows[0], least, *args)
 
@@ -86,7 +86,7 @@ def _laid_out(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def max_pool(x: Array, window: object) -> tuple[Array, Array]:
-    """The maximum of each window, and the number of its element in the kernel, which has at most 256."""
+    """Return the maximum of each window, and its index in the kernel, which has at most 256 elements."""
     layout = _layout(len(x), x.shape[1], window)
     out, winners = empty(layout.outer, x.dtype), empty(layout.outer, np.uint8)
     planes = _laid_out(x, layout.places), out.reshape(layout.windows), winners.reshape(layout.windows)
@@ -95,7 +95,7 @@ def max_pool(x: Array, window: object) -> tuple[Array, Array]:
 
 
 def max_pool_backward(g: Array, winners: Array, window: object) -> Array:
-    """Each window's element added at the place of its winner."""
+    """Add each window's element of g at the position of its winner."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
     planes = _laid_out(g, layout.windows), _laid_out(winners, layout.windows), dx.reshape(layout.places)
@@ -104,7 +104,7 @@ def max_pool_backward(g: Array, winners: Array, window: object) -> Array:
 
 
 def average_pool(x: Array, window: object, divisor: Array) -> Array:
-    """The sum of each window, divided."""
+    """Return the sum of each window divided by the divisor."""
     layout = _layout(len(x), x.shape[1], window)
     out = empty(layout.outer, x.dtype)
     planes = _laid_out(x, layout.places), out.reshape(layout.windows)
@@ -113,7 +113,7 @@ def average_pool(x: Array, window: object, divisor: Array) -> Array:
 
 
 def average_pool_backward(g: Array, window: object, divisor: Array) -> Array:
-    """Each window's element, divided, added to all that it was the mean of."""
+    """Add each window's element of g, divided by the divisor, to all elements of the window."""
     layout = _layout(len(g), g.shape[1], window)
     dx = empty(layout.inner, g.dtype)
     planes = _laid_out(g, layout.windows), dx.reshape(layout.places)
@@ -122,7 +122,7 @@ def average_pool_backward(g: Array, window: object, divisor: Array) -> Array:
 
 
 def _divisors(divisor: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """One for each window of a plane."""
+    """Return one divisor for each window of a plane."""
     if not isinstance(divisor, np.ndarray):
         return _equal_divisors(divisor, shape, dtype)
     return np.ascontiguousarray(np.broadcast_to(divisor.astype(dtype), shape))

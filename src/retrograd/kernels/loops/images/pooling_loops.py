@@ -1,7 +1,7 @@
-"""The compiled loops of pooling, over contiguous ``(planes, D, H, W)``, row by row of the windows.
+"""The compiled loops of pooling on contiguous ``(planes, D, H, W)``, along rows of windows.
 
-``window`` holds kernel, stride, padding, dilation and the number of windows, each for three axes. A window's winner is
-the number of its element in the kernel.
+``window`` contains kernel, stride, padding, dilation and the number of windows, each for three axes. A window's winner
+is the index of its maximum in the flattened kernel.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _inlined = njit(inline="always", error_model="numpy")
 
 @_inlined
 def _inside(start: int, stride: int, count: int, size: int) -> tuple[int, int]:
-    """For which of ``count`` windows ``start + number * stride`` lies in ``range(size)``, as a range of numbers."""
+    """Return the range of windows, among ``count``, for which ``start + number * stride`` is in ``range(size)``."""
     first = max(0, -(start // stride))
     return first, max(first, min(count, (size - 1 - start) // stride + 1))
 
 
 @_inlined
 def _better(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """The larger of two, and its number: the old one of equals; the last NaN."""
+    """Return the larger of two numbers and its index: for equal numbers the old one, for NaN the last."""
     better = (new > best) | (new != new) | (won < 0)
     return new if better else best, number if better else won
 
 
 @_loop
 def max_at(x: np.ndarray, corner: np.ndarray, offsets: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
-    """Of ``x (planes, L)``: the place of the maximum at ``offsets`` from each corner, the first one or the last NaN."""
+    """Find the position of the maximum at ``offsets`` from each corner in ``x (planes, L)``: the first or last NaN."""
     for p in range(start, stop):
         for window in range(corner.shape[1]):
             at = corner[p, window]
@@ -43,14 +43,14 @@ def max_at(x: np.ndarray, corner: np.ndarray, offsets: np.ndarray, index: np.nda
             best = x[p, won]
             for k in range(1, len(offsets)):
                 new = x[p, at + offsets[k]]
-                if not new <= best and (new > best or new != new):  # seldom more than the first question
+                if not new <= best and (new > best or new != new):  # usually only the first comparison is evaluated
                     best, won = new, at + offsets[k]
             index[p, window] = won
 
 
 @_loop
 def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, stop: int) -> None:
-    """Of ``x (planes, L)``: the place of each window's maximum among its places, the first one or the last NaN."""
+    """Find the position of each window's maximum among its positions in ``x (planes, L)``: the first or last NaN."""
     for p in range(start, stop):
         plane = x[p]
         for window in range(len(places)):
@@ -65,20 +65,20 @@ def max_among(x: np.ndarray, places: np.ndarray, index: np.ndarray, start: int, 
 
 @_inlined
 def _larger(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """The larger of two, and its number: the first one of equals; the last NaN."""
+    """Return the larger of two numbers and its index: the lower index for equal numbers, for NaN the last."""
     better = (new > best) | (new != new)
     return new if better else best, number if better else won
 
 
 @_inlined
 def _in_pairs(window: Window, shape: tuple[int, ...]) -> bool:
-    """Whether the windows are of 2 x 2 side by side, and all of them inside."""
+    """Return whether the windows are 2 x 2, adjacent, and all inside."""
     kernel, stride, padding, dilation, count = window
     side_by_side = kernel == (1, 2, 2) and stride == (1, 2, 2) and max(padding) == 0 and max(dilation) == 1
     return side_by_side and 2 * count[1] <= shape[2] and 2 * count[2] <= shape[3]
 
 
-# Rows of images are short, so that vector instructions along them gain nothing: these two go element by element.
+# Rows of images are short, so vectorization along rows gains nothing: these two loops are scalar.
 
 
 @_part
@@ -160,14 +160,14 @@ def max_pool_backward(
                     d = plane * stride[0] + offsets[0, number]
                     h = row * stride[1] + offsets[1, number]
                     w = column * stride[2] + offsets[2, number]
-                    # A window may lie between all elements.
+                    # A dilated window may contain no element.
                     if 0 <= d < dx.shape[1] and 0 <= h < dx.shape[2] and 0 <= w < dx.shape[3]:
                         dx[p, d, h, w] += g[p, plane, row, column]
 
 
 @_loop
 def average_pool(x: np.ndarray, out: np.ndarray, window: Window, divisor: np.ndarray, start: int, stop: int) -> None:
-    """``divisor`` holds that of each window, ``(D', H', W')``."""
+    """Compute means; ``divisor (D', H', W')`` contains the divisor of each window."""
     kernel, stride, padding, dilation, count = window
     for p in range(start, stop):
         for plane in range(count[0]):

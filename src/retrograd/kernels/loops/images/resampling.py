@@ -1,4 +1,4 @@
-"""Linear maps along the last axes by a compiled loop. The reference stands in ops/nn/spatial/resampling.py."""
+"""Linear maps along the last axes by a compiled loop. The reference is in ops/nn/spatial/resampling.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPATIAL = 3  # axes at most
 
 
 def takes(x: Array, maps: tuple[Any, ...]) -> bool:
-    """Whether the loop is to be used on this array."""
+    """Return whether to use the loop on this array."""
     return (
         type(x) is np.ndarray
         and x.dtype.char in "fd"
@@ -27,7 +27,7 @@ def takes(x: Array, maps: tuple[Any, ...]) -> bool:
 
 
 def resample(x: Array, maps: tuple[object, ...]) -> Array:
-    """The maps applied along the last axes of x, None leaving its axis as it is."""
+    """Apply the maps along the last axes of x by a loop; None leaves an axis unchanged."""
     before, size = x.shape[: x.ndim - len(maps)], x.shape[x.ndim - len(maps) :]
     tables, shape, steps = _tables(maps, size, x.dtype)
     planes = prod(before)
@@ -43,7 +43,7 @@ def resample(x: Array, maps: tuple[object, ...]) -> Array:
 
 @lru_cache(maxsize=256)
 def _tables(maps: tuple[Any, ...], size: tuple[int, ...], dtype: Any) -> tuple[list[Any], tuple[int, ...], int]:
-    """Per axis index and weight, the spatial size of the result, and how many steps a plane takes."""
+    """Return index and weight of each axis, the spatial size of the result, and the number of steps per plane."""
     tables, shape = [], []
     for linear, length in zip((None,) * (SPATIAL - len(maps)) + maps, (1,) * (SPATIAL - len(maps)) + size):
         index, weight = (np.arange(length)[None], None) if linear is None else linear.terms

@@ -1,7 +1,7 @@
 """The compiled loop of linear maps along the last axes.
 
-``x`` and ``out`` are ``(planes, D, H, W)``. Per axis there are ``index`` and ``weight (terms, outputs)``: an output is
-the sum of the places that it reads times their weights. Where there are no terms in ``weight`` it is the one place.
+``x`` and ``out`` are ``(planes, D, H, W)``. Each axis has ``index`` and ``weight (terms, outputs)``: an output is the
+weighted sum of the elements that it reads. If ``weight`` has no terms, an output is a single element.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _part = njit(error_model="numpy", fastmath={"contract"})
 
 @_part
 def _mixed(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, at: int, out: np.ndarray) -> None:
-    """Output ``at`` of a map along the first axis of ``rows``, of which vectors are mixed."""
+    """Compute output ``at`` of a map along the first axis of ``rows``, a weighted sum of vectors."""
     terms = len(weight)
     for t in range(0, terms - 1, 2):
         x, y, a, b = rows[index[t, at]], rows[index[t + 1, at]], weight[t, at], weight[t + 1, at]
@@ -38,7 +38,7 @@ def _mixed(rows: np.ndarray, index: np.ndarray, weight: np.ndarray, at: int, out
 
 @_part
 def _read(x: np.ndarray, index: np.ndarray, weight: np.ndarray, out: np.ndarray) -> None:
-    """All outputs of a map of one vector."""
+    """Compute all outputs of a map on one vector."""
     terms = len(weight)
     if terms == 0:
         i = index[0]
@@ -75,7 +75,7 @@ def resample(
     start: int,
     stop: int,
 ) -> None:
-    """The planes ``start`` to ``stop``."""
+    """Fill the planes ``start`` to ``stop``."""
     volume = np.empty((x.shape[2] * x.shape[3] if len(depth_weight) else 0), x.dtype)
     row = np.empty(x.shape[3] if len(height_weight) else 0, x.dtype)
     for p in range(start, stop):

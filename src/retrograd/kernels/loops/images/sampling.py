@@ -1,6 +1,6 @@
-"""Sampling at the points of a grid, its transpose, and its slope by the points, by compiled loops.
+"""Sampling at the points of a grid, its transpose and its derivative with respect to the points, by compiled loops.
 
-The references stand in ops/nn/spatial/sampling.py.
+The references are in ops/nn/spatial/sampling.py.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ....core.arrays import Array
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.threads import launch
 
-POINTS = 256  # in a block of the loops
-PIECES = 16  # of work that there are at least for the transpose, where there are as many channels
+POINTS = 256  # points of a block
+PIECES = 16  # minimum number of pieces of work for the transpose, if there are as many channels
 MODES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def takes(x: Array, grid: Array, elements: int) -> bool:
-    """Whether the loops are to be used on these arrays, for so many elements of the result."""
+    """Return whether to use the loops on these arrays, for this number of elements of the result."""
     return (
         type(x) is np.ndarray
         and x.dtype.char in "fd"
@@ -45,13 +45,13 @@ def _points(grid: Any) -> Any:
 
 
 def _run(name: str, items: int, work: int, arrays: tuple[Array, ...], way: Any, *more: Any) -> None:
-    """A loop over items that take so many steps each."""
+    """Launch a loop over items with ``work`` steps each."""
     how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
     launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
 
 
 def sample(x: Array, grid: Array, way: object) -> Array:
-    """The input at the points."""
+    """Return the input at the points."""
     out = np.empty((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     points = _points(grid)
     items = len(x) * -(-points.shape[1] // POINTS)
@@ -60,7 +60,7 @@ def sample(x: Array, grid: Array, way: object) -> Array:
 
 
 def transpose(y: Array, grid: Any, way: Any) -> Any:
-    """What each point has read given back: the gradient of the input."""
+    """Return the gradient of the input, to which each point adds at the positions that it reads."""
     n, channels = y.shape[:2]
     out = np.empty((n, channels, *way.size), y.dtype)
     some = -(-channels // -(-PIECES // n))
@@ -71,7 +71,7 @@ def transpose(y: Array, grid: Any, way: Any) -> Any:
 
 
 def slope(y: Array, x: Array, grid: Any, way: Any) -> Any:
-    """The gradient of the grid, for the cotangent y of the result."""
+    """Return the gradient of the grid for the cotangent y of the result."""
     out = np.empty(grid.shape, x.dtype)
     points = _points(grid)
     items = len(x) * -(-points.shape[1] // POINTS)

@@ -1,8 +1,8 @@
 """The compiled loops of sampling at the points of a grid.
 
-``x (N, C, L)`` has its two or three spatial axes flattened, ``grid (N, P, axes)`` holds the points and ``y (N, C, P)``
-what was read there. ``size``, ``mode``, ``padding`` and ``align`` say how. Points are taken a block at a time: their
-places and weights are found once, for all channels. A place of -1 lies outside, and holds 0.
+``x (N, C, L)`` has its two or three spatial axes flattened, ``grid (N, P, axes)`` contains the points and ``y (N, C,
+P)`` the samples. ``size``, ``mode``, ``padding`` and ``align`` are the options. Points are processed in blocks: their
+positions and weights are computed once for all channels. A position of -1 is outside of x and reads as 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 
-BLOCK = 256  # points, whose places and weights stay in a core's cache
+BLOCK = 256  # points, whose positions and weights fit in a core's cache
 NEAREST, BILINEAR, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
 
@@ -22,7 +22,7 @@ _part = njit(error_model="numpy", fastmath={"contract"})
 
 @_part
 def _brought_inside(x: float, length: int, axes: int, padding: int, align: bool) -> tuple[float, float]:
-    """The coordinate by the padding mode, and how it moves with the given one: 1, -1, or 0 where it was clipped."""
+    """Apply the padding mode to a coordinate; return it and its derivative: 1, -1 if reflected, 0 if clipped."""
     one = type(x)(1)
     turned = one
     if padding == REFLECTION:
@@ -59,7 +59,7 @@ def _along(
     weight: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """Along one axis, per term and point: the place read, its weight, and how that changes with the point."""
+    """Compute for each term and point along one axis the position, its weight, and the weight's derivative."""
     kind = weight.dtype.type
     one, half, whole_scale = kind(1), kind(0.5), kind(length - 1 if align else length) * kind(0.5)
     for p in range(len(where)):
@@ -87,7 +87,7 @@ def _along(
             if padding != ZEROS:
                 at = np.rint(_brought_inside(at, length, axes, padding, align)[0])
             place[k, p] = _place(at, length)
-            d = abs(t - kind(k - 1))  # the cubic kernel at this distance, and its slope by t
+            d = abs(t - kind(k - 1))  # the cubic kernel at this distance, and its derivative with respect to t
             if k == 1 or k == 2:
                 weight[k, p] = ((a + kind(2)) * d - (a + three)) * d * d + one
                 rise = (three * (a + kind(2)) * d - kind(2) * (a + three)) * d
@@ -108,7 +108,7 @@ def _terms(
     weight: np.ndarray,
     slope: np.ndarray,
 ) -> None:
-    """``_along`` for all axes; in three, what lies outside has no weight, were it NaN."""
+    """``_along`` for all axes; with three axes, positions outside have weight 0 even if it would be NaN."""
     axes = len(size)
     for axis in range(axes):
         where = points[:, axes - 1 - axis]
@@ -122,7 +122,7 @@ def _terms(
 
 @_part
 def _buffers(axes: int, each: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """For the terms along each axis, places with weights and slopes; and for their products."""
+    """Allocate buffers for positions, weights and slopes of the terms along each axis, and for their products."""
     shape, every = (axes, each, BLOCK), (each**axes, BLOCK)
     along = np.empty(shape, np.int32), np.empty(shape, x.dtype), np.empty(shape, x.dtype)
     return *along, np.empty(every, np.int32), np.empty(every, x.dtype)
@@ -132,7 +132,7 @@ def _buffers(axes: int, each: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _multiplied(
     count: int, size: tuple[int, ...], place: np.ndarray, weight: np.ndarray, index: np.ndarray, product: np.ndarray
 ) -> None:
-    """The terms of all axes multiplied out, for so many points."""
+    """Compute the products of the terms of all axes for ``count`` points."""
     axes, each, _ = place.shape
     for t in range(each**axes):
         rest, stride = t, 1
@@ -170,7 +170,7 @@ def sample(
     start: int,
     stop: int,
 ) -> None:
-    """The items ``start`` to ``stop`` of y: a block of points of an image."""
+    """Fill the items ``start`` to ``stop`` of y, each a block of points of an image."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-grid.shape[1] // BLOCK)
     place, weight, slope, index, product = _buffers(axes, each, x)
@@ -213,7 +213,7 @@ def sample_transpose(
     start: int,
     stop: int,
 ) -> None:
-    """The items ``start`` to ``stop`` of x: some channels of an image, to which each point adds what it has read."""
+    """Fill the items ``start`` to ``stop`` of x, each some channels of an image, to which each point adds its terms."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-y.shape[1] // channels)
     place, weight, slope, index, product = _buffers(axes, each, y)
@@ -248,7 +248,7 @@ def sample_slope(
     start: int,
     stop: int,
 ) -> None:
-    """The items ``start`` to ``stop`` of ``out (N, P, axes)``: how ``<y, what is read>`` changes with some points."""
+    """Fill the items ``start`` to ``stop`` of ``out (N, P, axes)``, the derivative of ``<y, sample(x, grid)>``."""
     axes, each = len(size), 4 if mode == BICUBIC else mode + 1
     blocks = -(-grid.shape[1] // BLOCK)
     place, weight, slope, index, product = _buffers(axes, each, x)

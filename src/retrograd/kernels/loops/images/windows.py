@@ -1,4 +1,4 @@
-"""Windows over one to three spatial axes, as the loops take them: over three."""
+"""Convert windows over one to three spatial axes to three axes, as the loops require."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Window3 = tuple[Axes, Axes, Axes, Axes, Axes]  # kernel, stride, padding, dilati
 
 @lru_cache(maxsize=1024)
 def in_three_axes(window: Any) -> Window3:
-    """The window with axes of length one in front."""
+    """Return the window with leading axes of length 1."""
     missing = 3 - len(window.size)
 
     def filled(values: tuple[int, ...], by: int) -> Any:

@@ -1,1 +1,1 @@
-"""Elements moved: copies and casts, gathered, scattered and sorted lanes."""
+"""Loops that move elements: copies and casts, gather and scatter, search."""

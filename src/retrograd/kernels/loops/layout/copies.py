@@ -1,4 +1,4 @@
-"""Copies and casts of large arrays, by all threads: each copies parts, as NumPy does; float16 by ``copy_loops.py``."""
+"""Copies and casts of large arrays on several threads, by NumPy's copies of parts; float16 by ``copy_loops.py``."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import in_shares, launch
 from .lanes import WORDS
 
-LINE = 16  # elements that must lie together for a copy to go line by line
-TILE = 128  # elements along each of two dimensions that are copied at once where these lie in different orders
+LINE = 16  # minimum number of contiguous elements for a copy line by line
+TILE = 128  # elements of a tile along each of two dimensions that are in different memory order
 _HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
 
 
 def copied(x: Array) -> Any:
-    """``x.copy(order="C")``."""
+    """Return ``x.copy(order="C")``, by several threads."""
     return _filled(empty(x.shape, x.dtype), x)
 
 
 def cloned(x: Array) -> Any:
-    """The copy that lies in memory as x does, but in row-major order where elements of x share memory."""
+    """Return a copy in x's memory order; in row-major order if elements of x share memory."""
     return _filled(np.empty_like(x, order=order_like(x)), x)
 
 
 def converted(x: Array, dtype: Any) -> Any:
-    """The copy in another dtype, in memory as ``cloned`` has it."""
+    """Return a copy in another dtype, in the memory order of ``cloned``."""
     return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
 
 
 def joined(xs: Sequence[Array], dim: int) -> Any:
-    """Arrays behind each other along ``dim``, in row-major order."""
+    """Concatenate arrays along ``dim`` in row-major order."""
     if sum([x.size for x in xs]) >= LARGE and all(type(x) is np.ndarray for x in xs):
         before, after, dtype = xs[0].shape[:dim], xs[0].shape[dim + 1 :], xs[0].dtype
         lengths = [x.shape[dim] for x in xs if x.ndim == xs[0].ndim]
@@ -56,7 +56,7 @@ def joined(xs: Sequence[Array], dim: int) -> Any:
 
 @or_reference
 def write(out: Array, value: Any) -> None:
-    """``out[...] = value``: an array that broadcasts, or a number."""
+    """Compute ``out[...] = value`` for an array that broadcasts, or a number."""
     if type(out) is not np.ndarray or out.size < LARGE:
         out[...] = value
         return
@@ -77,7 +77,7 @@ def write(out: Array, value: Any) -> None:
 
 @or_reference
 def _filled(out: Any, x: Any) -> Any:
-    """``out`` with the elements of x."""
+    """Copy x to ``out`` and return ``out``."""
     if x.flags.c_contiguous and out.flags.c_contiguous:
         _fill_flat(out.reshape(-1), x.reshape(-1))
     elif x.flags.f_contiguous and out.flags.f_contiguous:
@@ -94,23 +94,23 @@ def _filled(out: Any, x: Any) -> Any:
 
 
 def _are_words(*arrays: Array) -> bool:
-    """Whether the arrays' elements are of one dtype, and moved as integers by loops."""
+    """Return whether the arrays have one dtype that loops can move as integers."""
     dtype = arrays[0].dtype
     same = all(array.dtype == dtype and array.flags.aligned for array in arrays)
     return same and dtype.itemsize in WORDS and not dtype.hasobject and compiled() is not None
 
 
 def _is_transposed(x: Array) -> bool:
-    """Whether matrices lie in memory with their columns one behind the other."""
+    """Return whether matrices are in column-major order."""
     return x.ndim > 1 and np.swapaxes(x, -1, -2).flags.c_contiguous and x.dtype.itemsize in WORDS and x.flags.aligned
 
 
 def _fill_lines(out: Array, x: Array) -> bool:
-    """By lines, which lie unbroken in both arrays, in x possibly turned round or one element; whether that was done."""
+    """Copy lines that are contiguous in both arrays, in x also reversed or repeated; return False if not possible."""
     item, length, way = x.itemsize, x.shape[-1], x.strides[-1] // x.itemsize
     if not _are_words(x, out) or length < LINE or out.strides[-1] != item or x.strides[-1] not in (item, 0, -item):
         return False
-    axes: list[tuple[int, int, int]] = []  # lengths, and steps in both
+    axes: list[tuple[int, int, int]] = []  # length, and strides in both arrays
     for count, step, step_out in zip(x.shape[:-1], x.strides, out.strides, strict=False):
         if step_out < 0 or step % item or step_out % item:
             return False
@@ -134,7 +134,7 @@ def _fill_lines(out: Array, x: Array) -> bool:
 
 
 def _words(x: Any) -> Any:
-    """The memory from an array's first element to its last, none of whose steps is negative."""
+    """Return the memory from the first to the last element of an array without negative strides."""
     extent = sum((count - 1) * step for count, step in zip(x.shape, x.strides, strict=True)) // x.itemsize + 1
     return as_strided(x, (extent,), (x.itemsize,)).view(WORDS[x.itemsize])
 
@@ -158,8 +158,8 @@ def _fill_flat(out: Any, x: Any) -> None:
 
 
 def _fill_tiles(out: Array, x: Array) -> None:
-    """By tiles of the two dimensions along which neighbours in x and in ``out`` lie, so that both stay in the cache."""
-    steps = [[abs(step) or inf for step in array.strides] for array in (out, x)]  # what is repeated is no neighbour
+    """Copy tiles of the two dimensions with the smallest strides in x and in ``out``, so that both fit in the cache."""
+    steps = [[abs(step) or inf for step in array.strides] for array in (out, x)]  # ignore dimensions with stride 0
     near, far = [min(range(x.ndim), key=found.__getitem__) for found in steps]
     longest = max(range(x.ndim), key=x.shape.__getitem__)
     step = TILE if near != far else x.shape[near]

@@ -1,7 +1,7 @@
-"""The compiled loops that copy: to and from float16, which is given as its bits, transposed, and line by line.
+"""The compiled loops of copies: to and from float16, which is passed as bits, transposed, and line by line.
 
-Conversions are after Giesen's "Half to float done quic". In numbers below the least normal one the sum with a power of
-two rounds: its last bit is that of the least float16.
+Conversions follow Giesen's "Half to float done quic". Numbers below the smallest normal float16 are rounded by adding a
+power of two whose last bit is that of the smallest float16.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...runtime.thread_protocol import shared
 
 u, f = np.uint32, np.float32
 _INFINITY = u(0x7F800000)
-_TOO_LARGE = u(0x47800000)  # 2^16, as the numbers from 65520 on, which rounding carries there
+_TOO_LARGE = u(0x47800000)  # 2^16, to which numbers from 65520 on are rounded
 _NORMAL, _LEAST_NORMAL = u(0x38800000), f(2.0**-14)
 _HALF = u(0x3F000000)  # 0.5
 _REBIASED = u(0xC8000FFF)  # the exponent's new bias, and rounding to nearest
@@ -64,12 +64,12 @@ def widen(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
         out[j] = np.uint32(whole | u(u(bits & u(0x8000)) << u(16))).view(np.float32)
 
 
-TILE = 8  # rows and columns that are turned at once: more lines, a power of two apart, displace each other in the cache
+TILE = 8  # rows and columns transposed together; more lines at distances of a power of two conflict in the cache
 
 
 @shared()
 def transpose(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
-    """Rows of matrices ``out[b, i, j] = x[b, j, i]``, counted through all of them."""
+    """Compute rows of ``out[b, i, j] = x[b, j, i]``; rows are numbered across all matrices."""
     rows, columns = out.shape[1:]
     for b in range(start // rows, (stop - 1) // rows + 1):
         matrix, result = x[b], out[b]
@@ -77,7 +77,7 @@ def transpose(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
         for i in range(low, high, TILE):
             for j in range(0, columns, TILE):
                 if i + TILE <= high and j + TILE <= columns:
-                    for r in range(TILE):  # a number that the compiler knows, so that the tile stays in registers
+                    for r in range(TILE):  # a constant range, so that the compiler keeps the tile in registers
                         for c in range(TILE):
                             result[i + r, j + c] = matrix[j + c, i + r]
                 else:
@@ -109,9 +109,9 @@ def lines(
     start: int,
     stop: int,
 ) -> None:
-    """Lines counted through three axes: in each of two memories they lie at sums of steps, from where these begin.
+    """Copy lines numbered along three axes, which have different strides in x and out.
 
-    Elements of a line lie ``way`` elements apart in x: 1, -1, or 0.
+    Within a line, the stride in x is ``way`` elements: 1, -1, or 0.
     """
     rows, columns, length = shape
     for number in range(start, stop):
@@ -127,4 +127,4 @@ def lines(
             result[:] = line[0]
         else:
             for c in range(length):
-                result[c] = line[np.uint64(length - 1 - c)]  # a number without sign: no index counts from the end
+                result[c] = line[np.uint64(length - 1 - c)]  # an unsigned index avoids the check for negative indices

@@ -1,6 +1,6 @@
-"""Elements at places along a dimension, by the loops in ``lane_loops.py``: read, written, added.
+"""Read, write and add elements at positions along a dimension, by the loops in ``lane_loops.py``.
 
-A lane is what lies along the dimension at one place of the others. The references are NumPy's indexing and ``add.at``.
+A lane is a slice along the dimension at fixed indices of the others. References: NumPy's indexing and ``add.at``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ....core.arrays import Array
 from ... import USEFUL, compiled, loop
 from ...runtime.threads import in_shares, launch
 
-WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}  # as which elements are moved
+WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}  # the dtypes as which elements are moved, by itemsize
 
 
 def takes(x: Array, index: Array, dim: int) -> bool:
-    """Whether the loops are to be used on x at an index as long but along ``dim``, whose places must be in range."""
+    """Return whether to read x by loops at an index of equal shape except along ``dim``, which must be in range."""
     return (
         type(x) is type(index) is ndarray
         and index.size >= USEFUL
@@ -33,7 +33,7 @@ def takes(x: Array, index: Array, dim: int) -> bool:
 
 
 def writes(out: Array, index: Array, dim: int) -> bool:
-    """The same of an array that is to be written to."""
+    """Return whether to write to an array by loops, as ``takes`` for reading."""
     return takes(out, index, dim) and out.flags.carray
 
 
@@ -48,7 +48,7 @@ def take(x: Any, index: Any, dim: int) -> Any:
 
 
 def put(out: object, index: object, values: object, dim: int) -> None:
-    """``out[i, index[i, j, k], k] = values[i, j, k]``; of several values for one place the last stays."""
+    """``out[i, index[i, j, k], k] = values[i, j, k]``; at a repeated position the last value remains."""
     _write("put", _words(out), index, _words(_like(values, index, out)), dim)
 
 

@@ -1,4 +1,4 @@
-"""Where the elements of large arrays stand that are not zero, by the loops in ``search_loops.py``."""
+"""Indices of nonzero elements of large arrays, by the loops in ``search_loops.py``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ....core.arrays import Array
 from ... import USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
-BLOCK = 1 << 13  # elements that a thread looks at
+BLOCK = 1 << 13  # elements of a block
 
 
 @or_reference
 def coordinates(x: Array) -> Any:
-    """``np.argwhere(x)``."""
+    """Return ``np.argwhere(x)``."""
     if type(x) is not ndarray or x.size < USEFUL or x.dtype.kind not in "fiub" or x.dtype.itemsize == 2:
         return None
     if not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:

@@ -1,4 +1,4 @@
-"""The compiled loops that look for elements that are not zero: blocks of flat memory."""
+"""The compiled loops that find nonzero elements in blocks of flat memory."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def counts(x: np.ndarray, block: int, out: np.ndarray, start: int, stop: int) ->
 def coordinates(
     x: np.ndarray, shape: np.ndarray, block: int, begins: np.ndarray, out: np.ndarray, start: int, stop: int
 ) -> None:
-    """The coordinates of the elements found in each block, from the row ``begins[block]`` of ``out`` on."""
+    """Write the coordinates of nonzero elements of each block to ``out``, from row ``begins[block]`` on."""
     found, lead = np.empty(block, np.int64), np.empty(shape.size, np.int64)
     last = shape.size - 1
     width = shape[last]
     for number in range(start, stop):
         part = x[number * block : (number + 1) * block]
         count = 0
-        for j in range(part.size):  # without a branch that a processor would guess wrong
+        for j in range(part.size):  # without a branch, which would be mispredicted
             found[count] = j
             count += part[j] != 0
         row = -1

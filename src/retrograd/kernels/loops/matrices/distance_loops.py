@@ -10,7 +10,7 @@ from ...runtime.thread_protocol import shared
 
 @njit(inline="always")
 def _before(i: int, n: int) -> int:
-    """How many pairs begin with a row before the i-th."""
+    """Return the number of pairs whose first row is before row i."""
     return i * (2 * n - i - 1) // 2
 
 

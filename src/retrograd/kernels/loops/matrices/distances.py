@@ -13,17 +13,17 @@ from ...runtime.threads import launch
 
 
 def takes(x: Array) -> bool:
-    """Whether the loops are to be used: for enough numbers in all differences, of float32 or float64."""
+    """Return whether to use the loops: for enough float32 or float64 numbers in all differences."""
     return type(x) is ndarray and x.dtype.char in "fd" and len(x) * x.size >= USEFUL and compiled() is not None
 
 
 def _least(x: Array) -> int:
-    """How many rows a thread should at least be given."""
+    """Return the minimum number of rows per thread."""
     return max(1, USEFUL // x.size)
 
 
 def pdist(x: Array) -> Any:
-    """The distances of the rows i < j."""
+    """Return the distances of rows i < j."""
     out = np.empty(len(x) * (len(x) - 1) // 2, x.dtype)
     launch(loop("loops.matrices.distance_loops", "pdist"), len(x), _least(x), np.ascontiguousarray(x), out)
     return out

@@ -1,4 +1,4 @@
-"""The compiled loops of ``products.py``: products of matrices in parts, by calls of BLAS or by tiles of registers."""
+"""The compiled loops of ``products.py``: parts of matrix products, by calls of BLAS or by register tiles."""
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _by_rows = njit(by_rows)
 
 @njit
 def _part(x, x_turned, y, y_turned, out, how, first, last, times):
-    """The rows from ``first`` to ``last`` of the result, or its columns, where it is wide, on ``times * out``."""
+    """Add rows ``first`` to ``last`` of the product, or columns of a wide one, to ``times * out``."""
     m, n = out.shape
     k = x.shape[0] if x_turned else x.shape[1]
     x_at, y_at, out_at = np.int64(x.ctypes.data), np.int64(y.ctypes.data), np.int64(out.ctypes.data)
@@ -47,7 +47,7 @@ def _part(x, x_turned, y, y_turned, out, how, first, last, times):
 
 @njit
 def parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, times, over, given):
-    """Parts of ``x @ y + times * out``; ``over(given, out, top, bottom, low, high)`` is called for what is ready."""
+    """Compute parts of ``x @ y + times * out``; call ``over(given, out, top, bottom, low, high)`` on finished parts."""
     m, n = out.shape
     if how == TILES:
         lanes = WIDE // out.itemsize
@@ -84,7 +84,7 @@ def _nothing(given, out, top, bottom, low, high):
 
 @shared()
 def product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop):
-    """``out = x @ y``, of which each may be given turned: some parts of it."""
+    """Compute parts of ``out = x @ y``; each factor may be given transposed."""
     parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, out.dtype.type(0), _nothing, ())
 
 
@@ -96,7 +96,7 @@ def add_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, s
 
 @shared()
 def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width, out, start, stop):
-    """``out[b] = x[b] @ y[b]`` of matrices at addresses, so many bytes apart."""
+    """``out[b] = x[b] @ y[b]`` for matrices at addresses, with distances in bytes."""
     x_way = TRANSPOSED if x_turned else AS_IT_IS
     y_way = TRANSPOSED if y_turned else AS_IT_IS
     at, apart = np.int64(out.ctypes.data), out.itemsize * m * n

@@ -1,6 +1,6 @@
-"""Products of two matrices shared among the threads of the pool, where NumPy has the BLAS that its wheels bring.
+"""Matrix products on several threads, if NumPy has the BLAS of its wheels; otherwise NumPy computes them.
 
-Elsewhere, and for small matrices, they are NumPy's.
+NumPy also computes products of small matrices.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, launch_products
 from ...tiles.vector_width import width as vector
 
-USEFUL = 1 << 18  # multiplications from which sharing gains
-BLOCK = 48  # rows of the result, or columns: a multiple of what BLAS's inner loops take at once
+USEFUL = 1 << 18  # multiplications from which several threads are faster
+BLOCK = 48  # rows or columns of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
-THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing the matrices does not pay, or may not
-LIGHT = 10_000  # multiplications for each element along the other axis up to which it does not for skinny results
-TILED = 1 << 23  # multiplications from which tiles of registers are used
-NARROW = 64  # rows, columns or inner length below which it is not
+THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing is never, or not always, worthwhile
+LIGHT = 10_000  # multiplications per element along the other axis up to which skinny results are not packed
+TILED = 1 << 23  # multiplications from which register tiles are used
+NARROW = 64  # rows, columns or inner length below which register tiles are not used
 SHALLOW = 128  # inner length up to which smaller products need no packing
-TALL = 64  # rows from which those are shared then, though there be more columns: as updates share a weight's
-WIDE = 64  # bytes of the registers with which tiles are faster than BLAS, of which there are 32 then
+TALL = 64  # rows from which rows are divided among threads even if there are more columns, as in updates of a weight
+WIDE = 64  # bytes of a vector register from which tiles are faster than BLAS; such processors have 32 registers
 ALONE = 1 << 19  # elements that a thread packs at once
-ROWS, COLUMNS = 8, 48  # of the result, of which a thread is given a multiple
-FINEST = 1 << 19  # multiplications that a thread should at least be given
-WHOLE, SINGLY = 0, 1  # how a part is multiplied by BLAS: in one call, or one for each block
-TILES, STRAIGHT, PACKED = 2, 3, 4  # and by tiles of registers: of what is packed, or of the factors as they lie
-_NONE = np.zeros(1, np.int64)  # in the place of what tiles alone need
+ROWS, COLUMNS = 8, 48  # a thread computes a multiple of this many rows and columns of the result
+FINEST = 1 << 19  # minimum number of multiplications per thread
+WHOLE, SINGLY = 0, 1  # multiply a part by BLAS: in one call, or in one call per block
+TILES, STRAIGHT, PACKED = 2, 3, 4  # multiply by register tiles: shared packed, unpacked, or separately packed factors
+_NONE = np.zeros(1, np.int64)  # placeholder for arguments that only tiles need
 
 
 def _shares() -> bool:
-    """Whether products are shared here: where BLAS can be left to work with one thread, and loops can call it."""
+    """Return whether products can be multi-threaded: BLAS's thread count can be set, and loops can call BLAS."""
     return openblas() is not None and multiplies()
 
 
 def dot(x: Array, y: Array) -> Any:
-    """``x @ y`` of two matrices, of NumPy or CuPy."""
+    """Return ``x @ y`` for two matrices of NumPy or CuPy."""
     if type(x) is not ndarray:
-        return np.matmul(x, y)  # a CUDA graph captures it, but not ``dot``
+        return np.matmul(x, y)  # CUDA graphs can capture matmul, but not dot
     if (work := x.size * y.shape[1]) < SEVERAL:
         return x.dot(y)
     if work < USEFUL:
@@ -59,7 +59,7 @@ def dot(x: Array, y: Array) -> Any:
 
 
 def stack(x: Array, y: Array) -> Array:
-    """``x @ y`` of stacks of matrices, of NumPy or CuPy, broadcast."""
+    """Return ``x @ y`` for broadcast stacks of matrices of NumPy or CuPy."""
     if type(x) is type(y) is ndarray and y.ndim and (work := x.size * y.shape[-1]) >= SEVERAL:
         if work >= USEFUL and x.ndim > 1 < y.ndim:
             return _shared_stack(x, y)
@@ -87,9 +87,9 @@ def _shared_stack(x: Array, y: Array) -> Any:
 
 
 def _form(x: Array, lead: tuple[int, ...]) -> tuple[int, bool, int] | None:
-    """How far the matrices of a stack lie apart, whether they are turned, and their width; None where BLAS cannot say.
+    """Return the distance of a stack's matrices, whether they are transposed, and their row stride.
 
-    A stack of one matrix is that matrix, again and again.
+    Return None if BLAS cannot read them. A stack of one matrix is repeated with distance 0.
     """
     (rows, columns), (down, along), size = x.shape[-2:], x.strides[-2:], x.itemsize
     turned = along != size
@@ -118,7 +118,7 @@ def _shared_dot(x: Array, y: Array) -> Array:
 
 
 def add_dot(out: Array, x: Array, y: Array) -> None:
-    """``out += x @ y`` of a row-major matrix, without the product in memory of its own."""
+    """Compute ``out += x @ y`` for a row-major matrix, without an array for the product."""
     given = prepared(x, y, out)
     if given is not None:
         blocks, least, args = given
@@ -131,12 +131,13 @@ def add_dot(out: Array, x: Array, y: Array) -> None:
 
 
 def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, ...]] | None:
-    """In how many blocks the product is to be worked off, how many a thread should at least be given, and what the
-    loop ``product_loops.product`` takes, the array of the result in the fifth place; None where the product is NumPy's:
-    also where the shapes do not fit, which is an error of NumPy's.
+    """Return the number of blocks, the minimum number per thread, and the arguments of ``product_loops.product``.
 
-    OpenBLAS packs both factors in each call. Here each thread packs some columns of one, and reads the other as it
-    lies, or gathers it where it is given turned.
+    The fifth argument is the array of the result. Return None if NumPy should compute the product, or raise the error
+    for shapes that do not match.
+
+    OpenBLAS packs both factors in each call. Here each thread packs some columns of one factor and reads the other
+    unpacked, or gathers it if it is transposed.
     """
     kind = x.dtype.char
     if kind not in "fd" or y.dtype.char != kind or x.shape[1] != len(y) or not _shares():
@@ -157,8 +158,9 @@ def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, 
 
 @lru_cache(1024)
 def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
-    """In how many blocks a product is worked off, how many a thread should at least be given, how long they are, and
-    how they are multiplied; for tiles of what is packed into how many ranges of columns it is cut, and its blocks.
+    """Return the number of blocks, the minimum number per thread, their length, and the method of multiplication.
+
+    For tiles of packed factors, also return the number of column ranges and the blocks of rows.
     """
     if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
         ranges, cuts = _shared_out(m, k, n, threads)
@@ -168,8 +170,8 @@ def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, thr
 
 
 def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -> tuple[int, int, int, int, int]:
-    """How a product that is not large is worked off: in how many blocks, how many a thread should at least be given,
-    how long they are, in how many parts each thread is given its share, and how the parts are multiplied.
+    """Return the plan of a smaller product: the number of blocks, the minimum number per thread, their length, the
+    number of parts per thread, and the method of multiplication.
     """
     shortest, longest = sorted((m, n))
     if vector() == WIDE and k <= SHALLOW and shortest >= ROWS and not y_turned:
@@ -186,15 +188,15 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
 
 
 def by_rows(m: int, n: int, how: int) -> bool:
-    """Whether a smaller product is cut into rows of the result, not columns."""
+    """Return whether a smaller product is divided by rows of the result, not by columns."""
     return m >= n or how == STRAIGHT and m >= TALL
 
 
 def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
-    """Into how many ranges of columns the result is cut; where the blocks of rows begin that threads take, and the end.
+    """Return the number of column ranges of the result, and the boundaries of the blocks of rows for threads.
 
-    A thread packs a range's columns of one factor, and reads its rows of the other: as many threads share a range as
-    makes this the least. A block is a fair share of half of the rows that are left, so that all threads end at once.
+    A thread packs the columns of a range of one factor and reads rows of the other; the number of threads per range
+    minimizes this memory traffic. Blocks become smaller towards the end, so that all threads finish together.
     """
     divisors = [groups for groups in range(1, threads + 1) if threads % groups == 0]
     groups = min(divisors, key=lambda groups: n * (threads // groups) + m * groups)
@@ -207,9 +209,9 @@ def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
 
 
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
-    """How much of the result to ask for at once, so that OpenBLAS does not pack the matrices.
+    """Return the block size of the result up to which OpenBLAS does not pack the matrices.
 
-    0 where packing pays: for large results, and for products of short rows with rows.
+    Return 0 if packing is faster: for large results, and for products of short rows with rows.
     """
     packs = shortest > SKINNY or shortest > THIN and shortest * k > LIGHT
     if packs or rows_by_rows and k < 256:
@@ -218,9 +220,9 @@ def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
 
 
 def part_of(longest: int, each: int) -> int:
-    """Blocks for a thread, of which each row or column takes so many multiplications: one part each, equally large.
+    """Return the size of equal parts, one per thread; each row or column takes ``each`` multiplications.
 
-    A part that OpenBLAS would not pack is rounded in another way, so then there are fewer.
+    OpenBLAS rounds differently in parts too small for packing, so there are fewer parts then.
     """
     blocks = -(-longest // BLOCK)
     for threads in range(count(), 1, -1):

@@ -1,4 +1,4 @@
-"""Outer products by compiled loops. The reference stands in ops/linear/products/matmul.py."""
+"""Outer products by compiled loops. The reference is in ops/linear/products/matmul.py."""
 
 from __future__ import annotations
 

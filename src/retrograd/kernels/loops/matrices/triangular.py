@@ -1,4 +1,4 @@
-"""Triangular systems by the BLAS that NumPy's wheels bring, where NumPy itself would factorize the matrix first."""
+"""Triangular systems by the BLAS in NumPy's wheels; NumPy itself would factorize the matrix first."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ....core.arrays import Array
 from ....core.arrays.blas import beside_pool, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 
-LEAST = 8  # rows from which a call for each matrix gains; below, NumPy solves all in one
-ROW_MAJOR, LEFT = 101, 141  # CBLAS's numbers
+LEAST = 8  # rows from which one BLAS call per matrix is faster than NumPy's solver for all matrices
+ROW_MAJOR, LEFT = 101, 141  # CblasRowMajor, CblasLeft
 UPPER, LOWER, AS_IS, TURNED, READ, UNIT = 121, 122, 111, 112, 131, 132
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _REAL = {"f": ctypes.c_float, "d": ctypes.c_double}
@@ -21,19 +21,20 @@ _REAL = {"f": ctypes.c_float, "d": ctypes.c_double}
 
 @cache
 def _function(kind: str) -> Any:
-    """``cblas_?trsm`` for a dtype, or None."""
+    """Return ``cblas_?trsm`` for a dtype, or None."""
     function = getattr(openblas(), f"scipy_cblas_{_LETTERS[kind]}trsm64_", None)
     if function is not None:
         number, place = ctypes.c_int64, ctypes.c_void_p
-        factor = _REAL.get(kind, place)  # complex ones are given by their address
+        factor = _REAL.get(kind, place)  # complex factors are passed by address
         function.argtypes = [*[ctypes.c_int] * 5, number, number, factor, place, number, place, number]
         function.restype = None
     return function
 
 
 def solve(a: Array, b: Array, upper: bool, unit: bool) -> Any:
-    """X with ``A @ X = B`` for stacks of matrices, broadcast, of which the other triangle is not read, nor with
-    ``unit`` the diagonal; None for arrays that NumPy is to solve.
+    """Solve ``A @ X = B`` for broadcast stacks of triangular matrices; return None if NumPy should solve.
+
+    The other triangle is not read, and with ``unit`` neither is the diagonal.
     """
     if type(a) is not np.ndarray or type(b) is not np.ndarray or a.dtype != b.dtype or a.dtype.char not in _LETTERS:
         return None

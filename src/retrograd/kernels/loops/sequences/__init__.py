@@ -1,1 +1,1 @@
-"""Attention, recurrent layers, look-ups and alignments over whole sequences."""
+"""Attention, recurrent layers, lookups and CTC alignments."""

@@ -1,6 +1,6 @@
 """The compiled loops of connectionist temporal classification: single precision, one sequence after the other.
 
-The recursions and their notation are those of ops/nn/losses/ctc.py.
+The recursions and the notation are those of ops/nn/losses/ctc.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SQRT2 = f(1.41421356237)
 
 @_inlined
 def _log_from_one_to_three(x: np.floating) -> np.floating:
-    """The polynomial of Cephes' logf, on x halved into [sqrt(1/2), sqrt(2)]."""
+    """log(x) for x in [1, 3] by the polynomial of Cephes' logf, with x halved into [sqrt(1/2), sqrt(2)]."""
     halvings = (f(1) if x > _SQRT2 else f(0)) + (f(1) if x > f(2) * _SQRT2 else f(0))
     factor = f(1) if halvings == f(0) else (f(0.5) if halvings == f(1) else f(0.25))
     y = x * factor - f(1)
@@ -36,7 +36,7 @@ def _log_from_one_to_three(x: np.floating) -> np.floating:
 
 @_inlined
 def _log_sum(x: np.floating, y: np.floating, z: np.floating) -> np.floating:
-    """``log(e^x + e^y + e^z)``; -inf where all are; NaN passes through."""
+    """``log(e^x + e^y + e^z)``; -inf if all are -inf; propagates NaN."""
     top = x if x > y else y
     top = z if z > top else top
     top = top if top > _LOWEST else _LOWEST
@@ -57,9 +57,9 @@ def ctc_forward(
     start: int,
     stop: int,
 ) -> None:
-    """``barred`` is 0 where a blank may be skipped, else -inf."""
+    """Compute ``forward`` and the losses; ``barred`` is 0 where a blank may be skipped, otherwise -inf."""
     width = labels.shape[1]
-    reached = np.empty(width + 2, np.float32)  # two places before the first, which nothing reaches
+    reached = np.empty(width + 2, np.float32)  # two unreachable places before the first
     ahead = np.empty(width, np.float32)
     for n in range(start, stop):
         reached[:] = f(-np.inf)
@@ -91,9 +91,9 @@ def ctc_backward(
     start: int,
     stop: int,
 ) -> None:
-    """Adds to dx, which is 0; a loss of NaN marks a sequence that has no gradient."""
+    """Add the gradient to dx, which is 0; a loss of NaN marks a sequence without a gradient."""
     width, classes = labels.shape[1], log_probs.shape[2]
-    after = np.empty(width + 2, np.float32)  # two places behind the last
+    after = np.empty(width + 2, np.float32)  # two unreachable places after the last
     ahead = np.empty(width, np.float32)
     share = np.empty(width, np.float32)
     for n in range(start, stop):

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification by compiled loops. The references stand in ops/nn/losses/ctc.py."""
+"""Connectionist temporal classification by compiled loops. The references are in ops/nn/losses/ctc.py."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ....core.arrays import Array
 from ... import compiled, loop, suits
 from ...runtime.threads import launch
 
-WORTHWHILE = 1 << 7  # steps times places from which the loops gain more than their call costs
-SHARED = 1 << 12  # of which a thread is given at least so many
+WORTHWHILE = 1 << 7  # steps times places from which the loops gain more time than their call costs
+SHARED = 1 << 12  # minimum steps times places per thread
 
 
 def takes(log_probs: Array, labels: Array) -> bool:
-    """Whether the loops are to be used: for float32 in NumPy's memory, and enough steps and places."""
+    """Return whether to use the loops: for float32 NumPy arrays with enough steps and places."""
     return suits(log_probs) and log_probs.shape[0] * labels.size >= WORTHWHILE and compiled() is not None
 
 
@@ -24,12 +24,12 @@ def _barred(skips: Any) -> Any:
 
 
 def _least(log_probs: Any, labels: Any) -> int:
-    """How many sequences a thread should at least be given."""
+    """Return the minimum number of sequences per thread."""
     return max(1, SHARED // (log_probs.shape[0] * labels.shape[1]))
 
 
 def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -> tuple[Any, Any]:
-    """The losses ``(N,)``, and the logarithms of what reaches each place ``(T, N, S')``, as far as sequences last."""
+    """Return the losses ``(N,)`` and the log-likelihoods of places ``(T, N, S')``, up to the sequences' lengths."""
     reached = np.empty((log_probs.shape[0], *labels.shape), np.float32)
     loss = np.empty(len(labels), np.float32)
     args = log_probs, labels, _barred(skips), steps, lengths, reached, loss
@@ -40,7 +40,7 @@ def forward(log_probs: Any, labels: Any, skips: Any, steps: Any, lengths: Any) -
 def backward(
     g: Array, log_probs: Any, loss: Any, reached: Any, labels: Any, skips: Any, steps: Any, lengths: Any
 ) -> Any:
-    """The gradient of the log-probabilities."""
+    """Return the gradient of the log-probabilities."""
     dx = np.zeros_like(log_probs)
     g = np.ascontiguousarray(g, np.float32)
     args = g, log_probs, loss, reached, labels, _barred(skips), steps, lengths, dx

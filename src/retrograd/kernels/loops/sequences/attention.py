@@ -1,6 +1,6 @@
-"""Attention by compiled loops, which read heads where they lie in memory.
+"""Attention by compiled loops, which read heads in place, without a copy.
 
-The references, of the same signatures, stand in ops/nn/attention/scaled_dot_product.py.
+The references, with the same signatures, are in ops/nn/attention/scaled_dot_product.py.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ....core.arrays import Array
 from ... import USEFUL, loop, multiplies
 from ...runtime.threads import launch_products
 
-NO_MASK, CHOOSING, ADDED = 0, 1, 2  # what a mask does: nothing, choose (bool), be added
+NO_MASK, CHOOSING, ADDED = 0, 1, 2  # kinds of masks: none, bool, added to the scores
 
-MANY = 1 << 5  # scores from which the loops gain more than their call costs
+MANY = 1 << 5  # scores from which the loops gain more time than their call costs
 
 
 def takes(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
-    """Whether the loops are to be used: for enough scores, of float32 or float64 in NumPy's memory."""
+    """Return whether to use the loops: for NumPy arrays with enough scores, of float32 or float64."""
     return (
         type(q) is type(k) is type(v) is np.ndarray
         and (mask is None or type(mask) is np.ndarray)
@@ -44,7 +44,7 @@ def forward(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill the output, and of each row of scores the maximum and the sum of exponentials."""
+    """Fill the output, and the maximum and sum of exponentials of each row of scores."""
     q, k, v = _by_rows(q), _by_rows(k), _by_rows(v)
     mask, keep = _over_columns(mask, k), _over_columns(keep, k)
     _run("attention", (q, k, v, mask, keep, out, top, total), out.shape[:-2], scale, causal, dropout_p)
@@ -93,7 +93,7 @@ def second(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill what the rule of ``backward`` makes of the cotangents of dq, dk and dv; all have all leading axes."""
+    """Fill the results of the rule of ``backward`` for cotangents of dq, dk and dv; all have all leading axes."""
     q, k, v, dout, gq, gk, gv = map(_by_rows, (q, k, v, dout, *g))
     top, total = np.ascontiguousarray(top), np.ascontiguousarray(total)
     mask, keep = _over_columns(mask, k), _over_columns(keep, k)
@@ -102,7 +102,7 @@ def second(
 
 
 def _by_rows(x: Array) -> Array:
-    """The array itself where BLAS can read its matrices, else a copy."""
+    """Return the array if BLAS can read its matrices, otherwise a copy."""
     step, along = x.strides[-2:]
     size = x.itemsize
     fits = along == size and step >= size * x.shape[-1] and not step % size and x.flags.aligned
@@ -110,7 +110,7 @@ def _by_rows(x: Array) -> Array:
 
 
 def _over_columns(mask: Any, k: Any) -> Any:
-    """A mask with all columns, one beside the other."""
+    """Return a mask with all columns, contiguous in memory."""
     if mask is None:
         return None
     columns = k.shape[-2]
@@ -124,7 +124,7 @@ def _run(
 ) -> None:
     """Launch a loop on all problems.
 
-    It gets the arrays' own addresses, where it finds those of their numbers (any for None), and how these lie.
+    The loop gets the addresses of array objects, from which it reads data pointers (any object for None), and strides.
     """
     q, mask = arrays[0], arrays[3]
     kind = NO_MASK if mask is None else CHOOSING if mask.dtype == np.bool_ else ADDED
@@ -137,14 +137,14 @@ def _run(
     launch_products(work, len(offsets), least, addresses, offsets, form, causal, number(scale), number(1 - dropout_p))
 
 
-Axes = tuple[tuple[int, ...], tuple[int, ...]]  # of an array: the lengths, and how many bytes neighbours lie apart
+Axes = tuple[tuple[int, ...], tuple[int, ...]]  # shape and strides of an array
 
 
 @lru_cache(16)
 def _layout(
     lead: tuple[int, ...], axes: tuple[Axes | None, ...], kind: int, itemsize: int
 ) -> tuple[Any, tuple[int, ...]]:
-    """Per problem how far its matrices lie from the arrays' first, and the form of all problems."""
+    """Return the offsets of each problem's matrices, and the form of all problems."""
     steps = [[0] * len(lead) if own is None else _steps_of(*own, len(lead)) for own in axes]
     places = np.indices(lead, np.int64).reshape(len(lead), prod(lead)).T
     offsets = np.ascontiguousarray(places @ np.array(steps, np.int64).T)
@@ -156,6 +156,6 @@ def _layout(
 
 
 def _steps_of(lengths: tuple[int, ...], strides: tuple[int, ...], axes: int) -> list[int]:
-    """How far neighbours along each leading axis lie apart: 0 where there is one for all."""
+    """Return the strides along the leading axes: 0 for axes that broadcast."""
     own = [step if length > 1 else 0 for length, step in zip(lengths[:-2], strides[:-2], strict=True)]
     return [0] * (axes - len(own)) + own

@@ -1,6 +1,6 @@
-"""The compiled loops of attention: one problem (an example's head) after the other, in blocks of rows of its scores.
+"""The compiled loops of attention: one problem (a head of an example) after the other, in blocks of rows of scores.
 
-The mathematics and its notation are those of ops/nn/attention/scaled_dot_product.py.
+The notation is that of ops/nn/attention/scaled_dot_product.py.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg"
 
@@ -18,12 +18,12 @@ from .attention import ADDED, CHOOSING
 from .common import copy, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
-_APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
+_APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
 
 
 @_loop
 def _transposed(x, rows, width, scale):
-    """``scale * x.T``, so that products read it along its rows."""
+    """Return ``scale * x.T``, so that products read along its rows."""
     out = np.empty((width, rows + _APART), x.dtype)
     for low in range(0, rows, 8):
         for e in range(width):
@@ -34,7 +34,7 @@ def _transposed(x, rows, width, scale):
 
 @_loop
 def _mask(row, kind, address, i, step, columns, number):
-    """A row of scores under row i of the mask."""
+    """Apply row i of the mask to a row of scores."""
     if kind == CHOOSING:
         allowed = matrix_at(address + i * step, 1, columns, np.uint8(0))[0]
         for j in range(columns):
@@ -47,19 +47,18 @@ def _mask(row, kind, address, i, step, columns, number):
 
 @_loop
 def _find(arrays, offsets, at):
-    """The addresses of a problem's numbers."""
+    """Compute the addresses of a problem's arrays."""
     for j in range(len(arrays)):
         at[j] = load(arrays[j] + DATA) + offsets[j]
 
 
 @shared("contract")
 def attention(arrays, offsets, form, causal, scale, kept, start, stop):
-    """The problems from ``start`` to ``stop``.
+    """Compute the problems ``start`` to ``stop``.
 
-    ``arrays`` has the addresses of the arrays q, k, v, mask, keep, out, top and total, ``offsets`` for each problem how
-    far its numbers lie from the arrays' first; ``form`` the lengths L, S, E and Ev, the distances of the rows of q, k,
-    v and out, the kind of mask and, in bytes, the distances of its rows and of those of keep (0: none). ``kept`` is the
-    share of the weights that dropout keeps.
+    ``arrays`` has the addresses of q, k, v, mask, keep, out, top and total, and ``offsets`` for each problem the
+    offsets of its data. ``form`` has the lengths L, S, E and Ev, the row strides of q, k, v and out, the kind of mask,
+    and in bytes the row strides of mask and keep (0: none). ``kept`` is the fraction of weights that dropout keeps.
     """
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form
     one = type(scale)(1)
@@ -101,7 +100,7 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
 
 @shared("contract")
 def attention_backward(arrays, offsets, form, causal, scale, kept, start, stop):
-    """As ``attention``; ``arrays`` goes on with dout, dq, dk, dv, ``form`` with their rows' steps."""
+    """As ``attention``; ``arrays`` continues with dout, dq, dk, dv, and ``form`` with their row strides."""
     rows, columns, width, width_v, q_step, k_step, v_step, out_step, kind, mask_step, keep_step = form[:11]
     dout_step, dq_step, dk_step, dv_step = form[11:]
     one = type(scale)(1)
@@ -166,7 +165,7 @@ def attention_second(arrays, offsets, form, causal, scale, kept, start, stop):
     """The rule of ``attention_backward``; the notation is that of its reference.
 
     ``arrays`` has the addresses of q, k, v, mask, keep, dout, top, total, gq, gk and gv, then of the gradients of q, k,
-    v and dout; ``form`` is as above, with dout in out's place.
+    v and dout; ``form`` is as above, with dout in place of out.
     """
     rows, columns, width, width_v, q_step, k_step, v_step, dout_step, kind, mask_step, keep_step = form[:11]
     gq_step, gk_step, gv_step, by_q_step, by_k_step, by_v_step, by_dout_step = form[11:]

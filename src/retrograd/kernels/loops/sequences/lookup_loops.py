@@ -1,6 +1,6 @@
-"""The compiled loops of what looks up numbers: rows of a table, and the classes of logits.
+"""The compiled loops of lookups: rows of a table, and the classes of logits.
 
-The references and their notation are those of ops/indexing/indexing.py and ops/nn/losses/classes.py.
+The references and the notation are those of ops/indexing/indexing.py and ops/nn/losses/classes.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def take_rows(x: np.ndarray, index: np.ndarray, out: np.ndarray, start: int, sto
 
 @shared()
 def add_rows(out: np.ndarray, index: np.ndarray, values: np.ndarray, start: int, stop: int) -> None:
-    """The columns of ``out[index] += values`` from ``start * LINE`` to ``stop * LINE``: threads meet in no element."""
+    """Compute ``out[index] += values`` for columns ``start * LINE`` to ``stop * LINE``, disjoint per thread."""
     low, high = start * LINE, min(stop * LINE, out.shape[1])
     for n in range(index.size):
         row, more = out[index[n], low:high], values[n, low:high]
@@ -64,7 +64,7 @@ def cross_entropy(
     start: int,
     stop: int,
 ) -> None:
-    """Losses before they are weighted: ``whole`` is the sum of the classes' weights, which may be left out (empty)."""
+    """Compute unweighted losses; ``whole`` is the sum of the class weights, which may be empty if not given."""
     number = x.dtype.type
     for n in range(start, stop):
         largest = _largest(x[n])
@@ -90,7 +90,7 @@ def cross_entropy_backward(
     start: int,
     stop: int,
 ) -> None:
-    """``softmax(x) * factor``, less ``picked`` at the class and ``spread``, times their weights, at all; or empty."""
+    """``softmax(x) * factor`` minus ``picked`` at the class and ``spread`` times the class weights (maybe empty)."""
     for n in range(start, stop):
         row, new, largest, share = x[n], dx[n], tops[n, 0], factor[n] / totals[n, 0]
         for j in range(row.size):

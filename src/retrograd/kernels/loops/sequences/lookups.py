@@ -1,6 +1,6 @@
 """Lookups by compiled loops: rows of a table, and the classes of logits.
 
-The references stand in ops/indexing/indexing.py and, of the same signatures, in ops/nn/losses/classes.py.
+The references are in ops/indexing/indexing.py and, with the same signatures, in ops/nn/losses/classes.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ... import SEVERAL, SLOW, USEFUL, compiled, launch_planes, loop, shaped
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-LINE = 16  # columns that a thread takes at once, lest two write to one line of the cache
+LINE = 16  # columns per item, so that two threads do not write to one cache line
 
 
 def takes_table(x: Array, index: Array, values: int, least: int) -> bool:
-    """Whether the loops are to be used for so many values at rows of x, or added to them: for at least so many."""
+    """Return whether to read or add rows of x by loops: for at least ``least`` values."""
     if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
         return False
     if index.dtype.kind not in "iu" or not index.size:
@@ -32,7 +32,7 @@ def takes_table(x: Array, index: Array, values: int, least: int) -> bool:
 
 
 def take_rows(x: Array, index: Any) -> Any:
-    """``x[index]`` for non-negative numbers of rows."""
+    """Return ``x[index]`` for nonnegative row indices."""
     rows = x.reshape(len(x), -1)
     out = empty((index.size, rows.shape[1]), x.dtype)
     launch(loop("loops.sequences.lookup_loops", "take_rows"), len(out), _least(rows), rows, _numbers(index), out)
@@ -40,7 +40,7 @@ def take_rows(x: Array, index: Any) -> Any:
 
 
 def add_rows(out: Array, index: Array, values: Array) -> None:
-    """``out[index] += values``, in which repeated numbers of rows add up, in their order."""
+    """Compute ``out[index] += values``; values for repeated rows are added in order."""
     rows = out.reshape(len(out), -1)
     values = np.ascontiguousarray(values, out.dtype).reshape(index.size, rows.shape[1])
     least = max(1, USEFUL // (LINE * index.size), 64 // LINE)
@@ -55,9 +55,9 @@ def add_rows(out: Array, index: Array, values: Array) -> None:
 
 
 def takes_logits(x: Array, index: Array, smoothing: float) -> bool:
-    """Whether the loops are to be used: for enough logits (N, C), of float32 or float64 in NumPy's memory.
+    """Return whether to use the loops: for enough logits (N, C), NumPy arrays of float32 or float64.
 
-    Also (N, C, ...) with as many as pay, where targets are not smoothed.
+    Logits (N, C, ...) are also supported if there are enough of them and targets are not smoothed.
     """
     return (
         type(x) is type(index) is np.ndarray
@@ -69,7 +69,7 @@ def takes_logits(x: Array, index: Array, smoothing: float) -> bool:
 
 
 def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> tuple[Any, Any, Any, Any]:
-    """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
+    """Return the losses, those for uniform targets with smoothing, and row maxima and sums of exponentials."""
     if x.ndim > 2:
         return _cross_entropy_of_planes(x, index)
     n, classes = x.shape
@@ -100,7 +100,7 @@ def _cross_entropy_of_planes(x: Array, index: Any) -> tuple[Any, None, Any, Any]
 def cross_entropy_backward(
     x: Array, top: Any, total: Array, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
 ) -> Any:
-    """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
+    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, by a loop."""
     dx = empty(x.shape, x.dtype)
     if x.ndim > 2:
         lanes = _lanes(x)
@@ -137,7 +137,7 @@ def _numbers(index: Any) -> Any:
     return flat if _is_dense(flat, int64) else np.ascontiguousarray(flat, np.int64)
 
 
-_no_numbers = cache(partial(np.empty, 0))  # of a dtype
+_no_numbers = cache(partial(np.empty, 0))  # an empty array of a dtype
 
 
 def _vector(values: Array, x: Array) -> Any:

@@ -1,6 +1,6 @@
-"""Recurrent layers by compiled loops that go through all steps, shared among threads by rows of the batch.
+"""Recurrent layers by compiled loops over all steps; threads process different rows of the batch.
 
-The references, of the same signatures, stand in ops/nn/recurrent.
+The references, with the same signatures, are in ops/nn/recurrent.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ...runtime.threads import launch, launch_products
 from ...tiles.vector_width import width
 from ..layout.copies import LARGE, copied
 
-BLOCK = 8  # rows of the batch that are at least worked off together
+BLOCK = 8  # minimum number of rows of the batch that are processed together
 
 
 def takes(gates: Array) -> bool:
-    """Whether the loops are to be used: for enough gates, of float32 or float64 in NumPy's memory."""
+    """Return whether to use the loops: for NumPy arrays with enough gates, of float32 or float64."""
     return type(gates) is np.ndarray and gates.dtype.char in "fd" and gates.size >= SEVERAL and multiplies()
 
 
 def lstm(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
-    """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    """Run the forward of ``ops.nn.recurrent.lstm`` in place."""
     _run("lstm", gates, _dense(h), _packed(w_hh, True), _vector(bias, gates), cells, out)
 
 
 def lstm_backward(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
-    """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
+    """Run the backward of ``ops.nn.recurrent.lstm`` in place."""
     _run("lstm_backward", _dense(dout), dh, dc, gates, cells, _packed(w_hh, False), da)
 
 
 def gru(
     gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, recurrent_n: Array, out: Array
 ) -> None:
-    """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    """Run the forward of ``ops.nn.recurrent.gru`` in place."""
     biases = _vector(b_ih, gates), _vector(b_hh, gates)
     _run("gru", gates, _dense(h), _packed(w_hh, True), *biases, recurrent_n, out)
 
@@ -54,18 +54,18 @@ def gru_backward(
     dx_gates: Array,
     dh_gates: Array,
 ) -> None:
-    """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
+    """Run the backward of ``ops.nn.recurrent.gru`` in place."""
     arrays = _dense(dout), dh, _dense(h), gates, recurrent_n, _dense(out), _packed(w_hh, False), dx_gates, dh_gates
     _run("gru_backward", *arrays)
 
 
 def rnn(out: Array, h: Array, w_hh: Any, bias: Any, relu: bool) -> None:
-    """Make of the inputs' part of the steps' arguments the outputs."""
+    """Run the forward of ``ops.nn.recurrent.rnn`` in place."""
     _run("rnn", out, _dense(h), _packed(w_hh, True), _vector(bias, out), relu)
 
 
 def rnn_backward(dout: Array, dh: Any, out: Array, w_hh: Any, relu: bool, da: Any) -> None:
-    """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
+    """Run the backward of ``ops.nn.recurrent.rnn`` in place."""
     _run("rnn_backward", _dense(dout), dh, _dense(out), _packed(w_hh, False), relu, da)
 
 
@@ -80,7 +80,7 @@ def _vector(bias: Array | None, gates: Array) -> Array:
 
 
 def _packed(matrix: Array, turned: bool) -> Array:
-    """The matrix, or the turned one, as ``tiles.multiply`` takes it: from an address where whole vectors begin."""
+    """Pack the matrix, or its transpose, for ``tiles.multiply``, aligned to whole vectors."""
     (depth, columns), size = matrix.shape[::-1] if turned else matrix.shape, matrix.itemsize
     lanes = width() // size
     vectors = -(-columns // lanes)

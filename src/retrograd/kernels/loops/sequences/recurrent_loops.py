@@ -1,6 +1,6 @@
-"""The compiled loops of recurrent layers: all steps of some rows of the batch, then those of the next ones.
+"""The compiled loops of recurrent layers: all steps of a block of rows of the batch, then those of the next block.
 
-The mathematics and its notation are those of ops/nn/recurrent; bias vectors are there even where a layer has none.
+The notation is that of ops/nn/recurrent; bias vectors are passed even if a layer has none.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ..elements.scalar_functions import sigmoid, tanh
 from .common import copy
 from .recurrent import BLOCK
 
-_APART = 16  # numbers between the rows of a block, lest columns fall on the same lines of the cache
-_MOST = 2 * BLOCK  # rows worked off together: weights, which fill a cache, are read once for all of them
+_APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
+_MOST = 2 * BLOCK  # rows processed together, so that weights, which fill the cache, are read once for all of them
 
 
 @_compiled()
 def _block(panels: np.ndarray, depth: int) -> np.ndarray:
-    """Room for a product of some rows with a packed matrix of this depth."""
+    """Allocate the result of a product of some rows and a packed matrix of this depth."""
     return np.empty((_MOST, panels.size // depth + _APART), panels.dtype)
 
 
 @_compiled()
 def _multiply(a: np.ndarray, panels: np.ndarray, block: np.ndarray) -> None:
-    """The first rows of the block: ``a @ m`` for the packed m."""
+    """Compute ``a @ m`` for a packed m in the first rows of the block."""
     depth = a.shape[1]
     multiply(a, panels, depth, panels.size // depth, block, False)
 
 
-# Loops run from 0 over slices: where they begin elsewhere, negative indices would have to be looked for.
+# Loops run from 0 over slices, so that the compiler needs no check for negative indices.
 
 
 @_compiled()

@@ -1,1 +1,1 @@
-"""Means, variances and norms, and what is normalized by them."""
+"""Means, variances, norms, normalization, sums and scans."""

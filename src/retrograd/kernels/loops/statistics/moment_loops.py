@@ -1,4 +1,4 @@
-"""The compiled loop of means and of sums of squares about them."""
+"""The compiled loop of means and sums of squared deviations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..elements.basic_loops import _sum, _sum_of_squares
 def moments(
     x: np.ndarray, length: int, centred: bool, means: np.ndarray, sums: np.ndarray, start: int, stop: int
 ) -> None:
-    """Of each row of so many elements, the last of which may be shorter."""
+    """Compute the moments of each row of ``length`` elements; the last row may be shorter."""
     for row in range(start, stop):
         part = x[row * length : min(x.size, (row + 1) * length)]
         means[row] = _sum(part) / part.size if centred else 0.0

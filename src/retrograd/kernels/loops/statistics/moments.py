@@ -1,6 +1,6 @@
-"""Sums of squares, of numbers or of their distances from the mean, by the loop in ``moment_loops.py``.
+"""Sums of squares, of numbers or of deviations from the mean, by the loop in ``moment_loops.py``.
 
-The references stand in ops/reduce/norms.py and variance.py. Sums run in double precision and are rounded once.
+The references are in ops/reduce/norms.py and variance.py. Sums use double precision and are rounded once.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ....core.arrays import Array
 from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.threads import launch
 
-BLOCK = 1 << 14  # elements that are summed by themselves where a whole array is
+BLOCK = 1 << 14  # elements of a block if a whole array is summed
 
 
 @or_reference
 def squares(x: Array, dim: tuple[int, ...] | None, keepdim: bool, centred: bool) -> Any:
-    """``sum(x^2)``, or ``sum((x - mean)^2)``, of a whole array or along its last dimension; None for the reference."""
-    least = SEVERAL if centred else USEFUL  # the sum of squares is one product
+    """Return ``sum(x^2)`` or ``sum((x - mean)^2)``, over all or the last dimension; None to use the reference."""
+    least = SEVERAL if centred else USEFUL  # the reference for the sum of squares is a single product
     if type(x) is not ndarray or x.size < least or x.dtype.char not in "fd" or not x.flags.c_contiguous:
         return None
     whole = dim is None or len(dim) == x.ndim

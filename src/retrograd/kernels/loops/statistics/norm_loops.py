@@ -1,6 +1,6 @@
-"""The compiled loops of normalization: over rows, over groups of channels, and over the batch, in single precision.
+"""The compiled loops of normalization over rows, groups of channels and the batch, in single precision.
 
-Sums run in double precision, so squares do not overflow; where 1 / a standard deviation is ``_SMALL``, differences do.
+Sums use double precision, so squares do not overflow; if 1 / standard deviation is ``_SMALL``, differences may.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def layer_norm_backward(
     start: int,
     stop: int,
 ) -> None:
-    """Blocks of rows; fills the blocks' rows of dw and db, in double precision."""
+    """Process blocks of rows; fill each block's row of dw and db in double precision."""
     width = x.shape[1]
     xhat = np.empty(width, np.float32)
     u = np.empty(width, np.float32)
@@ -108,7 +108,7 @@ def layer_norm_second(
     start: int,
     stop: int,
 ) -> None:
-    """The rule of ``layer_norm_backward``, for the cotangents of dx, dw and db; by_w is filled as dw is there."""
+    """The rule of ``layer_norm_backward`` for the cotangents of dx, dw and db; by_w has one row per block, as dw."""
     width = x.shape[1]
     xhat, u, h = np.empty((3, width), np.float32)
     for block in range(start, stop):
@@ -179,7 +179,7 @@ def group_norm_backward(
     start: int,
     stop: int,
 ) -> None:
-    """Fills ``(N * G, C)`` of dw and db, each row's own, in double precision."""
+    """Process rows; fill each row's entries of dw and db ``(N * G, C)`` in double precision."""
     channels, count = x.shape[1], x.shape[1] * x.shape[2]
     xhat = np.empty((channels, x.shape[2]), np.float32)
     for row in range(start, stop):
@@ -221,9 +221,9 @@ def channel_moments(
     start: int,
     stop: int,
 ) -> None:
-    """Running statistics, where there are any, go a step towards the mean and the unbiased variance."""
+    """Compute moments per channel and update running statistics, if given, with the unbiased variance."""
     count = x.shape[0] * x.shape[2]
-    if len(running_mean) > 0:  # apart from the sum, with which it would be rounded once: to the operators' last bit
+    if len(running_mean) > 0:  # separate operations, which round like the operators
         for c in range(start, stop):
             running_mean[c] *= f(1.0 - momentum)
             running_var[c] *= f(1.0 - momentum)
@@ -291,7 +291,7 @@ def channel_norm_backward(
         for n in range(len(x)):
             of_dy += _sum(dy[n, c])
         of_products = 0.0
-        for n in range(len(x)):  # of deviations, so that the rounding of m does not count
+        for n in range(len(x)):  # sum of deviations, which corrects the rounding error of m
             of_products += _dot_centred(dy[n, c], of_dy / count, x[n, c], np.float64(m))
         dw[c] = of_products * r
         db[c] = of_dy

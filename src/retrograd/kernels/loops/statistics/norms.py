@@ -1,7 +1,7 @@
 """Normalization by compiled loops: of rows, of groups of channels, and of channels over the batch.
 
-The reference, for all of them, stands in ops/nn/normalization/fused.py. Per kind there are two functions: of x, weight,
-bias and eps, the result with mean and 1 / sqrt(var + eps); and the gradients of x, weight and bias.
+The common reference is in ops/nn/normalization/fused.py. Each kind has two functions: one computes the result, mean and
+1 / sqrt(var + eps) from x, weight, bias and eps, the other the gradients of x, weight and bias.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ... import WORTH_SHARING, loop, shaped, shortest
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-BLOCK = 64  # rows whose contributions to the gradients of weight and bias are summed by one thread, in order
-SHORTEST = 16  # elements of one channel of one image from which the loops, which go along them, are fast
-FEW = 1 << 13  # elements of a batch below which the calls of NumPy cost more than slow loops
+BLOCK = 64  # rows whose contributions to the gradients of weight and bias one thread sums, in order
+SHORTEST = 16  # elements of one channel of one image from which the loops along them are fast
+FEW = 1 << 13  # elements of a batch below which NumPy's overhead is larger than that of slow loops
 
 
 def _or(value: Any, number: float, *shape: int) -> Any:
-    """A weight or bias, or the one that changes nothing, in a shape."""
+    """Return a weight or bias in a shape, by default filled with the neutral number."""
     return _constant(number, shape) if value is None else np.ascontiguousarray(shaped(value, shape))
 
 
@@ -35,7 +35,7 @@ def _constant(number: float, shape: tuple[int, ...]) -> Array:
 
 
 class Rows:
-    """Over the last axes, with a weight for each place along them."""
+    """Normalization over the last axes, with a weight for each element along them."""
 
     def __init__(self, axes: int, centred: bool) -> None:
         self.axes = axes
@@ -72,7 +72,7 @@ class Rows:
     def normalize_second(
         self, g: tuple[Any, Any, Any], dy: Array, x: Array, w: Array, mean: Array, rstd: Array
     ) -> tuple[Any, Any, Any]:
-        """The gradients of dy, x and the weight from the cotangents of what ``normalize_backward`` gives."""
+        """Return the gradients of dy, x and the weight from the cotangents of ``normalize_backward``'s results."""
         width = prod(x.shape[x.ndim - self.axes :])
         gx, gw, gb = g
         flat, rstd = x.reshape(-1, width), rstd.reshape(-1, 1)
@@ -89,7 +89,7 @@ class Rows:
 
 
 class Groups:
-    """Over channels and places of each group of each example, with a weight for each channel."""
+    """Normalization over all elements of each group of channels of each example, with a weight per channel."""
 
     def __init__(self, groups: int, statistics: tuple[int, ...]) -> None:
         self.groups = groups
@@ -120,7 +120,7 @@ class Groups:
 
 
 class Channels:
-    """Over the batch and the places of each channel, with a weight for each channel."""
+    """Normalization over the batch and all elements of each channel, with a weight per channel."""
 
     def normalize(self, x: Array, w: Array, b: Array, eps: float, moments: Any = None) -> tuple[Array, Array, Array]:
         channels, out = x.shape[1], empty(x.shape, x.dtype)
@@ -144,15 +144,15 @@ CHANNELS = Channels()
 
 
 def along_channels(x: Array) -> bool:
-    """Whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
+    """Return whether the loops over channels are faster than NumPy for an array (N, C, ...)."""
     return x.size < FEW or prod(x.shape[2:]) >= SHORTEST
 
 
 def channel_moments(x: Array, running: tuple[Array, Array] | None = None, momentum: float = 0.0) -> tuple[Array, Array]:
-    """Per channel the mean and the sum of squared deviations from it, in double precision.
+    """Return the mean and the sum of squared deviations per channel, in double precision.
 
-    ``running`` mean and variance, of float32, become ``(1 - momentum) * running + momentum * statistic`` meanwhile,
-    with the unbiased variance.
+    The float32 ``running`` mean and variance are updated to ``(1 - momentum) * running + momentum * statistic``, with
+    the unbiased variance.
     """
     mean, squares = np.empty(x.shape[1]), np.empty(x.shape[1])
     none = _constant(0, (0,))
@@ -161,7 +161,7 @@ def channel_moments(x: Array, running: tuple[Array, Array] | None = None, moment
 
 
 def channel_sums(x: Array) -> Any:
-    """The sum over all but the channels."""
+    """Return the sum over all axes but the channels."""
     out = np.empty(x.shape[1], x.dtype)
     _over_channels("channel_sums", x, out)
     return out

@@ -1,7 +1,7 @@
-"""The compiled loops along lanes that carry something on: of range(number of lanes), in flat memory.
+"""The compiled loops of scans along lanes, in flat memory; a range counts lanes.
 
-Several lanes go side by side, so that one does not wait for its own last step: neighbours where lanes lie one beside
-the other (``after`` > 1), else rows.
+Several lanes are processed together, to hide the latency of the dependence between steps: adjacent lanes if they are
+interleaved in memory (``after`` > 1), otherwise rows.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.scalar_functions import exp_down, log1p_down
 
-_ROWS, _COLUMNS = 4, 512  # lanes that go side by side
+_ROWS, _COLUMNS = 4, 512  # lanes that are processed together
 
 
 @njit(inline="always")
 def _group(lane: int, stop: int, length: int, after: int) -> tuple[int, int, int]:
-    """Where the lanes from ``lane`` on begin that go side by side, their number, and the step between them."""
+    """Return the start of the lanes from ``lane`` on that are processed together, their number, and their distance."""
     if after == 1:
         return lane * length, min(_ROWS, stop - lane), length
     return lane // after * length * after + lane % after, min(_COLUMNS, stop - lane, after - lane % after), 1
 
 
 def _scan(combine: Any) -> Loop:
-    """``out[0] = y[0]``, ``out[j] = combine(out[j - 1], x[j], y[j])``, from the last place on if ``backward``.
+    """``out[0] = y[0]``, ``out[j] = combine(out[j - 1], x[j], y[j])``, from the last element on if ``backward``.
 
-    What is carried on has the type of ``zero``; x is read ``lag`` places late.
+    The running value has the type of ``zero``; x is read with an offset of ``lag``.
     """
 
     def body(
@@ -97,14 +97,14 @@ def recurrences(total: float, x: float, y: float) -> float:
 @_scan
 @njit(inline="always")
 def log_sums(total: float, x: float, y: float) -> float:
-    """log(e^total + e^y). Equal infinities have no difference, but this sum."""
+    """log(e^total + e^y), also for equal infinities, whose difference is NaN."""
     away = -abs(total - y)
     return total + y if away != away else (total if total > y else y) + log1p_down(exp_down(away))
 
 
 @shared(noalias=True)
 def products_of_others(x: np.ndarray, out: np.ndarray, length: int, after: int, start: int, stop: int) -> None:
-    """At each place the product of what stands before it, and then times that of what stands behind it."""
+    """Compute the product of the preceding elements, then multiply by that of the following elements."""
     totals = np.empty(_COLUMNS, np.float64)
     lane = start
     while lane < stop:
@@ -126,7 +126,7 @@ def products_of_others(x: np.ndarray, out: np.ndarray, length: int, after: int, 
 
 @shared(noalias=True)
 def extremes(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: bool, start: int, stop: int) -> None:
-    """The latest place so far of the largest or the smallest element, or of a NaN."""
+    """Find the latest index so far of the largest or smallest element, or of a NaN."""
     if after == 1:
         for row in range(start, stop):
             line, result = x[row * length :][:length], out[row * length :][:length]
@@ -154,7 +154,7 @@ def extremes(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: b
 
 @shared(noalias=True)
 def foremost(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: bool, start: int, stop: int) -> None:
-    """The first place of the largest or the smallest element, or of a NaN."""
+    """Find the first index of the largest or smallest element, or of a NaN."""
     found, places = np.empty(_COLUMNS, x.dtype), np.empty(_COLUMNS, np.int64)
     lane = start
     while lane < stop:
@@ -176,7 +176,7 @@ def foremost(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: b
 def leading(
     x: np.ndarray, out: np.ndarray, length: int, after: int, count: int, largest: bool, start: int, stop: int
 ) -> None:
-    """The places of the first elements in order, NaN as the largest: a new one moves ahead of what it goes before."""
+    """Find the indices of the first elements in order, NaN as the largest, by insertion."""
     found, places = np.empty(count, x.dtype), np.empty(count, np.int64)
     for lane in range(start, stop):
         begin, to = lane // after * length * after + lane % after, lane // after * count * after + lane % after

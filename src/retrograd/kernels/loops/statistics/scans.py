@@ -1,6 +1,6 @@
-"""Scans along a dimension, by the loops in ``scan_loops.py``; the references stand in ops/reduce/scans.py.
+"""Scans along a dimension, by the loops in ``scan_loops.py``; the references are in ops/reduce/scans.py.
 
-What is carried on is in double precision, and rounded for each result.
+The running value has double precision and is rounded for each result.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-LEAST = 1 << 10  # elements from which a loop pays
-LEADING = 64  # elements of a lane among which a new one's place is sought one by one
+LEAST = 1 << 10  # elements from which a loop is faster
+LEADING = 64  # largest count for which the position of a new element is found by linear search
 
 
 def _takes(kinds: str, *arrays: Array, least: int = LEAST) -> bool:
@@ -43,9 +43,9 @@ def _launch(name: str, out: Array, dim: int, arrays: tuple[Array, ...], *more: o
 
 
 def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile a scan of arrays of one shape along ``dim``, from the last element on if ``backward``.
+    """Decorate a scan of arrays of one shape along ``dim``, from the last element on if ``backward``.
 
-    Of two arrays the first has the factors, of which the one between two elements stands with the later of them.
+    If there are two arrays, the first has the factors; a factor between two elements has the index of the later one.
     """
 
     def enter(reference: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
 
 
 def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile the products of all other elements along ``dim``."""
+    """Decorate the function that returns the products of all other elements along ``dim``."""
 
     @whole
     @wraps(reference)
@@ -79,7 +79,7 @@ def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 @or_reference
 def foremost(x: Array, dim: int, largest: bool) -> Any:
-    """``x.argmax(dim)``, or ``x.argmin(dim)``, but along the last dimension; None for the reference."""
+    """Return ``x.argmax(dim)`` or ``x.argmin(dim)``, or None for the last dimension and to use the reference."""
     if dim == x.ndim - 1 or not _takes("fdbhilBH", x):
         return None
     out = np.empty(x.shape[:dim] + x.shape[dim + 1 :], np.int64)
@@ -88,7 +88,7 @@ def foremost(x: Array, dim: int, largest: bool) -> Any:
 
 @or_reference
 def latest(x: Array, dim: int, largest: bool) -> Any:
-    """Up to each place along the dimension that of the largest or smallest element, or None for the reference."""
+    """Return the running argmax or argmin along the dimension, or None to use the reference."""
     if not _takes("fdbhilBH", x):
         return None
     return _launch("extremes", np.empty(x.shape, np.int64), dim, (x,), largest)
@@ -96,9 +96,9 @@ def latest(x: Array, dim: int, largest: bool) -> Any:
 
 @or_reference
 def leading(x: Array, dim: int, count: int, largest: bool) -> Any:
-    """The places of the first elements along the dimension, sorted stably, NaN as the largest; None for the reference.
+    """Return the first ``count`` indices of a stable sort, NaN as the largest; None to use the reference.
 
-    A lane in random order moves ``count^2 / 4`` elements for each time that its length doubles.
+    For elements in random order, the insertion moves ``count^2 / 4`` elements whenever the length doubles.
     """
     if not 0 < count <= LEADING or not _takes("fdbhilBH", x, least=SEVERAL) or count * count > 2 * x.shape[dim]:
         return None

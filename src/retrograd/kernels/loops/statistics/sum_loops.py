@@ -8,12 +8,12 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from ..elements.basic_loops import _sum
 
-_BLOCK = 256  # elements that are added up in any order
+_BLOCK = 256  # elements that are summed in any order
 
 
 @shared()
 def sums(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
-    """Of the parts of so many elements of each row, the last of which may be shorter."""
+    """Sum the parts of ``length`` elements of each row; the last part may be shorter."""
     parts = out.shape[1]
     for at in range(start, stop):
         row, first = at // parts, at % parts * length
@@ -34,7 +34,7 @@ def _product(row: np.ndarray) -> float:
 
 @shared()
 def products(x: np.ndarray, length: int, out: np.ndarray, start: int, stop: int) -> None:
-    """The same of products."""
+    """Multiply the elements of parts, as ``sums``."""
     parts = out.shape[1]
     for at in range(start, stop):
         row, first = at // parts, at % parts * length

@@ -1,7 +1,7 @@
-"""Sums and products of large arrays over all dimensions, or the last ones and others, by the loop in ``sum_loops.py``.
+"""Sums and products of large arrays over all dimensions, or the last ones and others, by the loops in ``sum_loops.py``.
 
-The references are NumPy's. They run in double precision, by parts that do not depend on the number of threads, and
-are rounded once.
+The references are NumPy's functions. The loops use double precision and round once; results do not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.threads import launch
 from ..elements.ufuncs import reduced
 
-PART = 1 << 14  # elements of a row that are summed by themselves
-SHORT = 64  # elements of a row up to which others sum as fast
+PART = 1 << 14  # elements of a part of a row
+SHORT = 64  # elements of a row up to which the reference is as fast
 
 
 @or_reference
 def summed(x: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
-    """``x.sum(dim, keepdims=keepdim)`` of float32, float64 or int64, or None for the reference."""
+    """Return ``x.sum(dim, keepdims=keepdim)`` for float32, float64 or int64, or None to use the reference."""
     if x.dtype == np.int64:
         return reduced(np.add, x, dim, keepdim)
     if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd":
         return None
     gone = set(range(x.ndim) if dim is None else dim)
     kept = next((axis + 1 for axis in reversed(range(x.ndim)) if axis not in gone), 0)
-    length = prod(x.shape[kept:])  # of what is summed in one go
+    length = prod(x.shape[kept:])  # elements of a row
     parts = _parts("sums", x, length)
     if parts is None:
         return None
@@ -45,7 +45,7 @@ def summed(x: Array, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
 
 @or_reference
 def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
-    """``x.prod(dim, keepdims=keepdim)``, likewise; along other dimensions than the last in the numbers' own dtype."""
+    """Return ``x.prod(dim, keepdims=keepdim)``, or None; along leading dimensions in the array's own precision."""
     if type(x) is not ndarray or x.size < LARGE or x.dtype.char not in "fd" and x.dtype != np.int64:
         return None
     if x.dtype.kind == "i" or dim not in (None, x.ndim - 1):
@@ -58,7 +58,7 @@ def multiplied(x: object, dim: int | None, keepdim: bool) -> Any:
 
 
 def _parts(name: str, x: Array, length: int) -> Any:
-    """What a loop makes of the parts of rows of that length, in double precision; None for the reference."""
+    """Return the results of a loop on parts of rows, in double precision; None to use the reference."""
     if length <= SHORT or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
         return None
     size = min(length, PART)

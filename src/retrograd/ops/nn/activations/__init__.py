@@ -1,1 +1,1 @@
-"""Activation functions, as ``nn.functional`` has them."""
+"""The activation functions of ``nn.functional``."""

@@ -1,4 +1,4 @@
-"""How the activations that take ``inplace``, as PyTorch's do, are applied."""
+"""Apply activation functions with the argument ``inplace``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...table.types import Number, Operand
 
 
 def activate(primitive: Primitive, input: Operand, inplace: bool, **params: Number) -> Tensor:
-    """The primitive of a floating input: a new Tensor, or written over the input.
+    """Apply an activation primitive to a floating input, out of place or in place.
 
-    Numbers beside float16 are kept in float32, in which the function is then computed, and must fit there.
+    For float16, numeric parameters are float32, in which the function is computed, and must be in its range.
     """
     x = floating_operand(input)
     if params:

@@ -1,4 +1,4 @@
-"""The activations of ``nn.functional`` that write over their input: ``relu_(x)`` is ``relu(x, inplace=True)``."""
+"""In-place activation functions of ``nn.functional``: ``relu_(x)`` is ``relu(x, inplace=True)``."""
 
 from __future__ import annotations
 

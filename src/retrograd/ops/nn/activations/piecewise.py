@@ -1,4 +1,4 @@
-"""Activations made of straight pieces, other than rectifiers: hard gates, shrinkage, thresholds."""
+"""Piecewise linear activation functions other than rectifiers: hard gates, shrinkage, thresholds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rectifier whose slope is drawn at random."""
+"""The rectifier with a random slope, rrelu."""
 
 from __future__ import annotations
 

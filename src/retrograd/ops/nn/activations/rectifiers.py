@@ -62,7 +62,7 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def bounded(x: Array, low: float, high: float) -> Array:
-    """``min(max(x, low), high)``; the bounds of integers are cut to integers."""
+    """Return ``min(max(x, low), high)``; for integers the bounds are truncated."""
     kind = x.dtype.kind
     if kind == "b" or (kind == "u" and low < 0):
         raise NotImplementedError(f"is not defined for {x.dtype} between {low} and {high}")
@@ -73,7 +73,7 @@ def bounded(x: Array, low: float, high: float) -> Array:
 
 @in_one_pass("hardtanh_backward", 2, 0)
 def _hardtanh_backward(g: Array, x: Array, low: float, high: float) -> Array:
-    """Unlike clamp's, the gradient at the bounds is 0 (as PyTorch)."""
+    """Unlike for clamp, the gradient at the bounds is 0 (as in PyTorch)."""
     return KEEP(g, ~((x <= low) | (x >= high)))
 
 
@@ -148,7 +148,7 @@ def _elu(x: Array, scale: float, alpha: float, width: float) -> Array:
 
 @in_one_pass("elu_backward", 2, 0, 1)
 def _elu_rule(g: Array, x: Array, scale: float, alpha: float, width: float) -> Array:
-    # At 0 the first derivative is that from below, the second 0 (as PyTorch).
+    # At 0 the first derivative is the left one, and the second is 0 (as in PyTorch).
     return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
 
 
@@ -233,7 +233,7 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=alpha)
 
 
-# Leaky lines
+# Leaky rectifiers
 
 
 @in_one_pass("leaky_relu", 1, 0)

@@ -1,4 +1,4 @@
-"""Smooth activations: gates, soft rectifiers and soft signs."""
+"""Smooth activation functions: gates, soft rectifiers and soft signs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(SILU, x, inplace)
 
 
-FEW = 128  # numbers for which one call of a slow function takes less time than several of fast ones
+FEW = 128  # elements up to which one call of a slow function is faster than several calls of fast ones
 
 
 @mapped("log1p_exp", SEVERAL)
@@ -76,7 +76,7 @@ def log1p_exp(x: Array) -> Array:
     """``log(1 + exp(x))``, without overflow."""
     if type(x) is ndarray and x.size <= FEW:
         return np.logaddexp(x, 0)
-    # log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (W. Kahan): five times faster than np.log1p, as accurate.
+    # log1p(e) = log(u) e / (u - 1) with u = 1 + e rounded (W. Kahan) is as accurate as np.log1p and five times faster.
     e = np.exp(-np.abs(x))
     u = 1 + e
     excess = u - 1
@@ -159,7 +159,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(MISH, input, inplace)
 
 
-# x times the normal distribution function, exactly and by a tanh.
+# x times the normal distribution function, exact and approximated by tanh.
 
 _SQRT_HALF = math.sqrt(0.5)
 _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
@@ -199,7 +199,7 @@ def _gelu_tanh(x: Array) -> Array:
 def _gelu_tanh_slope(x: Array) -> Array:
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
-    x = np.clip(x, -12, 12)  # beyond, the slope is 0 or 1, and squares would overflow
+    x = np.clip(x, -12, 12)  # for |x| > 12 the derivative is 0 or 1 to working precision; prevents overflow
     square = x * x
     t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))
     inner = _TANH_SCALE + 3 * _TANH_SCALE * _TANH_CUBIC * square

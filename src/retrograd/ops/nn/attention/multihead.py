@@ -19,7 +19,7 @@ from .scaled_dot_product import scaled_dot_product_attention
 def _projected(
     query: Tensor, key: Tensor, value: Tensor, weights: tuple[Tensor | None, ...], bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Query, key and value through their linear layers: one packed weight, or one for each."""
+    """Project query, key and value by one packed weight, or by separate ones."""
     packed = weights[0]
     if packed is not None and query is key and key is value:
         q, k, v = linear(query, packed, bias).chunk(3, -1)
@@ -43,7 +43,7 @@ def _projected(
 
 
 def _additive(argument: str, mask: Operand | None, dtype: DType) -> Tensor | None:
-    """A mask as numbers to add to the scores: True becomes -inf."""
+    """Return a mask as numbers to add to the scores: True becomes -inf."""
     if mask is None:
         return None
     added = operand(mask, argument)
@@ -55,7 +55,7 @@ def _additive(argument: str, mask: Operand | None, dtype: DType) -> Tensor | Non
 
 
 def _extended(mask: Tensor | None) -> Tensor | None:
-    """The mask with one key more, that all may see."""
+    """Extend the mask by one key that is visible to all queries."""
     if mask is None:
         return None
     return cat([mask, mask.new_zeros((*mask.array.shape[:-1], 1))], -1)

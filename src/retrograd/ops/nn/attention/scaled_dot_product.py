@@ -1,13 +1,13 @@
 """Attention: scaled dot products with masks, causality and dropout.
 
-The fused operator (its mathematics that of Dao et al., 2022) keeps query, key, value, the output, and of each row of
-scores the maximum and the sum of exponentials; its backward kernel computes the probabilities P again:
+The fused operator (Dao et al., 2022) saves query, key, value, the output, and the maximum and sum of exponentials of
+each row of scores. Its backward kernel recomputes the probabilities P:
 
     S = scale * Q K^T + mask        P = exp(S - max(S)) / total        out = P V
     dV = P^T dout        dS = P * (dout V^T - rowsum(dout * out))        dQ = scale * dS K        dK = scale * dS^T Q
 
-Both run over blocks of rows, so that the scores of one block are in memory at a time and a causal mask halves the work.
-What is written here in NumPy is the reference of the compiled loops in kernels/sequences.
+Both kernels iterate over blocks of rows, so only the scores of one block are in memory, and a causal mask halves the
+work. The NumPy code is the reference of the compiled loops in kernels/loops/sequences.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 BLOCK_ROWS = 128
-BLOCK_ON_GPU = 1 << 26  # scores of a block where launches cost more than memory traffic
+BLOCK_ON_GPU = 1 << 26  # scores of a block on a GPU, where kernel launches cost more than memory traffic
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Row blocks of the scores, each with the columns it reads."""
+    """Yield row blocks of the scores, each with the columns it reads."""
     rows, columns = q.shape[-2], k.shape[-2]
     step = BLOCK_ROWS if rows >= 2 * BLOCK_ROWS else max(rows, 1)
     if type(q) is not ndarray:
@@ -57,20 +57,20 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 
 
 def _leading(q: Array, k: Array, v: Array) -> tuple[int, ...]:
-    """The leading dimensions of the problems together."""
+    """Return the broadcast leading dimensions."""
     lead = q.shape[:-2]
     return lead if lead == k.shape[:-2] == v.shape[:-2] else broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
 
 
 def _rows_of(array: Any, rows: slice, columns: slice) -> Any:
-    """A block of a mask, whose rows or columns may be of length 1."""
+    """Return a block of a mask, whose rows or columns may have length 1."""
     i = rows if array.shape[-2] != 1 else slice(None)
     j = columns if array.shape[-1] != 1 else slice(None)
     return array[..., i, j]
 
 
 def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice) -> Any:
-    """A block of the scaled scores under the mask; what is masked out is -inf."""
+    """Return a block of the scaled scores; masked scores are -inf."""
     s = np.matmul(q[..., rows, :] * q.dtype.type(scale), k[..., columns, :].swapaxes(-1, -2))
     if mask is not None:
         part = _rows_of(mask, rows, columns)
@@ -79,7 +79,7 @@ def _scores(q: Any, k: Any, mask: Any, scale: float, rows: slice, columns: slice
 
 
 def _causally(s: Array, first: int) -> Array:
-    """The scores of the rows from ``first``, -inf above the diagonal."""
+    """Set the scores of the rows from ``first`` on to -inf above the diagonal."""
     rows, columns = s.shape[-2:]
     if type(s) is ndarray and rows * columns <= SMALL:
         allowed = _allowed(first, rows, columns)
@@ -89,7 +89,7 @@ def _causally(s: Array, first: int) -> Array:
     return np.where(allowed, s, _minus_infinity(s.dtype))
 
 
-SMALL = 1 << 10  # scores up to which their mask is kept
+SMALL = 1 << 10  # scores up to which their mask is cached
 
 
 @lru_cache(maxsize=64)
@@ -105,13 +105,13 @@ def _minus_infinity(dtype: Any) -> Array:
 
 
 def _weights(s: Any, first: int | None) -> tuple[Any, Any, Any]:
-    """The exponentials of scores less their rows' maxima, these, and the exponentials' sums; may write over the scores.
+    """Return the exponentials of scores minus row maxima, the maxima, and the sums; the scores may be overwritten.
 
-    ``first`` is the number of the first row where causality is to be kept. A row with nothing in it has a sum of 1.
+    ``first`` is the number of the first row for a causal mask, else None. A fully masked row has the sum 1.
     """
     p = s if first is None else _causally(s, first)
     if p.shape[-1]:
-        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # lest rows of -inf become NaN
+        top = np.maximum(p.max(axis=-1, keepdims=True), _lowest(p.dtype))  # otherwise rows of -inf become NaN
     else:
         top = array_module(s).zeros(p.shape[:-1] + (1,), p.dtype)
     p -= top
@@ -126,14 +126,14 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _weights_again(s: Array, first: int | None, top: Array) -> Array:
-    """The exponentials with known maxima."""
+    """Return the exponentials for known maxima."""
     p = s if first is None else _causally(s, first)
     p -= top
     return np.exp(p, out=p)
 
 
 def _like(x: Any, shape: tuple[int, ...]) -> Any:
-    """Memory in the order of x, as PyTorch's: heads that were split off by a view are merged by one."""
+    """Return an array in x's memory order, as PyTorch does, so that heads can be merged by a view again."""
     if x.ndim == 4 and x.shape == shape and x.strides[-1] == x.itemsize and not x.flags.c_contiguous:
         return empty_like(x)
     return empty(shape, x.dtype, x)
@@ -152,9 +152,9 @@ def _forward(
     causal: bool,
     dropout_p: float,
 ) -> None:
-    """Fill the output, and of each row of scores the maximum and the sum of exponentials, 1 where all is masked.
+    """Fill the output, and the maximum and sum of exponentials of each row of scores (1 for a fully masked row).
 
-    They are not joined in a log-sum-exp, whose rounding large scores feel.
+    They are not combined to a log-sum-exp, whose rounding error matters for large scores.
     """
     for rows, columns in _blocks(q, k, causal):
         s = _scores(q, k, mask, scale, rows, columns)
@@ -163,7 +163,7 @@ def _forward(
         if keep is not None:
             p *= _rows_of(keep, rows, columns)
             whole = whole * whole.dtype.type(1 - dropout_p)
-        # The rows are scaled after the product with V, which is the smaller array.
+        # Scale the product with V, which is smaller than the weights.
         out[..., rows, :] = np.matmul(p, v[..., columns, :]) / whole
 
 
@@ -187,7 +187,7 @@ def _backward(
 ) -> None:
     """Fill the gradients, which have all leading axes."""
     dk[...] = dv[...] = 0
-    dout = dout / total  # in place of the probabilities, which are the larger array
+    dout = dout / total  # instead of scaling the larger probabilities
     inner = (dout * out).sum(axis=-1, keepdims=True)
     for rows, columns in _blocks(q, k, causal):
         g = dout[..., rows, :]
@@ -215,7 +215,7 @@ def _backward(
 def _attention(
     q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, scale: float, causal: bool, dropout_p: float
 ) -> tuple[Array, ...]:
-    """The output, and the maxima and sums of exponentials."""
+    """Return the output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
     top, total = [empty((*lead, q.shape[-2], 1), q.dtype, q) for _ in range(2)]
@@ -240,9 +240,9 @@ def _attention_backward(
     dropout_p: float,
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
-    """The gradients of the wanted ones among q, k, v and mask."""
+    """Return the gradients of q, k, v and mask, as far as ``wanted``."""
     lead = out.shape[:-2]
-    if dout.shape[:-2] != lead:  # inside vmap dout alone may have the examples
+    if dout.shape[:-2] != lead:  # inside vmap only dout may be mapped
         lead = broadcast_shapes(dout.shape[:-2], lead)
     found = like_slices((q, k, v), empty) if q.shape[:-2] == lead else None
     found = found or [_like(x, lead + x.shape[-2:]) for x in (q, k, v)]
@@ -360,7 +360,7 @@ def _composite(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, keep: Any, scale: float, causal: bool, dropout_p: float
 ) -> Tensor:
     s = (q @ k.transpose(-1, -2)) * scale
-    blocked = None  # where the probability is zero whatever the score
+    blocked = None  # True where the probability is 0 for any score
     if mask is not None and mask.array.dtype != bool_:
         s = s + mask
         blocked = s.array == -np.inf
@@ -374,7 +374,7 @@ def _composite(
         p = s.softmax(-1)
     else:
         blocked = np.broadcast_to(blocked, s.array.shape)
-        # A row with nothing to attend to gets the softmax of zeros, which the mask then removes.
+        # A fully masked row gets the softmax of zeros, which the mask then removes.
         fill = np.where(blocked.all(axis=-1, keepdims=True), 0.0, -np.inf).astype(s.array.dtype)
         s = s.masked_fill(new_tensor(blocked), 0.0) + np.where(blocked, fill, s.array.dtype.type(0))
         p = s.softmax(-1).masked_fill(new_tensor(blocked), 0.0)
@@ -384,7 +384,7 @@ def _composite(
 
 
 def _attention_examples(call: Call) -> Any:
-    """Dimensions in front of the last two broadcast, so the examples are one more of them."""
+    """Batch by an additional leading dimension, since dimensions before the last two broadcast."""
     ndim = _dimensions(call)
     values = [x if x is None else aligned(call.full(place), ndim) for place, x in enumerate(call.values)]
     keep = _aligned_array(call.params["keep"], ndim)
@@ -530,7 +530,7 @@ def scaled_dot_product_attention(
         heads, groups = q.array.shape[-3], k.array.shape[-3]
         if groups == 0 or heads % groups or v.array.shape[-3] != groups:
             raise RuntimeError(
-                f"enable_gqa wants a multiple of the key's and value's heads in query, got {describe(q)}, "
+                f"enable_gqa: heads of query must be a multiple of those of key and value, got {describe(q)}, "
                 f"key {describe(k)}, value {describe(v)}"
             )
         q = q.reshape(*q.array.shape[:-3], groups, heads // groups, *q.array.shape[-2:])
@@ -556,7 +556,7 @@ def scaled_dot_product_attention(
         lead = _leading(q.array, k.array, v.array)
         keep = (rand(*lead, q.array.shape[-2], k.array.shape[-2], device=q.device) >= dropout_p).array
     if dropout_p == 1:
-        dropout_p = 0.0  # nothing is kept, and nothing of it is to be scaled up
+        dropout_p = 0.0  # all weights are dropped, and there is nothing to scale
     params = {
         "keep": keep,
         "scale": 1 / math.sqrt(max(q.array.shape[-1], 1)) if scale is None else float(scale),

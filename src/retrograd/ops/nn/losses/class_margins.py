@@ -1,7 +1,6 @@
-"""Margin losses over classes: hinges of the scores of all classes against that of one, or of several.
+"""Margin losses over classes: hinges of the scores of all classes against the score of one or several classes.
 
-They are linear in pieces: what a class adds is constant but at the margin. So the forward keeps the slope of every
-score, and the rule is a product with it.
+The losses are piecewise linear, so the forward saves the slope of each score, and the rule multiplies by it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Any, Any]:
-    """The losses of the rows reduced, and the slopes of what that gives: both of terms without the factor ``1 / C``."""
+    """Reduce the losses of rows; return them and the slopes, both from terms without the factor ``1 / C``."""
     n, classes = slopes.shape
     rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)
     slopes /= slopes.dtype.type(classes * n if reduction == "mean" else classes)
@@ -51,7 +50,7 @@ def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, r
 
 
 def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Array, Array]:
-    """``index`` has the targets of each row in front, and -1 behind them."""
+    """Compute the loss; ``index`` has the targets of each row first, followed by -1."""
     xp = array_module(x)
     one = (index[:, :, None] == xp.arange(x.shape[1])).astype(x.dtype)  # the j-th target of row n is class i
     others = (index >= 0)[:, :, None] & ~one.any(axis=1)[:, None]
@@ -68,7 +67,7 @@ def _vjp(g: Array, slopes: Array, reduction: str) -> Array:
 
 
 def _examples(call: Call) -> Any:
-    """All examples as more rows."""
+    """Batch by additional rows."""
     if not call.size:
         return call.of_no_example()
     reduction = call.params["reduction"]
@@ -95,7 +94,7 @@ MULTI_MARGIN, MULTILABEL_MARGIN = (
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """The input as ``(N, C)``."""
+    """Return the input as ``(N, C)``."""
     if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"expected a non-empty input (N, C) or (C,), got {describe(x)}")
     return x if x.array.ndim == 2 else x.reshape((1, -1))

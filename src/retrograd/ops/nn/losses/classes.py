@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
-ONE = 1  # the class weight where none is given
+ONE = 1  # the class weight if none is given
 
 
 class Classes(NamedTuple):
-    """What a target says, as constants.
+    """The constants that follow from a target and the class weights.
 
-    ``index`` are the targets (N, ...); ``weight`` is their class weight, 0 where ignored; ``counted`` says which rows
-    are not ignored, None that all count; ``divisor`` is what a mean divides by, 1 for a sum, None for no reduction.
-    While a node holds the ``storages`` of target and class weight, a write to these Tensors leaves it what it had.
+    ``index`` are the targets (N, ...); ``weight`` is their class weight, 0 for ignored rows; ``counted`` is a mask of
+    rows that are not ignored, None if all count; ``divisor`` is that of a mean, 1 for a sum, None for no reduction.
+    While a node refers to the ``storages`` of target and class weight, writes to these Tensors go to a copy.
     """
 
     index: Any
@@ -56,7 +56,7 @@ class Classes(NamedTuple):
 
 
 def at_classes(index: Array) -> tuple[Any, ...]:
-    """The index of ``x[n, index[n, ...], ...]`` for every place of ``index``."""
+    """Return the index of ``x[n, index[n, ...], ...]`` for all elements of ``index``."""
     if index.ndim == 1:
         return (_places(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
     xp = array_module(index)
@@ -75,7 +75,7 @@ def _places(length: int) -> Array:
 
 
 def _sum(rows: Any) -> Any:
-    """The sum, that of float16 in float32: neither it nor a count may overflow where a mean does not."""
+    """Return the sum; float16 in float32, since sum and count must not overflow if the mean does not."""
     return rows.sum(dtype=np.float32) if rows.dtype.char == "e" else accurate_sum(rows)
 
 
@@ -85,14 +85,14 @@ def _storages(target: Tensor, weight: Tensor | None) -> tuple[Storage, ...]:
 
 
 def read_weights(weight: Array, index: Array) -> Array:
-    """``weight[index]``, where ``vmap`` may map one of them only."""
+    """Return ``weight[index]``, also if only one of them is mapped by ``vmap``."""
     return weight[index] if type(weight) is type(index) else new_tensor(weight)[new_tensor(index)].array
 
 
 def _classes(
     x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
 ) -> Classes:
-    """Check the target's indices and lay out what they say."""
+    """Check the target's indices and return the constants."""
     numbers = all_examples(target)
     if numbers.size:
         count = x.shape[1]
@@ -126,15 +126,15 @@ def _classes(
 
 
 class _Folded(NamedTuple):
-    """A call on all examples as one on more rows, and how its rows make the losses of the examples."""
+    """A call in which the examples are additional rows, and the mapping from its rows to the examples' losses."""
 
     x: Tensor
     classes: Classes
     divisor: Any
-    alone: bool  # each example is one row, whose loss is the example's
+    alone: bool  # each example is one row, so row losses are example losses
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
-        """The cotangent of each row, from that of each example's loss."""
+        """Return the cotangent of each row, from those of the examples' losses."""
         if self.alone:
             return g
         shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
@@ -144,7 +144,7 @@ class _Folded(NamedTuple):
         return g if self.classes.counted is None else where(new_tensor(self.classes.counted), g, 0.0)
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
-        """The loss of each example."""
+        """Return the loss of each example."""
         if self.alone:
             return rows
         rows = unfold(rows, 0, call.size)
@@ -154,7 +154,7 @@ class _Folded(NamedTuple):
 
 
 def _folded(call: Call) -> _Folded:
-    """The examples of an input as more rows."""
+    """Reshape the examples of an input to additional rows."""
     classes, size = call.params["classes"], call.size
     weight, counted, divisor = classes.weight, classes.counted, classes.divisor
     own = classes.index
@@ -216,7 +216,7 @@ def _cross_entropy_backward_examples(call: Call) -> Any:
 
 
 def _over_rows(g: Array, classes: Classes) -> Array:
-    """The cotangent of each row; nothing for what is ignored, even where a mean over nothing divides by zero."""
+    """Return the cotangent of each row; 0 for ignored rows, even if a mean over no rows divides by zero."""
     if classes.divisor is None:
         return g
     g = g / classes.divisor
@@ -228,17 +228,17 @@ def _over_rows(g: Array, classes: Classes) -> Array:
 
 
 def _counted(rows: Array, classes: Classes) -> Array:
-    """The rows, 0 for what is ignored."""
+    """Set ignored rows to 0."""
     return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
 def _weighted(rows: Array, classes: Classes) -> Array:
-    """The rows times their class weights, and 0 for what is ignored."""
+    """Multiply rows by their class weights; ignored rows are 0."""
     return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
 
 
 def _reduced(rows: Array, classes: Classes, sign: int = 1) -> Array:
-    """The rows, or their sum by the divisor, times the sign."""
+    """Return the rows, or their sum divided by the divisor, times the sign."""
     if classes.divisor is None:
         return rows if sign > 0 else -rows
     if rows.__class__ is ndarray and rows.size < LONG and rows.dtype.char in "fd":
@@ -246,7 +246,7 @@ def _reduced(rows: Array, classes: Classes, sign: int = 1) -> Array:
     return _sum(rows) / classes.divisor * sign
 
 
-# The negative log-likelihood is linear, and its rule, which puts a cotangent where the target points, is its transpose.
+# The negative log-likelihood is linear; its rule is the transpose, which writes a cotangent at the target's position.
 
 
 def _nll(x: Array, classes: Classes) -> Array:
@@ -279,11 +279,11 @@ NLL_TRANSPOSE: Primitive = Primitive(
 )
 
 
-# Cross entropy keeps the logits and, per row, their maximum and the sum of exponentials.
+# Cross entropy saves the logits and, for each row, the maximum and the sum of exponentials.
 
 
 def _losses(x: Array, index: Array, class_weight: Array | None, smoothing: float) -> tuple[Any, Any, Any, Any]:
-    """The losses without and, with smoothing, for even targets, and the rows' maxima and sums of exponentials."""
+    """Return the losses, with smoothing also those for uniform targets, and row maxima and sums of exponentials."""
     top = np.maximum.reduce(x, axis=1, keepdims=True) if type(x) is ndarray else x.max(axis=1, keepdims=True)
     z = x - top
     picked = z[at_classes(index)]
@@ -309,7 +309,7 @@ def _slopes(
     spread: Array | None,
     class_weight: Array | None,
 ) -> Array:
-    """``softmax(x) * factor``, less ``picked`` at the class, and ``spread * class_weight``."""
+    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``."""
     dx = x - top
     np.exp(dx, out=dx)
     dx *= np.expand_dims(factor / total.squeeze(1), 1)
@@ -367,7 +367,7 @@ def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float)
         weights = weights + (even if class_weight is None else even * _per_class(class_weight, x))
     y = new_tensor(weights.astype(dtype, copy=False))
     rows = -(where(y != 0, x.log_softmax(1), 0.0) * y).sum(1)
-    if classes.counted is not None:  # as in the kernels: nothing for what is ignored, even where the divisor is 0
+    if classes.counted is not None:  # as in the kernels: 0 for ignored rows, even if the divisor is 0
         rows = rows.masked_fill(new_tensor(~classes.counted), 0.0)
     if classes.divisor is None:
         return rows
@@ -419,7 +419,7 @@ def _check_weight(weight: Operand | None, x: Tensor, classes: int) -> Any:
 
 
 def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
-    """Input and class indices with a batch dimension, and whether it had to be added."""
+    """Return input and class indices with a batch dimension, and whether it was added."""
     if t.array.dtype.kind not in "iu":
         raise RuntimeError(f"expected a target of integer class indices, got {describe(t)}")
     index = t.array

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (Graves et al., 2006): the likelihood of labels, whatever their alignment.
+"""Connectionist temporal classification (Graves et al., 2006): the likelihood of labels over all alignments.
 
 The labels are interleaved with blanks, ``l' = (blank, l_1, blank, l_2, ..., blank)``. With ``a[t, s]`` the
 log-likelihood of all ways to have reached place s of l' after t steps,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Alignment(NamedTuple):
-    """The extended labels ``(N, S')``, where a blank may be skipped, and the lengths ``(N,)`` of inputs and labels."""
+    """The extended labels ``(N, S')``, a mask of skippable blanks, and the lengths ``(N,)`` of inputs and labels."""
 
     labels: Any
     skips: Any
@@ -55,7 +55,7 @@ def _label_scores(log_probs: Array, labels: Array) -> Array:
 
 
 def _ends(alignment: Alignment, dtype: Any) -> Array:
-    """0 at the last two places of each sequence, elsewhere -inf."""
+    """Return 0 at the last two places of each sequence and -inf elsewhere."""
     xp = array_module(alignment.labels)
     places, last = xp.arange(alignment.labels.shape[1]), 2 * alignment.lengths[:, None]
     return xp.where((places == last) | (places == last - 1), dtype.type(0), dtype.type(-np.inf))
@@ -63,14 +63,14 @@ def _ends(alignment: Alignment, dtype: Any) -> Array:
 
 @or_reference
 def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[Array, Array]:
-    """The losses, and ``a`` as far as each sequence lasts."""
+    """Return the losses, and ``a`` up to the length of each sequence."""
     if alignments.takes(log_probs, alignment.labels):
         return alignments.forward(log_probs, *alignment)
     xp, dtype = array_module(log_probs), log_probs.dtype
     forward = _label_scores(log_probs, alignment.labels)
     width = forward.shape[2]
     barred = xp.where(alignment.skips, dtype.type(0), dtype.type(-np.inf))
-    # Two places more on the left, which nothing reaches. Before the first step only place 0 is reached, from which one
+    # Two additional places on the left are unreachable. Before the first step only place 0 is reached, from which one
     # step leads to place 1 as well.
     a = xp.full((forward.shape[1], width + 2), -np.inf, dtype)
     a[:, 2] = 0
@@ -82,7 +82,7 @@ def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[A
         forward[t] += ways
         a[:, 2:] = forward[t]
     n = xp.arange(forward.shape[1])
-    # Of a sequence without steps place 0 is reached before the first one.
+    # For a sequence without steps, only place 0 is reached.
     start = xp.where(xp.arange(width) == 0, dtype.type(0), dtype.type(-np.inf))
     final = xp.where((alignment.steps > 0)[:, None], forward[alignment.steps - 1, n], start) if len(forward) else start
     ended = final + _ends(alignment, dtype)
@@ -107,8 +107,8 @@ def _ctc_backward(
     start = _ends(alignment, dtype)
     barred = xp.full(start.shape, -np.inf, dtype)
     barred[:, :-2] = xp.where(alignment.skips[:, 2:], dtype.type(0), dtype.type(-np.inf))
-    # b, after the last step of a sequence, is the start; from there on it includes the score of its own step.
-    b = xp.full((len(start), width + 2), -np.inf, dtype)  # two places more on the right
+    # After the last step of a sequence, b is the start value; before it, b includes the score of its own step.
+    b = xp.full((len(start), width + 2), -np.inf, dtype)  # two additional places on the right
     ahead = xp.empty_like(scores)
     by_skip = xp.empty_like(start)
     ends_here = xp.arange(count)[:, None] == alignment.steps - 1
@@ -129,7 +129,7 @@ def _ctc_backward(
 
 
 def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> Tensor:
-    """A function with the kernel's gradient: the loss and, for the term exp(lp), the sum of probabilities."""
+    """Return a function with the same gradient as the kernel: the loss plus, for exp(lp), the sum of probabilities."""
     xp = array_module(log_probs)
     dtype = log_probs.array.dtype
     never = -1e30 if dtype.itemsize > 4 else -1e15  # finite, so that derivatives are
@@ -154,7 +154,7 @@ def _composite(log_probs: Tensor, alignment: Alignment, zero_infinity: bool) -> 
 
 
 def _folded(call: Call) -> dict[str, Any]:
-    """The parameters of a call on all examples as one on more sequences."""
+    """Return the parameters of a call in which the examples are additional sequences."""
     alignment = Alignment(*[folded_array(part, call.size) for part in call.params["alignment"]])
     return {**call.params, "alignment": alignment}
 
@@ -222,7 +222,7 @@ def _lengths(argument: str, lengths: Tensor | Sequence[int], x: Tensor, batch: i
 
 @called_per_example
 def _extended(padded: Tensor, blank: int) -> tuple[Tensor, Tensor]:
-    """The labels with blanks before, between and after them, and where the blank before a label may be skipped."""
+    """Return the labels with blanks before, between and after them, and a mask of skippable blanks."""
     xp, places = array_module(padded), padded.array
     rows, columns = places.shape
     labels = xp.full((rows, 2 * columns + 1), blank, np.int64)
@@ -239,7 +239,7 @@ def _alignment(
     target_lengths: Tensor | Sequence[int],
     blank: int,
 ) -> Alignment:
-    """Lay out the targets, padded ``(N, S)`` or one after the other ``(sum of lengths,)``."""
+    """Return the alignment of targets, given padded ``(N, S)`` or concatenated ``(sum of lengths,)``."""
     xp = array_module(x)
     steps, batch, classes = x.array.shape
     t = operand(targets, "targets")

@@ -1,6 +1,6 @@
 """Losses of probabilities: binary cross entropy and the Kullback-Leibler divergence.
 
-Binary cross entropy is fused with its reduction: one primitive gives the mean, and its rule the whole gradient.
+Binary cross entropy is fused with its reduction: one primitive computes the mean, and its rule the complete gradient.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _bce_with_logits(x: Array, y: Array, reduction: str) -> Array:
-    """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for sure labels: |x| counts if mistaken."""
+    """``log(1 + exp(x)) - x y``, without overflow, and without cancellation for labels 0 and 1."""
     out = elementwise.loss(elementwise.LOGITS, x, y, reduction)
     if out is not None:
         return out
@@ -154,7 +154,7 @@ def binary_cross_entropy_with_logits(
         return apply(BCE_WITH_LOGITS, (x, y), {"reduction": reduction})
     loss = apply(BCE_WITH_LOGITS, (x, y), {"reduction": "none"})
     if pos_weight is not None:
-        # y log p has the factor pos_weight: once is in the loss, the rest is added.
+        # y log p has the factor pos_weight: the loss contains the term once, the remaining multiple is added.
         loss = loss - (operand(pos_weight, "pos_weight") - 1) * y * apply1(LOGSIGMOID, x)
     if weight is not None:
         loss = loss * operand(weight, "weight")

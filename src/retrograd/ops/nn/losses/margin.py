@@ -24,7 +24,7 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _where(mask: Array, x: Tensor) -> Tensor:
-    """x where the mask says, else 0, with no gradient."""
+    """Return x where the mask is True, otherwise 0 without a gradient."""
     return x.masked_fill(new_tensor(~mask), 0.0)
 
 
@@ -129,7 +129,7 @@ def cosine_embedding_loss(
             f"expected inputs (N, D) and target (N,), or (D,) and (), got input1 {describe(x1)}, "
             f"input2 {describe(x2)}, target {describe(t)}"
         )
-    tiny = 1e-12  # as PyTorch: keeps the derivative finite at zero vectors
+    tiny = 1e-12  # as in PyTorch, keeps the derivative finite at zero vectors
     dot, one, two = (x1 * x2).sum(-1), (x1 * x1).sum(-1) + tiny, (x2 * x2).sum(-1) + tiny
     cosine = dot / (one * two).sqrt()
     y = t.array

@@ -1,4 +1,4 @@
-"""How losses are reduced: not at all, to their mean, or to their sum."""
+"""Reductions of losses: none, mean or sum."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...reduce.common import divided
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
-    """The reduction asked for, by its name or by PyTorch's older pair of flags.
+    """Return the reduction, given by its name or by PyTorch's older pair of flags.
 
     Raises:
-        ValueError: it is none of none, mean and sum.
+        ValueError: the name is not none, mean or sum.
     """
     if size_average is not None or reduce is not None:
         if reduce is False:
@@ -35,7 +35,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
-    """The loss as it is, its mean, or its sum."""
+    """Return the loss, its mean, or its sum."""
     return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
 
 
@@ -43,12 +43,12 @@ def reduced_array(loss: Array, reduction: str) -> Array:
     """``reduced`` on an array."""
     if reduction == "none":
         return loss
-    if loss.dtype.char == "e":  # neither sum nor count may overflow where the mean does not
+    if loss.dtype.char == "e":  # sum and count must not overflow if the mean does not
         return reduced_array(loss.astype(np.float32), reduction).astype(np.float16)
     total = total_of(loss)
     return total if reduction == "sum" else total / total.dtype.type(loss.size)
 
 
 def share_of(g: Array, x: Array, reduction: str) -> Array:
-    """What each element gets of the cotangent."""
+    """Return each element's share of the cotangent."""
     return divided(g, math.prod(x.shape)) if reduction == "mean" else g

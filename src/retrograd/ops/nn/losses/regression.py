@@ -1,6 +1,6 @@
-"""Losses of numbers: squared and absolute differences, and the likelihoods of counts and of normal variables.
+"""Regression losses: squared and absolute differences, Poisson and Gaussian likelihoods.
 
-Those of a difference are fused with their reduction: one primitive gives the mean, and its rule the whole gradient.
+Losses of a difference are fused with their reduction: one primitive computes the mean, its rule the complete gradient.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _clipped(d: Array, limit: float) -> Array:
-    """d between -limit and limit; the derivative outside, and at the limits, is 0."""
+    """Clip d to [-limit, limit]; outside and at the limits the derivative is 0."""
     if not isinstance(d, Tensor):
         return np.clip(d, -limit, limit)
     inside = np.abs(d.array) < limit
@@ -39,9 +39,7 @@ def _clipped(d: Array, limit: float) -> Array:
 
 
 def _quadratic_then_linear(d: Array, bound: float, divisor: float) -> Array:
-    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``; both divided before they could
-    overflow.
-    """
+    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``, divided before overflow."""
     a = np.abs(d)
     return np.where(a < bound, 0.5 * d * (d / divisor), bound / divisor * (a - 0.5 * bound)).astype(d.dtype, copy=False)
 
@@ -57,7 +55,7 @@ def _difference(
     """A loss of ``x - y``: its value, a function of the difference and of one parameter, and its derivative times the
     upstream gradient, which is given first.
 
-    Compiled loops know it by its ``kind``, and whether the parameter divides it.
+    Compiled loops identify the loss by its ``kind`` and by whether the parameter divides it.
     """
 
     def forward(x: Any, y: Any, reduction: str, bound: float) -> Any:
@@ -83,7 +81,7 @@ def _difference(
     )
 
 
-# 2 * d overflows where the gradient of a mean does not.
+# 2 * d may overflow if the gradient of a mean does not.
 MSE = _difference("mse_loss", elementwise.SQUARE, lambda d, _: np.square(d), lambda g, d, _: (2 * g) * d)
 L1 = _difference(
     "l1_loss",
@@ -108,7 +106,7 @@ HUBER = _difference(
 
 
 def _broadcast(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Prediction and target, broadcast (with PyTorch's warning) where their shapes differ."""
+    """Return prediction and target, broadcast with PyTorch's warning if their shapes differ."""
     if x.array.shape == y.array.shape:
         return x, y
     shown = f"input {describe(x)} and target {describe(y)}"
@@ -143,7 +141,7 @@ def _loss_of_difference(
         raise InvalidValue(f"weight and input must have the same size, got {describe(w)} and {describe(x)}")
     each = abs(x - y) if distance else apply(primitive, (x, y), {"reduction": "none", "bound": bound})
     loss = each * w
-    if reduction == "mean" and primitive is not HUBER:  # PyTorch's huber_loss alone does not divide by the weights
+    if reduction == "mean" and primitive is not HUBER:  # only PyTorch's huber_loss does not divide by the weights
         return loss.sum() / w.sum()
     return reduced(loss, reduction)
 
@@ -298,7 +296,7 @@ def poisson_nll_loss(
     loss = x.exp() - y * x if log_input else x - y * (eps + x).log()
     if full:
         large = y.array > 1
-        safe = y.masked_fill(new_tensor(~large), 1.0)  # where no term is added, one that is finite
+        safe = y.masked_fill(new_tensor(~large), 1.0)  # a finite value for elements without the term
         stirling = safe * safe.log() - safe + 0.5 * (2 * math.pi * safe).log()
         loss = loss + stirling.masked_fill(new_tensor(~large), 0.0)
     return reduced(loss, reduction)

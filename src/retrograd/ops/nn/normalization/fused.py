@@ -2,7 +2,7 @@
 
     y = (x - mean) * rstd * weight + bias,        rstd = 1 / sqrt(var + eps)
 
-which keeps x, mean and rstd, and whose backward kernel computes
+which saves x, mean and rstd, and whose backward kernel computes
 
     dx = rstd * (u - mean(u) - xhat * mean(u * xhat)),        u = dy * weight,  xhat = (x - mean) * rstd
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 
 class Layout(NamedTuple):
-    """How the fused operator reads its arrays.
+    """The shapes that the fused operator uses.
 
-    ``x`` is reshaped to ``view`` (None: as it is), its statistics are over ``axes``, and weight and bias are reshaped
-    to ``affine`` (None: as they are), which broadcasts with the view.
+    ``x`` is reshaped to ``view`` (None: unchanged), its statistics are over ``axes``, and weight and bias are reshaped
+    to ``affine`` (None: unchanged), which broadcasts with the view.
     """
 
     view: tuple[int, ...] | None
@@ -53,7 +53,7 @@ class Layout(NamedTuple):
 
 
 def _loops(layout: Layout, x: Any, *others: Any) -> Any:
-    """What normalizes so by compiled loops, if these are to be used on the arrays."""
+    """Return the compiled loops for this layout, or None if they cannot be used on the arrays."""
     if not takes(x, *others, least=SEVERAL):
         return None
     view, axes = layout.view, layout.axes
@@ -69,7 +69,7 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
-    """x laid out for its statistics, in single precision at least."""
+    """Reshape x for its statistics and convert it to at least single precision."""
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     return x if layout.view is None else x.reshape(layout.view)
@@ -80,7 +80,7 @@ def _broadcastable(w: Any, layout: Layout) -> Any:
 
 
 def mean_over(x: Any, axes: tuple[int, ...]) -> Any:
-    """The mean over the axes, which are kept."""
+    """Return the mean over the axes with ``keepdims``."""
     ndim = x.ndim
     total = accurate_sum(x, tuple([axis + ndim if axis < 0 else axis for axis in axes]), True)
     number = count(x.shape, axes)
@@ -91,18 +91,18 @@ def mean_over(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _surely_finite(x: Any) -> bool:
-    """Whether all numbers are finite, by their sum: it may say no where they are, and asks no GPU."""
+    """Return whether the sum shows that all numbers are finite; may be False for finite numbers, and on a GPU."""
     return type(x) is ndarray and isfinite(accurate_sum(x))
 
 
 def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
-    """``1 / sqrt(variance + eps)``; NaN, not 0, where squares of finite numbers overflowed."""
+    """``1 / sqrt(variance + eps)``; NaN, not 0, if squares of finite numbers overflowed."""
     if _surely_finite(variance):
         out = variance + eps
         np.sqrt(out, out)
         return np.divide(1, out, out)
     overflowed = np.isinf(raw(variance))
-    if array_module(x) is np:  # on a GPU infinite x give NaN, too: to look would be to wait
+    if array_module(x) is np:  # on a GPU infinite x also give NaN, since a check would synchronise
         if overflowed.any():
             overflowed &= np.isfinite(raw(x)).all(axis=layout.axes, keepdims=True)
         if not overflowed.any():
@@ -111,7 +111,7 @@ def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
 
 
 def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    """``(x - mean) * rstd``, mean and rstd."""
+    """Return ``(x - mean) * rstd``, mean and rstd."""
     mean = mean_over(x, layout.axes) if layout.centred else None
     y = x - mean if layout.centred else x
     rstd = _rstd(x, mean_over(np.square(y), layout.axes), layout, x.dtype.type(eps))
@@ -120,14 +120,14 @@ def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
 
 @or_reference
 def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = None) -> tuple[Any, Any, Any]:
-    """``moments``: those of batch norm's channels, where the loops have computed them already."""
+    """Compute the result; ``moments`` are those of batch norm's channels, if loops have already computed them."""
     loops = _loops(layout, x, w, b)
     if loops:
         return loops.normalize(x, w, b, eps, *([] if moments is None else [moments]))
     view = _viewed(x, layout)
     y, mean, rstd = _standardized(view, layout, eps)
     if view.dtype == np.float32 and not _surely_finite(rstd) and array_module(x) is np and not np.isfinite(rstd).all():
-        # Single precision has no squares of 1e20, double precision has.
+        # The square of 1e20 overflows in single but not in double precision.
         y, mean, rstd = _standardized(view.astype(np.float64), layout, eps)
     if w is not None:
         y *= _broadcastable(w, layout)
@@ -140,7 +140,7 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
 def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    """The gradients of the wanted ones among x, w and b."""
+    """Return the gradients of x, w and b, as far as ``wanted``."""
     loops = _loops(layout, x, w, dy)
     if loops:
         found = loops.normalize_backward(dy, x, w, mean, rstd)
@@ -162,7 +162,7 @@ def _backward(
 
 
 def _pulled(u: Any, xhat: Any, rstd: Any, layout: Layout) -> Any:
-    """The gradient of x, of which xhat is made: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
+    """Return the gradient of x: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
     du = u - xhat * mean_over(u * xhat, layout.axes)
     if layout.centred:
         du -= mean_over(u, layout.axes)
@@ -183,10 +183,10 @@ def _backward_vjp(
     wanted: tuple[bool, ...],
     needs: tuple[bool, ...],
 ) -> list[Any]:
-    """The rule of the backward kernel, which makes ``dx = rstd (u - mean(u) - xhat mean(u xhat))`` of u.
+    """The rule of the backward kernel ``dx(u) = rstd (u - mean(u) - xhat mean(u xhat))``.
 
-    That is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative by u is ``dx(g)``, by xhat ``-rstd (g mean(u xhat)
-    + u mean(g xhat))``, and by rstd ``<g, dx> / rstd``, whose own derivative by x is ``-rstd^2 xhat / count``.
+    The map is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative with respect to u is ``dx(g)``, to xhat ``-rstd
+    (g mean(u xhat) + u mean(g xhat))``, and to rstd ``<g, dx> / rstd``; that of rstd to x is ``-rstd^2 xhat / count``.
     """
     arrays = (*g, dy, x, *(z for z in (w, b) if z is not None))
     if any(isinstance(z, Tensor) for z in arrays) or any(z.dtype != rstd.dtype for z in arrays):
@@ -224,7 +224,7 @@ def _backward_vjp(
 
 
 def _sum_to(g: Any, w: Any, layout: Layout) -> Any:
-    """The gradient of weight or bias: the sum over the axes along which it was broadcast."""
+    """Return the gradient of weight or bias: the sum over the axes along which it was broadcast."""
     return unbroadcast(g, layout.affine or w.shape).reshape(w.shape).astype(w.dtype, copy=False)
 
 
@@ -246,7 +246,7 @@ def _composite(x: Tensor, w: Tensor | None, b: Tensor | None, layout: Layout, ep
 
 
 def _of_examples(layout: Layout, size: int) -> Layout:
-    """The layout for all examples; weight and bias are those of one."""
+    """Return the layout for all examples, with a shared weight and bias."""
     view = None if layout.view is None else (size, *layout.view)
     axes = tuple([axis if axis < 0 else axis + 1 for axis in layout.axes])
     return Layout(view, axes, layout.affine, layout.centred)
@@ -277,7 +277,7 @@ def _affine_of_examples(w: Any, mapped: bool, layout: Layout, y: Tensor) -> Any:
 
 
 def _norm_backward_examples(call: Call) -> Any:
-    """That of x by the kernel, where the weight is the same for all; those of weight and bias are sums per example."""
+    """Batch dx by the kernel if all examples share the weight; gradients of weight and bias are sums per example."""
     dy, x, w, b = call.values
     wanted, layout = call.params["wanted"], call.params["layout"]
     mean, rstd = call.params["mean"], call.params["rstd"]
@@ -319,7 +319,7 @@ def _sum_of_examples(g: Any, w: Tensor, layout: Layout) -> Tensor:
 
 
 def _fused(name: str) -> Primitive:
-    """The fused operator under a name of its own, for graphs and errors."""
+    """Return the fused operator under a separate name, for graphs and errors."""
     kernel = Primitive(
         name + "_backward",
         _backward,

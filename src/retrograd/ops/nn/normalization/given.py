@@ -1,7 +1,6 @@
-"""Normalization by statistics that are given, as batch norm's when it is not training: a factor and an offset per
-channel,
+"""Normalization by given statistics, as in batch norm in evaluation mode: a factor and an offset per channel,
 
-    y = x * scale + shift,        scale = weight / sqrt(var + eps),        shift = bias - mean * scale
+y = x * scale + shift,        scale = weight / sqrt(var + eps),        shift = bias - mean * scale
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ...table.batching import composed
 
 
 def _channels(x: Array) -> tuple[int, ...]:
-    """The shape of what there is one of per channel, to broadcast with x."""
+    """Return the shape of per-channel values that broadcasts with x."""
     return (1, x.shape[1]) + (1,) * (x.ndim - 2)
 
 
@@ -27,7 +26,7 @@ def _scale(var: Array, w: Array | None, eps: float) -> Array:
 
 
 def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
-    """Of arrays, or in operators."""
+    """Normalize arrays, or Tensors by operators."""
     scale = _scale(var, w, eps)
     shift = -mean * scale
     if b is not None:
@@ -38,12 +37,12 @@ def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
 
 
 def _sum(g: Array) -> Any:
-    """Per channel the sum."""
+    """Return the sum per channel."""
     return unbroadcast(g, _channels(g)).reshape((g.shape[1],))
 
 
 def _moment(g: Array, x: Array, mean: Array) -> Array:
-    """Per channel the sum of g times the deviation from the mean."""
+    """Return the sum per channel of g times the deviation from the mean."""
     return _sum(g * (x - mean.reshape(_channels(x))))
 
 

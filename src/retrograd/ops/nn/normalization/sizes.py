@@ -1,4 +1,4 @@
-"""Normalization by size: vectors to unit norm, and channels by their neighbours."""
+"""Normalization of vectors to unit norm, and of channels by neighbouring channels."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from .given import GIVEN_NORM, normalized
 
 
 def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
-    """A weight or bias, checked against the shape it must have."""
+    """Check that a weight or bias has the expected shape and dtype, and return it as a Tensor."""
     if value is None:
         return None
     w = operand(value, argument)
@@ -170,7 +170,7 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 @whole
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Mean and sum of squared deviations over the axes."""
+    """Return mean and sum of squared deviations over the axes."""
     if x.dtype.itemsize == 2:
         x = x.astype(np.float32)
     if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
@@ -178,7 +178,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     mean = mean_over(x, axes)
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
-        return _moments(x.astype(np.float64), axes)  # as where the fused operator's squares overflow
+        return _moments(x.astype(np.float64), axes)  # as the fused operator if its squares overflow
     return mean, squares
 
 
@@ -186,7 +186,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 def _moments_and_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
 ) -> Any:
-    """``_moments`` by a loop that updates the running statistics, too, which are alone in their memory; else None."""
+    """``_moments`` by a loop that also updates running statistics on unshared memory; None if it cannot be used."""
     if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
         return None
     if not takes(x.array, running_mean.array, running_var.array, least=SEVERAL) or not norms.along_channels(x.array):
@@ -201,7 +201,7 @@ def _update_running(
 ) -> dict[str, object]:
     """``running = (1 - momentum) * running + momentum * statistic``, with the unbiased variance.
 
-    Returns what the fused operator may be given, so that it need not compute it again.
+    Return moments to pass to the fused operator, which need not compute them again.
     """
     if x.array.size == 0:
         return {}
@@ -230,7 +230,7 @@ def _of_channels(ndim: int, channels: int) -> Layout:
 
 def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics."""
-    if watchers and modes.tracer is not None:  # in a program the products and sums join those around them
+    if watchers and modes.tracer is not None:  # the compiler fuses plain operators with those around them
         return normalized(x, mean, var, w, b, float(number(eps, "eps")))
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
@@ -277,7 +277,7 @@ def batch_norm(
     if len(shape) < 2:
         if shape != (0,):
             raise IndexError(f"expected an input (N, C, *), got {describe(x)}")
-        return x * 1  # PyTorch takes this one, too
+        return x * 1  # PyTorch accepts this input, too
     channels = shape[1]
     if training:
         if eps <= 0:
@@ -295,7 +295,7 @@ def batch_norm(
     w = _affine("weight", weight, x, (channels,), "one per channel")
     b = _affine("bias", bias, x, (channels,), "one per channel")
     if not training:
-        if running_mean is None or running_var is None:  # of nothing, any statistics serve
+        if running_mean is None or running_var is None:  # for an empty input, any statistics will do
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
         return _with_given(x, running_mean, running_var, w, b, eps)
     layout = _of_channels(len(shape), channels)

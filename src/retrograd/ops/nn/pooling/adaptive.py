@@ -1,4 +1,4 @@
-"""Pooling to a given size: as many windows as wanted, which cover the input."""
+"""Pooling to a given output size, by windows that cover the input."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from . import tables
 from .average import AVG_POOL
 from .maximum import MaxPool, at_maxima, places_of_maxima
 
-# One length, or one per axis; None stands for the input's.
+# One length, or one per axis; None means the input's length.
 OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 
 def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
-    """The wanted size, None standing for the input's. With ``channels`` the input must have some."""
+    """Return the output size, with None replaced by the input's. With ``channels`` the input must have channels."""
     size = tuple(x.array.shape[2:])
     given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
     if len(given) == 1:
@@ -47,7 +47,7 @@ def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) 
 
 @lru_cache(maxsize=256)
 def _even_windows(size: Ints, out: Ints) -> Window | None:
-    """The windows as sliding ones, where they are all alike."""
+    """Return the windows as sliding windows if all have the same length and distance, otherwise None."""
     if any(t == 0 or length % t for length, t in zip(size, out)):
         return None
     kernel = tuple([length // t for length, t in zip(size, out)])
@@ -57,7 +57,7 @@ def _even_windows(size: Ints, out: Ints) -> Window | None:
 
 @lru_cache(maxsize=256)
 def _spans(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per term and output the place it reads, and whether it belongs to the window or only fills up the row.
+    """Return for each term and output the position to read, and whether it belongs to the window or is padding.
 
     Output i covers ``floor(i * size / out)`` up to ``ceil((i + 1) * size / out)``.
     """
@@ -90,13 +90,13 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _places(size: Ints, out: Ints) -> Array:
-    """What each window reads in a plane, some of it again and again, where others read more."""
+    """Return the positions each window reads in a plane; shorter windows repeat positions."""
     return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
 
 
 @lru_cache(maxsize=64)
 def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Array, Array, Array]:
-    """What windows read in all planes, where that is in its own plane, and the windows' numbers."""
+    """Return the positions read in all planes, the same within a plane, and the numbers of the windows."""
     places = _places(size, out).T
     own = np.tile(places, planes)
     return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
@@ -105,7 +105,7 @@ def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Array, Array, Array
 @takes_rows
 @or_reference
 def _span_maxima(x: Array, out: Ints) -> Array:
-    """Where in the flattened spatial axes each window has its maximum: the first one, or the last NaN."""
+    """Return the position of each window's maximum in the flattened spatial axes: the first one, or the last NaN."""
     size = x.shape[2:]
     if type(x) is np.ndarray and 0 < x.size <= TABLED and 0 not in out:
         places, own, windows = _span_table(x.shape[0] * x.shape[1], size, out)

@@ -1,6 +1,6 @@
 """Means over sliding windows.
 
-Windows are boxes, so that a sum over one is taken axis by axis: k + k steps instead of k * k.
+Windows are boxes, so sums are computed axis by axis: k + k instead of k * k additions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .sliding import along, real_operand, sliding_windows
 
 
 def _splits(window: Window, axis: int) -> bool:
-    """Whether the windows split an axis into long pieces, of which a reshape is the faster view."""
+    """Return whether the windows partition an axis into long pieces, so that a reshape is faster."""
     length, kernel = window.size[axis], window.kernel[axis]
     return (
         kernel > 4
@@ -80,7 +80,7 @@ def _window_sum_transpose(g: Array, window: Window) -> Array:
 
 
 def _by_loops(x: Array, window: Window) -> bool:
-    """The loops go along rows of windows, and read all elements of each: few of them, for sums by axes are fewer."""
+    """Return whether to use loops: they read all elements of each window, so windows must be small."""
     return window.out[-1] > 1 and prod(window.kernel) <= 64 and pooling.takes(x, window, pooling.TABLED + 1)
 
 
@@ -129,7 +129,7 @@ AVG_POOL_TRANSPOSE: Primitive = Primitive(
 
 
 def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
-    """How many elements each window has along an axis, those of the padding counted or not."""
+    """Return the number of elements of each window along an axis, with or without padding."""
     size, p = window.size[axis], window.padding[axis]
     start = np.arange(window.out[axis]) * window.stride[axis] - p
     end = np.minimum(start + window.kernel[axis], size + p)
@@ -138,7 +138,7 @@ def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _divisor(window: Window, count_include_pad: bool) -> Any:
-    """How many elements each window averages: a number, or an array where they differ."""
+    """Return the number of elements that each window averages: a number, or an array if windows differ."""
     counts = np.ones((), np.int64)
     for axis in range(len(window.size)):
         counts = np.multiply.outer(counts, _window_lengths(window, axis, count_include_pad))
@@ -156,7 +156,7 @@ def average_pool(
     count_include_pad: bool,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The means over windows along the last ``axes`` axes."""
+    """Return the means over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     if x.array.dtype.kind in "iu" and x.array.dtype.itemsize < 8:
         raise NotImplementedError(

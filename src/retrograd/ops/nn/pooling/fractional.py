@@ -1,4 +1,4 @@
-"""Fractional max pooling: windows whose places are drawn, so that sizes shrink by any factor."""
+"""Fractional max pooling: windows at random places, so that sizes can shrink by any factor."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from .maximum import at_maxima
 
 
 class Pooled(NamedTuple):
-    """The maxima, and where they are in each plane."""
+    """The maxima, and their positions in each plane."""
 
     output: Tensor
     indices: Tensor
 
 
 class _Sequences(NamedTuple):
-    """Graham's pseudorandom sequences of all dimensions, one after the other, as functions of the drawn numbers."""
+    """Graham's pseudorandom sequences of all dimensions, concatenated, as functions of the random numbers."""
 
-    drawn: Any  # which of the numbers each element takes
+    drawn: Any  # the random number that each element uses
     steps: Any
     alpha: Any
-    ends: tuple[int, ...]  # of each dimension's elements; the last one is given
+    ends: tuple[int, ...]  # the end of each dimension's elements; the last element is fixed
     last: tuple[int, ...]
-    offsets: Any  # of a window's elements in the flattened plane
+    offsets: Any  # offsets of a window's elements in the flattened plane
 
 
 @lru_cache(maxsize=256)
 def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences:
     axes = range(len(lengths))
-    # In two dimensions the first number is the width's, in three the depth's.
+    # In two dimensions the first random number is for the width, in three for the depth.
     drawn = np.repeat(axes[::-1] if len(out) == 2 else axes, out)
     steps = np.concatenate([np.arange(count, dtype=dtype) for count in out])
     last = tuple([length - k for length, k in zip(lengths, kernel)])
@@ -60,7 +60,7 @@ def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences
 
 
 def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Array, Array]:
-    """Where in the flattened planes the windows begin, ``(N, C, windows)``, and their elements' offsets."""
+    """Return the start of each window in the flattened planes, ``(N, C, windows)``, and its elements' offsets."""
     xp = array_module(drawn)
     sequences = _sequences(lengths, out, kernel, drawn.dtype)
     sample, alpha = xp.take(drawn, xp.asarray(sequences.drawn), axis=2), xp.asarray(sequences.alpha)
@@ -78,7 +78,7 @@ def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Arra
 
 @or_reference
 def _maxima(x: Array, drawn: Array, out: Ints, kernel: Ints) -> Array:
-    """Where in its plane each window has its maximum: the first of equal elements, or the last NaN."""
+    """Return the position of each window's maximum in its plane: the first of equal elements, or the last NaN."""
     shape = (*x.shape[:2], *out)
     if 0 in shape:
         return array_module(x).zeros(shape, np.int64)
@@ -102,7 +102,7 @@ MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch
 
 
 def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
-    """One length per axis, from one for all axes or a sequence of them."""
+    """Return one length per axis, given as one number or a sequence."""
     lengths = integers((value,), name)
     if not isinstance(value, Sequence):
         lengths *= ndim

@@ -23,7 +23,7 @@ def _lp_pool(
         return sign * maximum_pool(axes, sign * abs(x), kernel_size, stride, 0, 1, ceil_mode)
     mean = average_pool(axes, x**norm_type, kernel_size, stride, 0, ceil_mode, True)
     total = mean * prod(per_axis("kernel_size", kernel_size, axes, 1))
-    # A sum of zero has the gradient zero, where the root has none.
+    # The gradient is 0 where the sum is 0 and the root has no derivative.
     return where(new_tensor(total.array != 0), total, 0.0) ** (1.0 / norm_type)
 
 

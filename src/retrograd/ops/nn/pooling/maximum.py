@@ -1,7 +1,7 @@
 """Maxima over sliding windows.
 
-Windows are boxes, so that a maximum over one is taken axis by axis: k + k steps instead of k * k. The winner of a
-window is the number of its element in the kernel, row by row, in the smallest dtype.
+Windows are boxes, so maxima are computed axis by axis: k + k instead of k * k comparisons. The winner of a window is
+the index of its maximum in the flattened kernel, in the smallest dtype.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 class MaxPool(NamedTuple):
-    """The maxima, and where in the flattened spatial axes each was found."""
+    """The maxima, and their positions in the flattened spatial axes."""
 
     output: Tensor
     indices: Tensor
 
 
 def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, kind: Any, exact: bool) -> Any:
-    """Maxima along one axis and, with a dtype ``kind``, the winners: ``weight`` times the offset on this axis, plus the
-    winner further in (None: no axis further in).
+    """Return maxima along one axis and, with a dtype ``kind``, the winners.
 
-    With ``exact`` the last NaN of a window wins, as in PyTorch; else a NaN goes to the maximum but not to the winner.
+    A winner is ``weight`` times the offset on this axis plus the winner of the inner axes (None: there are none). With
+    ``exact`` the last NaN of a window wins, as in PyTorch; otherwise NaN affects the maximum but not the winner.
     """
     xp = array_module(value)
     ndim, place, out = value.ndim, axis + 2, window.out[axis]
@@ -76,7 +76,7 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
     lowest = -inf if value.dtype.kind in FLOATING else np.iinfo(value.dtype).min
     best = xp.full(shape, lowest, dtype=value.dtype)
     won = xp.zeros(shape, dtype=kind) if kind else None
-    # Later offsets reach windows further to the left: those left of `met` have met no element yet, and take the first.
+    # Later offsets reach windows further to the left. Windows left of `met` have no element yet and take the first one.
     met = out
     for offset, places, reads in found:
         source = along(place, reads, ndim)
@@ -99,20 +99,20 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
 
 @lru_cache(maxsize=1024)
 def _all_inside(window: Window, axis: int) -> bool:
-    """Whether the windows lie inside of the input along an axis."""
+    """Return whether all windows are inside of the input along an axis."""
     found = axis_taps(window, axis)
     return bool(found) and all(places == slice(0, window.out[axis]) for _, places, _ in found)
 
 
 @lru_cache(maxsize=1024)
 def _kind(window: Window) -> Any:
-    """The smallest dtype of numbers of elements in the kernel."""
+    """Return the smallest dtype for winners."""
     return np.min_scalar_type(prod(window.kernel) - 1)
 
 
 @or_reference
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
-    """The maximum of each window, and its winner if asked for."""
+    """Return the maximum of each window, and its winner if ``number`` is True."""
     if prod(window.kernel) <= 256 and pooling.takes(x, window):
         return pooling.max_pool(x, window)
     places = tables.table(x, window)
@@ -132,7 +132,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
             weight *= window.kernel[axis]
         return value, winner
 
-    # Finding NaN is cheaper than heeding it everywhere, but waits for a GPU.
+    # Checking for NaN once is cheaper than handling it everywhere, but synchronises with a GPU.
     floating = x.dtype.kind in FLOATING
     value, winner = reduce(floating and xp is not np)
     if number and floating and xp is np and value.size and np.isnan(value.max()):
@@ -142,7 +142,7 @@ def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
 
 @or_reference
 def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
-    """Each window's element at the place of its winner; windows that share one are added."""
+    """Write each window's element at the position of its winner; add the elements of windows with the same one."""
     if winners.dtype == np.uint8 and pooling.takes(g, window):
         return pooling.max_pool_backward(g, winners, window)
     places = tables.table(g, window)
@@ -163,7 +163,7 @@ def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
 
 
 def _max_gather(x: Array, winners: Array, window: Window) -> Array:
-    """The element of x at the place of each window's winner."""
+    """Return the element of x at the position of each window's winner."""
     xp = array_module(x)
     out = xp.zeros(winners.shape, dtype=x.dtype)
     for offset, places, reads in taps(window):
@@ -181,7 +181,7 @@ def _number(offset: Ints, kernel: Ints) -> int:
 
 
 def flat_places(winners: Array, window: Window) -> Array:
-    """Winners as places in the flattened spatial axes of the input."""
+    """Convert winners to positions in the flattened spatial axes of the input."""
     xp = array_module(winners)
     flat: Any = 0
     rest = winners.astype(np.int64)
@@ -199,12 +199,12 @@ def flat_places(winners: Array, window: Window) -> Array:
 
 @takes_rows
 def places_of_maxima(x: Array, window: Window) -> Array:
-    """Where in the flattened spatial axes of the input each window has its maximum."""
+    """Return the position of each window's maximum in the flattened spatial axes of the input."""
     return flat_places(window_max(x, window, True)[1], window)
 
 
 def _examples(call: Call) -> Any:
-    """The winners are wanted, too, where the layer below records."""
+    """Batch by more images; the winners are also needed if the level below records."""
     call.params["number"] = call.params["number"] or modes.grad_enabled
     return folded()(call)
 
@@ -238,10 +238,10 @@ MAX_GATHER: Primitive = Primitive(
 def maximum_pool(
     axes: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
 ) -> Tensor:
-    """The maxima over windows along the last ``axes`` axes."""
+    """Return the maxima over windows along the last ``axes`` axes."""
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
-    # The winners are for the derivative alone.
+    # The winners are needed only for the derivative.
     number = modes.grad_enabled and x._requires
     result = apply(MAX_POOL, (x,), {"window": window, "number": number})
     return result[0] if single else result
@@ -253,20 +253,20 @@ def _maximum_pool_with_indices(
     x, single = with_batch(real_operand(input), axes)
     window = sliding_windows(x, axes, kernel_size, stride, padding, dilation, ceil_mode)
     if not all(_meets_all(window, axis) for axis in range(axes)):
-        raise RuntimeError(f"a window lies wholly in the padding of {describe(x)}; it has no index: {window}")
+        raise RuntimeError(f"a window lies wholly in the padding of {describe(x)} and has no index: {window}")
     return at_maxima(x, places_of_maxima(x.array, window), single)
 
 
 def _meets_all(window: Window, axis: int) -> bool:
-    """Whether every window along an axis has an element that is no padding."""
+    """Return whether every window along an axis has an element outside of the padding."""
     met = {t for _, places, _ in axis_taps(window, axis) for t in range(places.start, places.stop)}
     return len(met) == window.out[axis]
 
 
 def at_maxima(x: Tensor, index: Array, single: bool) -> MaxPool:
-    """The elements of x at these places, and the places."""
+    """Return the elements of x at these positions, and the positions."""
     result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
-    places = index.copy()  # a program may write there, and the gradient goes by the others
+    places = index.copy()  # a program may write to the returned copy; the gradient uses the original
     return MaxPool(result[0], new_tensor(places[0])) if single else MaxPool(result, new_tensor(places))
 
 

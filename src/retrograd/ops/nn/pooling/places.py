@@ -1,4 +1,4 @@
-"""Elements at given places of the flattened spatial axes: reading them, writing them, adding to them."""
+"""Read, write and add elements at positions of the flattened spatial axes."""
 
 from __future__ import annotations
 

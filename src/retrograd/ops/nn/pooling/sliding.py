@@ -1,4 +1,4 @@
-"""What poolings over sliding windows have in common."""
+"""Helpers of pooling over sliding windows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..spatial.windows import Ints, Window, per_axis
 
 
 def real_operand(value: Operand) -> Tensor:
-    """The input of a pooling as a Tensor.
+    """Return the input of a pooling operator as a Tensor.
 
     Raises:
-        NotImplementedError: it holds bools or complex numbers.
+        NotImplementedError: the dtype is bool or complex.
     """
     x = operand(value)
     if x.array.dtype.kind not in "fViu":
@@ -24,14 +24,14 @@ def real_operand(value: Operand) -> Tensor:
 
 
 def along(axis: int, places: slice, ndim: int) -> tuple[slice, ...]:
-    """The index of these places along one axis."""
+    """Return an index of these positions along one axis."""
     return tuple([places if other == axis else slice(None) for other in range(ndim)])
 
 
 def sliding_windows(
     x: Tensor, axes: int, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size, ceil_mode: bool
 ) -> Window:
-    """The windows of a pooling, checked."""
+    """Check the arguments of a pooling operator and return its windows."""
     size = x.array.shape[2:]
     kernel = per_axis("kernel_size", kernel_size, axes, 1)
     strides = strides_of(stride, kernel)
@@ -57,13 +57,13 @@ def _windows(size: Ints, kernel: Ints, strides: Ints, paddings: Ints, dilations:
     for length, k, s, p, d in zip(size, kernel, strides, paddings, dilations):
         room = length + 2 * p - d * (k - 1) - 1
         count = (room + (s - 1 if ceil_mode else 0)) // s + 1
-        # With ceil_mode a window must still start inside of the input or its left padding.
+        # With ceil_mode, the last window must start inside of the input or its left padding.
         out.append(count - 1 if ceil_mode and (count - 1) * s >= length + p else count)
     return Window(size, kernel, strides, paddings, dilations, tuple(out))
 
 
 def strides_of(stride: Size | None, kernel: Ints) -> Ints:
-    """The strides of a pooling, by default the kernel's lengths."""
+    """Return the strides of a pooling operator, by default the kernel's lengths."""
     if stride is None or isinstance(stride, (tuple, list)) and not stride:
         return kernel
     return per_axis("stride", stride, len(kernel), 1)

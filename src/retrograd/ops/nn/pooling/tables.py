@@ -1,4 +1,4 @@
-"""Windows over small arrays by tables of places, made once for each shape: one ``take`` reads what all windows read."""
+"""Pooling of small arrays by cached tables of positions: one ``take`` reads the elements of all windows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..spatial.windows import Ints, Window, axis_taps
 
 
 def table(x: Array, window: Window) -> Any:
-    """Where windows read in a flattened ``(N, C, *size)``: ``(prod(kernel), N * C * prod(out))``.
+    """Return the positions read by windows in a flattened ``(N, C, *size)``: ``(prod(kernel), N * C * prod(out))``.
 
-    None where a window does not lie inside, or this is no way for x, which has the two first dimensions.
+    Return None if a window is not inside of x, or if tables are not used for arrays like x.
     """
     if type(x) is not ndarray or not 0 < x.shape[0] * x.shape[1] * window.reads <= TABLED:
         return None
@@ -37,7 +37,7 @@ def _table(planes: int, window: Window) -> Any:
 
 
 def flat(reads: list[Any], size: Ints) -> Any:
-    """The places of boxes in a flattened plane, from those along each axis: per axis (offsets, windows)."""
+    """Return the positions of boxes in a flattened plane, from positions (offsets, windows) along each axis."""
     axes = len(size)
     places: Any = 0
     for axis, read in enumerate(reads):
@@ -48,7 +48,7 @@ def flat(reads: list[Any], size: Ints) -> Any:
 
 
 def in_planes(places: Array, planes: int, size: Ints) -> Array:
-    """Places in one plane as those in many, plane after plane; not to be written."""
+    """Repeat positions in one plane for several planes; the cached array must not be written."""
     starts = np.arange(planes) * prod(size)
     whole = (starts[:, None] + places[:, None, :]).reshape(len(places), -1)
     whole.flags.writeable = False
@@ -56,7 +56,7 @@ def in_planes(places: Array, planes: int, size: Ints) -> Array:
 
 
 def maxima(x: Array, places: Array) -> tuple[Array, Array] | None:
-    """The maximum of each window, and what each has read, ``(prod(kernel), windows)``; None where there may be NaN."""
+    """Return the maximum of each window and its elements ``(prod(kernel), windows)``; None if there may be NaN."""
     read = x.ravel().take(places)
     best = np.maximum.reduce(read, 0)
     return None if isnan(accurate_sum(best)) else (best, read)
@@ -69,7 +69,7 @@ def sums(x: Array, places: Array) -> Array:
 
 
 def place_at(g: Array, winners: Array, places: Array, window: Window) -> Array:
-    """Each window's element at the place of its winner; what comes to one place is added."""
+    """Add each window's element at the position of its winner."""
     out = np.zeros((*g.shape[:2], *window.size), g.dtype)
     chosen = places[winners.ravel(), _numbers(winners.size)]
     if window.is_partition:
@@ -80,14 +80,14 @@ def place_at(g: Array, winners: Array, places: Array, window: Window) -> Array:
 
 
 def spread(g: Array, places: Array, window: Window) -> Array:
-    """Each window's element added to all places that it reads."""
+    """Add each window's element at all positions that the window reads."""
     out = np.zeros((*g.shape[:2], *window.size), g.dtype)
     if window.is_partition:
         out.ravel()[places] = g.ravel()
     else:
         shares = np.empty(places.shape, g.dtype)
         shares[:] = g.ravel()
-        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # which does not broadcast as it should
+        np.add.at(out.ravel(), places.ravel(), shares.ravel())  # add.at does not broadcast correctly
     return out
 
 

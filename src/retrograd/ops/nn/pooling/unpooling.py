@@ -51,7 +51,7 @@ def _max_unpool(
         size = wanted
     if min(size) < 0:
         raise InvalidValue(f"the output size {size} is negative for input {describe(input)}")
-    index = places.array.copy()  # for the walk, whatever is written to the indices until then
+    index = places.array.copy()  # a copy for the backward pass, unaffected by later writes to the indices
     index = index[None] if single else index
     numbers = all_examples(index)
     if numbers.size and bool(((numbers < 0) | (numbers >= prod(size))).any()):

@@ -1,4 +1,4 @@
-"""Single steps of recurrent layers: what ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell`` run."""
+"""Single steps of recurrent layers, for ``nn.LSTMCell``, ``nn.GRUCell`` and ``nn.RNNCell``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rnn import rnn_relu_layer, rnn_tanh_layer
 def _cell(
     layer: Layer, gates: int, input: Operand, states: Sequence[Operand], weights: Sequence[Operand | None]
 ) -> list[Tensor]:
-    """The states after a sequence of one step."""
+    """Return the states after a sequence of one step."""
     x, hs = operand(input), [operand(state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):

@@ -1,6 +1,6 @@
 """Gated recurrent units (Cho et al., 2014): one layer in one direction is one primitive, as in ``lstm``.
 
-Gates stand in the order r, z, n:
+The order of gates is r, z, n:
 
     r, z = sigmoid(a_r, a_z)    n = tanh(W_in x + b_in + r * (W_hn h + b_hn))    h' = (1 - z) * n + z * h
 """
@@ -27,7 +27,7 @@ from .steps import ordered, previous, product, projected, sigmoid_from_tanh, sta
 def _steps(
     gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, recurrent_n: Array, out: Array
 ) -> None:
-    """Fill ``W_hn h + b_hn`` and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    """Fill ``W_hn h + b_hn`` and the outputs; ``gates`` has the inputs' part of pre-activations and gets the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False), gates)
     across = (w_hh * scale[:, None]).T
@@ -63,10 +63,10 @@ def _steps_back(
     dx_gates: Array,
     dh_gates: Array,
 ) -> None:
-    """Fill the gradients of both parts of the gates' arguments, and make of the last state's that of the first."""
+    """Fill the gradients of both parts of the pre-activations; replace the last state's gradient by the first's."""
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
-    # What the gates' arguments get per unit of dh (r: per unit of what n gets); the loop multiplies it in place.
+    # The derivatives of h (for r: of n's pre-activation) by the pre-activations, which the loop multiplies in place.
     inputs, hidden = (x.reshape(steps, batch, 3, size) for x in (dx_gates, dh_gates))
     inputs[..., 0, :] = recurrent_n * r * (1 - r)
     inputs[..., 1, :] = (previous(h, out) - n) * z * (1 - z)
@@ -179,5 +179,5 @@ GRU = Primitive(
 
 
 def gru_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
-    """Outputs and last state."""
+    """Return the outputs and the last state."""
     return apply(GRU, (x, *states, *weights[:4]), {"reverse": reverse})

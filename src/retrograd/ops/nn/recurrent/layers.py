@@ -1,4 +1,4 @@
-"""Recurrent layers over whole sequences: what ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` run.
+"""Recurrent layers over whole sequences, for ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN``.
 
 Sequences are ``(T, N, features)``, weights ``(gates * H, features)``.
 """
@@ -21,13 +21,13 @@ from .gru import gru_layer
 from .lstm import lstm_layer
 from .rnn import rnn_relu_layer, rnn_tanh_layer
 
-# One layer in one direction: x (T, N, features), states [(N, H), ...], weights, and whether it runs from the end of the
-# sequence, to (outputs, new states).
+# One layer in one direction: a function of x (T, N, features), states [(N, H), ...], weights and whether to run
+# backward in time, which returns (outputs, new states).
 Layer: TypeAlias = Callable[[Tensor, list[Tensor], list[Tensor | None], bool], tuple[Tensor, ...]]
 
 
 def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | None], gates: int) -> None:
-    """The shapes and dtypes of one layer: input (T, N, features), states (N, H), weights."""
+    """Check shapes and dtypes of one layer: input (T, N, features), states (N, H), weights."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     assert w_ih is not None and w_hh is not None
 
@@ -69,7 +69,7 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> list[Tensor]:
-    """The outputs and final states of layers on top of each other, each in one direction or two."""
+    """Return the outputs and final states of stacked layers, each in one or two directions."""
     x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")
@@ -113,10 +113,10 @@ def _layers(
 
 
 def two_states(hx: Sequence[Tensor]) -> list[Tensor]:
-    """The states h and c of an LSTM.
+    """Return the states h and c of an LSTM.
 
     Raises:
-        RuntimeError: they are not two.
+        RuntimeError: ``hx`` does not have two elements.
     """
     states = tensor_list(hx, "hx")
     if len(states) != 2:

@@ -1,8 +1,9 @@
 """Long short-term memory (Hochreiter and Schmidhuber, 1997): one layer in one direction is one primitive.
 
-Its forward multiplies all inputs with their weights at once and then steps through time on raw arrays, keeping the
-gates; its backward kernel steps back, fills the gradients of all gates' arguments, and multiplies once for each weight.
-What steps in NumPy is the reference of compiled loops (kernels/sequences). Gates stand in the order i, f, g, o; with
+The forward multiplies all inputs by their weights at once, then steps through time on raw arrays and saves the gates.
+The backward kernel steps backward in time, fills the gradients of all pre-activations, and computes one product per
+weight. The NumPy functions of steps are the references of compiled loops (kernels/loops/sequences). The order of gates
+is i, f, g, o; with
 a = W_ih x + b_ih + W_hh h + b_hh
 
     i, f, o = sigmoid(a_i, a_f, a_o)    g = tanh(a_g)    c' = f * c + i * g    h' = o * tanh(c')
@@ -28,7 +29,7 @@ from .steps import ordered, product, projected, sigmoid_from_tanh, stacked, step
 
 
 def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array, out: Array) -> None:
-    """Fill the later cells and the outputs, and make of the inputs' part of the gates' arguments the gates."""
+    """Fill cells and outputs of all steps; ``gates`` has the inputs' part of the pre-activations and gets the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False, True), gates)
     offset = 1 - scale
@@ -53,11 +54,11 @@ def _steps(gates: Array, h: Array, w_hh: Array, bias: Array | None, cells: Array
 
 
 def _steps_back(dout: Array, dh: Array, dc: Array, gates: Array, cells: Array, w_hh: Array, da: Array) -> None:
-    """Fill the gradient of the gates' arguments, and make of those of the last states those of the first."""
+    """Fill the gradient of the pre-activations; replace the last states' gradients by those of the first states."""
     steps, batch, size = dout.shape
     tanh_c = np.tanh(cells[1:])
     i, f, g, o = (gates[..., k * size : (k + 1) * size] for k in range(4))
-    # What the gates' arguments get per unit of dc (of dh for o); the loop multiplies it in place.
+    # The derivatives of the cell (for o: of the output) by the pre-activations, which the loop multiplies in place.
     each = da.reshape(steps, batch, 4, size)
     each[..., 0, :] = g * i * (1 - i)
     each[..., 1, :] = cells[:-1] * f * (1 - f)
@@ -127,7 +128,7 @@ def _lstm_composite(
     reverse: bool,
     w_hr: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Step by step in plain operators; with ``w_hr`` the hidden state is projected (Sak et al., 2014)."""
+    """Compute the layer step by step in plain operators; ``w_hr`` projects the hidden state (Sak et al., 2014)."""
     outputs = []
     for t in steps_of(x, reverse):
         i, f, g, o = (linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)).chunk(4, -1)
@@ -184,7 +185,7 @@ LSTM = Primitive(
 
 
 def lstm_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
-    """Outputs and last states h and c; with a weight w_hr the hidden state is projected."""
+    """Return the outputs and the last states h and c; a weight w_hr projects the hidden state."""
     (h, c), (w_ih, w_hh, b_ih, b_hh, w_hr) = states, weights
     if w_hr is not None:
         assert w_ih is not None and w_hh is not None

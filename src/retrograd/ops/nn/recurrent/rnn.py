@@ -27,7 +27,7 @@ from .steps import (
 
 
 def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) -> None:
-    """Make of the inputs' part of the steps' arguments the outputs."""
+    """Compute the outputs; ``out`` has the inputs' part of the pre-activations and gets the outputs."""
     across = w_hh.T
     if bias is not None:
         out += bias
@@ -37,7 +37,7 @@ def _steps(out: Array, h: Array, w_hh: Array, bias: Array | None, relu: bool) ->
 
 
 def _steps_back(dout: Array, dh: Array, out: Array, w_hh: Array, relu: bool, da: Array) -> None:
-    """Fill the gradient of the steps' arguments, and make of that of the last state that of the first."""
+    """Fill the gradient of the pre-activations; replace the last state's gradient by that of the first state."""
     da[...] = out > 0 if relu else 1 - out * out
     for t in range(out.shape[0] - 1, -1, -1):
         da[t] *= dh + dout[t]
@@ -143,10 +143,10 @@ RNN = Primitive(
 
 
 def rnn_tanh_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
-    """Outputs and last state."""
+    """Run a layer in one direction; return the outputs and the last state."""
     return apply(RNN, (x, *states, *weights[:4]), {"relu": False, "reverse": reverse})
 
 
 def rnn_relu_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
-    """Outputs and last state."""
+    """Run a layer in one direction; return the outputs and the last state."""
     return apply(RNN, (x, *states, *weights[:4]), {"relu": True, "reverse": reverse})

@@ -1,6 +1,6 @@
-"""What the kernels of recurrent layers share.
+"""Helpers of the kernels of recurrent layers.
 
-All work in the order of processing: a reversed sequence is flipped on entry and exit.
+Kernels use the order of processing: a reversed sequence is flipped on entry and exit.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ...shape.joining import stack
 
 
 def product(x: Array, y: Array) -> Array:
-    """``x @ y`` of two matrices, by the cheapest call on NumPy, and by the one that CUDA graphs capture on CuPy."""
+    """Return ``x @ y`` for two matrices, by NumPy's fastest function and by the one CUDA graphs capture on CuPy."""
     return x.dot(y) if type(x) is np.ndarray else np.matmul(x, y)
 
 
 def ordered(x: Array, reverse: bool) -> Array:
-    """x in the order of processing, or back from it."""
+    """Convert x to the order of processing or back."""
     return x[::-1] if reverse else x
 
 
 def projected(x: Array, w: Array) -> Array:
-    """``x @ w.T`` for all steps at once, in memory of its own."""
+    """Return ``x @ w.T`` for all steps at once, in new memory."""
     steps, batch, _ = x.shape
     return dot(as_rows(x), w.T).reshape(steps, batch, w.shape[0])
 
 
 def previous(h: Array, out: Array) -> Array:
-    """The hidden state before each step."""
+    """Return the hidden state before each step."""
     if not out.shape[0]:
         return out
     before = empty(out.shape, out.dtype, out)
@@ -55,7 +55,7 @@ def weight_gradients(
     reverse: bool,
     wanted: dict[str, bool],
 ) -> dict[str, Any]:
-    """What follows from the gradients of the gates' arguments: one product each for x and the weights."""
+    """Return the gradients of x and the weights from those of the pre-activations, by one product each."""
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
     found = {}
     if wanted["x"]:
@@ -73,19 +73,19 @@ def weight_gradients(
 
 
 def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Array) -> Array:
-    """Per gate 1/2 for a sigmoid, else 1: by ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2`` all gates are one tanh."""
+    """Return 1/2 for sigmoid gates, else 1: by ``sigmoid(a) = tanh(a / 2) / 2 + 1 / 2`` all gates use one tanh."""
     xp = array_module(like)
     return xp.concatenate([xp.full(size, 0.5 if is_sigmoid else 1.0, like.dtype) for is_sigmoid in sigmoids])
 
 
 def stacked(outputs: list[Tensor], h: Tensor, reverse: bool) -> Tensor:
-    """The outputs of all steps, given in the order of processing, as a sequence."""
+    """Stack the outputs of all steps, given in the order of processing, to a sequence."""
     if not outputs:
         return h.new_zeros((0, *h.array.shape))
     return stack(outputs[::-1] if reverse else outputs)
 
 
 def steps_of(x: Tensor, reverse: bool) -> range:
-    """The steps in the order of processing."""
+    """Return the steps in the order of processing."""
     steps = x.array.shape[0]
     return range(steps - 1, -1, -1) if reverse else range(steps)

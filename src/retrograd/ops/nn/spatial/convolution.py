@@ -16,7 +16,7 @@ from .windows import Window, for_axes, per_axis, with_batch
 def _operands(
     axes: int, input: Operand, weight: Operand, bias: Operand | None, groups: int, transposed: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, bool]:
-    """The checked operands, the input with a batch axis, and whether it had none."""
+    """Check the operands; return them with a batch axis, and whether it was added."""
     x, single = with_batch(operand(input), axes)
     w = operand(weight, "weight")
     if w.array.ndim != axes + 2:
@@ -92,7 +92,7 @@ def _convolve(
 
 
 def _empty(shape: tuple[int, ...], *inputs: Tensor | None) -> Tensor:
-    """A result without elements, which depends on the inputs all the same."""
+    """Return an empty result with a history."""
     nothing = [x.reshape((-1,))[:0] for x in inputs if x is not None]
     return sum(nothing[1:], nothing[0]).reshape(shape)
 
@@ -132,7 +132,7 @@ def _convolve_transposed(
             f"dilation={dilations}, output_padding={extra} give the output size {size}, which is too small, or a "
             "kernel or input is empty"
         )
-    if 0 in size or not count:  # PyTorch refuses some empty results and makes others, by what computes them
+    if 0 in size or not count:  # PyTorch raises errors for some empty results, depending on its backend
         result = _empty((count, w.array.shape[1] * groups, *size), y, w, b)
         return result[0] if single else result
     window = Window(size, kernel, strides, paddings, dilations, out)

@@ -1,12 +1,12 @@
 """The primitives of convolution, in one to three dimensions.
 
-A convolution is linear in its input ``x`` and in its weight ``w``. With a cotangent ``y`` of its result it is one
+A convolution is linear in its input ``x`` and in its weight ``w``. With a cotangent ``y`` of the result it is a
 trilinear form
 
     T(x, w, y) = sum over n, o, t, c, k of  y[n, o, t] w[o, c, k] x[n, c, t * stride + k * dilation - padding]
 
-(c running over the channels of o's group). Its derivatives by y, x and w are the primitives CONV, CONV_TRANSPOSE and
-CONV_WEIGHT, and each one's rules are the other two: every order of derivative is one of these three.
+(c runs over the channels of o's group). Its derivatives with respect to y, x and w are the primitives CONV,
+CONV_TRANSPOSE and CONV_WEIGHT, and the rules of each primitive are the other two, for any order of derivative.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from .windows import Window, gather_windows, scatter_windows
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
-FEW = 1 << 14  # numbers in all columns up to which a table of places is the fastest way to them
-NARROW, WEIGHTY = 256, 512  # windows of all images at most, and numbers of the weight for each, for one product of all
-CACHED = 1 << 20  # bytes of unrolled windows at a time on a CPU: they stay in its cache
-UNROLLED = 1 << 30  # the same on a GPU, where one large product is best
+FEW = 1 << 14  # elements of all columns up to which gathering by a table of positions is fastest
+NARROW, WEIGHTY = 256, 512  # most windows of all images, and fewest weights per window, for one product of all images
+CACHED = 1 << 20  # bytes of columns per block on a CPU, which fit in the cache
+UNROLLED = 1 << 30  # bytes of columns per block on a GPU, where one large product is fastest
 
 
 class Layout:
-    """How the windows of one image are unrolled into a matrix of columns.
+    """The layout of the columns to which the windows of one image are unrolled.
 
-    The windows along the first axis overlap as contiguous rows when its stride is 1. So they need not be unrolled
-    there: step ``u`` of the kernel reads the same columns, ``u * jump`` places later. This copies the image once per
-    offset of the other axes only, and pays where there is much to copy for each channel that comes out.
+    If the first axis has stride 1, its windows overlap as contiguous rows and need not be unrolled along that axis:
+    step ``u`` of the kernel reads the same columns with an offset of ``u * jump``. The image is then copied only once
+    per offset of the other axes, which is faster if there are few output channels.
     """
 
     def __init__(self, window: Window, channels: int, outs: int) -> None:
@@ -70,7 +70,7 @@ class Layout:
         self.columns = prod(self.window.out)
 
     def part(self, columns: Array, step: int) -> Array:
-        """The columns that step ``step`` of the kernel reads."""
+        """Return the columns that step ``step`` of the kernel reads."""
         return columns[..., step * self.jump : step * self.jump + self.count]
 
 
@@ -80,12 +80,12 @@ def _layout(window: Window, channels: int, outs: int) -> Layout:
 
 
 def _few(x: Array, window: Window) -> bool:
-    """Whether all columns of x are few enough numbers to be read by one call."""
+    """Return whether all columns of x are small enough to be gathered by one call."""
     return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
 
 
 def _columns(x: Array, window: Window, groups: int) -> Any:
-    """All columns ``(N, groups, rows, windows)`` of few images."""
+    """Return all columns ``(N, groups, rows, windows)`` of small images by one gather."""
     table, padded = _places(x.shape[:2], window, groups)
     if not padded:
         return x.ravel().take(table)
@@ -96,7 +96,7 @@ def _columns(x: Array, window: Window, groups: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Any, bool]:
-    """Where columns read in flattened images, -1 where windows leave them; and whether they do."""
+    """Return positions of columns in flattened images, -1 for padding, and whether there is padding."""
     images, channels = planes
     places = np.arange(1, images * channels * prod(window.size) + 1).reshape(images, channels, *window.size)
     columns = np.zeros((images, channels, *window.kernel, *window.out), np.intp)
@@ -107,13 +107,13 @@ def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Any, 
 
 
 def _is_narrow(images: int, weights: int, window: Window, groups: int) -> bool:
-    """Whether the windows are so few beside the weight that to read this is most of the work."""
+    """Return whether there are so few windows that reading the weight dominates the cost."""
     windows = images * prod(window.out)
     return groups == 1 and 0 < windows <= NARROW and weights >= WEIGHTY * windows
 
 
 def _side_by_side(x: Array, window: Window) -> Any:
-    """The columns of all images in one matrix ``(rows, N * windows)``."""
+    """Return the columns of all images in one matrix ``(rows, N * windows)``."""
     if len(x) == 1 and _few(x, window):
         return _columns(x, window, 1)[0, 0]
     matrix = array_module(x).zeros((x.shape[1] * prod(window.kernel), len(x) * prod(window.out)), dtype=x.dtype)
@@ -122,13 +122,13 @@ def _side_by_side(x: Array, window: Window) -> Any:
 
 
 def _by_image(matrix: Any, images: int, window: Window) -> Any:
-    """A matrix of columns side by side as ``(N, channels, *kernel, *out)``, in its memory."""
+    """Return a matrix of concatenated columns as a view ``(N, channels, *kernel, *out)``."""
     columns = matrix.reshape(-1, *window.kernel, images, *window.out)
     return np.moveaxis(columns, 1 + len(window.kernel), 0)
 
 
 def _rows_of_channels(y: Array) -> Any:
-    """``(N, channels, ...)`` as a matrix with a row for each channel."""
+    """Return ``(N, channels, ...)`` as a matrix with one row per channel."""
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
 
@@ -138,7 +138,7 @@ def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
 
 
 def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, Any]]:
-    """Blocks of images with their columns ``(images, groups, rows, columns)``, in a buffer that the next one reuses."""
+    """Yield blocks of images with their columns ``(images, groups, rows, columns)``, in a buffer that is reused."""
     xp, n = array_module(x), x.shape[0]
     window = layout.window
     shape = (groups, layout.rows, layout.columns)
@@ -149,7 +149,7 @@ def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, An
             yield images, block.reshape((block.shape[0], *shape))
             continue
         if buffer is None:
-            # The places outside of x stay zero from block to block.
+            # Elements outside of x stay 0 from block to block.
             buffer = xp.zeros((block.shape[0], x.shape[1], *window.kernel, *window.out), dtype=x.dtype)
         columns = buffer[: block.shape[0]]
         gather_windows(block, columns, window)
@@ -157,14 +157,14 @@ def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, An
 
 
 def _matrices(w: Array, layout: Layout, groups: int) -> Array:
-    """The weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
+    """Return the weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
     shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
     matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
 
 
 def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Half precision has no fast products, and sums that lose accuracy: such arrays are computed in float32."""
+    """Wrap a forward so that half precision is computed in float32, where products are faster and sums accurate."""
 
     @wraps(forward)
     def computed(*arrays: Array, **params: Any) -> Any:
@@ -176,14 +176,14 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flat(x: Array) -> Any:
-    """The arrays of a stack as rows."""
+    """Flatten the arrays of a stack to rows."""
     return x.reshape(len(x), prod(x.shape[1:]))
 
 
 @in_single_precision
 @or_reference
 def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
-    """T by y: the convolution."""
+    """The derivative of T with respect to y: the convolution."""
     n, outs = x.shape[0], w.shape[0]
     if groups == 1 and window.is_whole:
         out = dot(_flat(x), _flat(w).T)
@@ -219,7 +219,7 @@ def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups:
 
 @lru_cache(maxsize=1024)
 def _mirrored(window: Window) -> Window:
-    """The windows of the transpose, where these have a stride of 1."""
+    """Return the windows of the transpose, for windows with stride 1."""
     padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
     return Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
 
@@ -227,7 +227,7 @@ def _mirrored(window: Window) -> Window:
 @in_single_precision
 @or_reference
 def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Window, groups: int) -> Array:
-    """T by x: what each element of y had read gets it back."""
+    """The derivative of T with respect to x: each element of y adds to the elements that its window reads."""
     n, outs = y.shape[:2]
     channels = w.shape[1]
     outs_per_group = outs // groups
@@ -239,10 +239,10 @@ def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Windo
         columns = _by_image(dot(_flat(w).T, _rows_of_channels(y)), n, window)
         scatter_windows(columns, x, window)
         return x if b is None else x + b.reshape((-1,) + (1,) * len(window.size))
-    # Where the windows are few, most of what the mirrored kernel reads is padding.
+    # With few windows, the mirrored kernel would read mostly padding.
     alike = prod(window.size) <= 2 * prod(window.out)
     if set(window.stride) == {1} and outs_per_group <= 4 * channels and alike:
-        # The same as a convolution of y with the kernel mirrored, inputs and outputs exchanged.
+        # Equivalent to a convolution of y with the mirrored kernel, with input and output channels swapped.
         w = w[(slice(None), slice(None), *[slice(None, None, -1)] * len(window.kernel))]
         w = np.swapaxes(w.reshape((groups, outs_per_group, channels, *window.kernel)), 1, 2)
         w = w.reshape((groups * channels, outs_per_group, *window.kernel))
@@ -276,7 +276,7 @@ def _conv_transpose(y: Array, w: Array, b: Array | None = None, *, window: Windo
 @in_single_precision
 @or_reference
 def _conv_weight(x: Array, y: Array, *, window: Window, groups: int) -> Array:
-    """T by w: the correlation of x and y, summed over the batch."""
+    """The derivative of T with respect to w: the correlation of x and y, summed over the batch."""
     n, outs = y.shape[:2]
     channels, outs_per_group = x.shape[1] // groups, outs // groups
     if groups == 1 and window.is_whole:
@@ -305,12 +305,12 @@ def _conv_weight(x: Array, y: Array, *, window: Window, groups: int) -> Array:
 
 
 def _as_channels(t: Array, window: Window) -> Array:
-    """What the tangent of a bias adds to every place of its channel."""
+    """Return the tangent of a bias, broadcast over its channel."""
     return t.reshape((t.shape[0],) + (1,) * len(window.out))
 
 
 def _over_channels(g: Array, window: Window) -> Any:
-    """The cotangent of a bias: the sum over everything but its channel."""
+    """Return the cotangent of a bias: the sum over all axes but its channel."""
     if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
         with suppress(LoopMissing):
             return norms.channel_sums(g)
@@ -319,7 +319,7 @@ def _over_channels(g: Array, window: Window) -> Any:
 
 
 def _conv_examples(call: Call) -> Any:
-    """More images of one convolution, or, where the kernels differ, more groups of channels."""
+    """Batch by more images of one convolution, or, if kernels differ, by more groups of channels."""
     return _linear_examples(call, CONV)
 
 
@@ -332,11 +332,11 @@ def _linear_examples(call: Call, without_bias: Primitive) -> Any:
         return call.of_no_example()
     size, groups = call.size, call.params["groups"]
     x, w, *b = call.values
-    # A bias that differs while the kernels do not, or the other way round, is added apart.
+    # If only the bias or only the kernels are mapped, the bias is added separately.
     apart = bool(b) and call.mapped[2] is not call.mapped[1]
     primitive = without_bias if apart else call.primitive
     if call.mapped[1]:
-        shared = without_bias is CONV and not call.mapped[0] and groups == 1  # all kernels read one image
+        shared = without_bias is CONV and not call.mapped[0] and groups == 1  # all kernels read the same image
         bias = [] if apart else [fold(z) for z in b]
         params = {**call.params, "groups": 1 if shared else groups * size}
         out = unfold(call.below([x if shared else fold(call.full(0), 1), fold(w), *bias], params, primitive), 1, size)
@@ -348,7 +348,7 @@ def _linear_examples(call: Call, without_bias: Primitive) -> Any:
 
 
 def _weight_examples(call: Call) -> Any:
-    """A weight per example: that of a convolution with as many groups more."""
+    """Batch by a convolution with more groups, since each example has its own weight gradient."""
     if not call.size:
         return call.of_no_example()
     params = {**call.params, "groups": call.params["groups"] * call.size}

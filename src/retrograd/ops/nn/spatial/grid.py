@@ -120,7 +120,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
 @lru_cache(maxsize=16)
 def _regular_grid(size: Ints, align: bool, dtype: Any) -> Array:
-    """The points ``(x, y, 1)`` of the regular grid, whose constant 1 carries the shift; not to be written."""
+    """Return the points ``(x, y, 1)`` of the regular grid; the cached array must not be written."""
     coordinates = []
     for length in size:
         places = np.linspace(-1, 1, length) if length > 1 else np.zeros(1)

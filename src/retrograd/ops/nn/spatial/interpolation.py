@@ -21,9 +21,9 @@ from ..pooling.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptiv
 from .resampling import RESAMPLE, AxisMap, in_fixed_point
 from .windows import Ints
 
-CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as PyTorch has it
+CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as in PyTorch
 CUBIC_ANTIALIASED = -0.5
-SMALL = 128  # height and width of the results, together, that PyTorch's kernel for small images makes
+SMALL = 128  # height plus width of results up to which PyTorch uses its kernel for small images
 
 # Modes, the number of spatial axes they are for (None: any), and whether align_corners has a meaning.
 MODES: dict[str, tuple[int | None, bool]] = {
@@ -55,7 +55,7 @@ _FILTERS = {
 
 @lru_cache(maxsize=512)
 def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, antialias: bool) -> AxisMap | None:
-    """How one axis is interpolated from ``size`` to ``out`` elements; None where nothing changes."""
+    """Return the map that interpolates one axis from ``size`` to ``out`` elements; None for the identity."""
     if size == out and (antialias or mode != "bicubic"):
         return None  # whatever the factor, as in PyTorch
     steps = np.arange(out)
@@ -74,7 +74,7 @@ def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, 
         return AxisMap(np.clip(whole.astype(np.intp) + offsets, 0, size - 1), weight, size)
     source = np.maximum(source, 0)
     below = np.minimum(source.astype(np.intp), size - 1)
-    # From the last element on, that alone counts.
+    # At and after the last element, only the last element counts.
     fraction = np.where(below < size - 1, source - below, 0)
     counts = np.where(below < size - 1, 2, 1)
     index = np.stack([below, np.minimum(below + 1, size - 1)])
@@ -83,10 +83,10 @@ def axis_map(mode: str, size: int, out: int, factor: float | None, align: bool, 
 
 @lru_cache(maxsize=512)
 def nearest_map(exact: bool, size: int, out: int, factor: float | None, dtype: DType, small: bool) -> AxisMap | None:
-    """Which element each output repeats along one axis; None where nothing changes.
+    """Return the element that each output repeats along one axis; None for the identity.
 
-    PyTorch has two kernels for this. The one for small images works in single precision, and leaves an axis that keeps
-    its length or doubles it to whole steps, whatever the factor; the other works in the dtype and with the factor.
+    PyTorch has two kernels. The one for small images computes in single precision and ignores the factor for an axis
+    that keeps or doubles its length; the other computes in the dtype and uses the factor.
     """
     steps = np.arange(out)
     if small and not exact and out in (size, 2 * size):
@@ -108,7 +108,7 @@ def nearest_map(exact: bool, size: int, out: int, factor: float | None, dtype: D
 
 
 def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> AxisMap:
-    """Where the image shrinks the filter is widened by as much, so that every element counts."""
+    """Return the antialiasing filter, which is widened by the factor of reduction so that every element counts."""
     reach, kernel = _FILTERS[mode]
     support = reach * max(scale, 1.0)
     first = np.maximum((center - support + 0.5).astype(np.intp), 0)
@@ -186,7 +186,7 @@ def interpolate(
         small = axes == 2 and sum(out) <= SMALL
         maps = tuple([nearest_map(mode == "nearest-exact", *given, x.dtype, small) for given in lengths])
     else:
-        # A window of the cubic filter may leave the image even where the size stays.
+        # A window of the cubic filter may extend beyond the image even if the size is unchanged.
         maps = tuple([axis_map(mode, *given, bool(align_corners), antialias) for given in lengths])
     if bytes_ and not mode.startswith("nearest"):
         return new_tensor(in_fixed_point(x.array, maps))
@@ -201,7 +201,7 @@ def _sizes(
     mode: str,
     recompute: bool | None,
 ) -> tuple[Ints, tuple[float | None, ...]]:
-    """The spatial size wanted, and the scale factors to go by (None: by the sizes)."""
+    """Return the spatial size of the result, and the scale factors (None: computed from the sizes)."""
     if (size is None) == (scale_factor is None):
         raise InvalidValue("exactly one of size and scale_factor should be defined")
     given = size if scale_factor is None else scale_factor

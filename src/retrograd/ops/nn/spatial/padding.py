@@ -1,4 +1,4 @@
-"""Padding: with a constant, or with what lies inside (reflected, repeated, wrapped around); negative widths crop."""
+"""Padding with a constant or with the input (reflected, repeated, wrapped around); negative widths crop."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _pad(x: Array, widths: Widths, value: float) -> Array:
 
 @lru_cache(maxsize=256)
 def _places(own: tuple[int, ...], widths: Widths) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
-    """The padded shape, where in it the input stands, and what part of the input that is."""
+    """Return the padded shape, the place of the input in it, and the part of the input that remains."""
     shape = tuple([length + left + right for length, (left, right) in zip(own, widths)])
     return shape, _inside(shape, widths), _inside(own, tuple([(-left, -right) for left, right in widths]))
 
 
 def _inside(shape: tuple[int, ...], widths: Widths) -> tuple[slice, ...]:
-    """Without the padding of the given (positive) widths."""
+    """Return the index of the array without padding of the given (positive) widths."""
     return tuple([slice(max(left, 0), length - max(right, 0)) for length, (left, right) in zip(shape, widths)])
 
 
 def _pad_rule(g: Array, widths: Widths) -> Array:
-    """The adjoint of padding is cropping, and of cropping, padding with zeros."""
+    """The adjoint of padding is cropping, and the adjoint of cropping is padding with zeros."""
     if all(left >= 0 and right >= 0 for left, right in widths):
         return GETITEM(g, index=(*_inside(g.shape, widths), Ellipsis))
     return PAD(g, widths=tuple([(-left, -right) for left, right in widths]), value=0)
@@ -62,7 +62,7 @@ _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def _fold_edges(x: Array, widths: Widths, mode: str) -> Array:
-    """The adjoint of padding with what lies inside: the padding is added to where it came from."""
+    """The adjoint of padding with the input: the padding is added to the elements it was copied from."""
     x = x.copy()
     for axis, (left, right) in enumerate(widths):
         if left or right:
@@ -84,7 +84,7 @@ def _fold_edges(x: Array, widths: Widths, mode: str) -> Array:
     return row_major(x)
 
 
-SMALL = 1 << 12  # elements up to which they are taken axis by axis, by their numbers
+SMALL = 1 << 12  # elements up to which the result is gathered axis by axis, by index
 
 
 def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
@@ -99,7 +99,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
-        if any(pair):  # along axes that are not padded yet, what is copied outside is written over later
+        if any(pair):  # copies outside of axes that are not padded yet are overwritten later
             lines = out.swapaxes(0, axis)
             source = _sources(length, pair, mode) + pair[0]
             for place in (*range(pair[0]), *range(pair[0] + length, len(source))):
@@ -109,7 +109,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
 
 @lru_cache(maxsize=256)
 def _sources(length: int, pair: tuple[int, int], mode: str) -> Array:
-    """Which element stands at each place of a padded dimension."""
+    """Return the source index of each element of a padded dimension."""
     return np.pad(np.arange(length), pair, _NUMPY_MODE[mode])  # type: ignore[call-overload]
 
 
@@ -132,7 +132,7 @@ FOLD_EDGES: Primitive = Primitive(
 
 
 def _widths(x: Tensor, pad: Size) -> Widths:
-    """PyTorch's list (last dimension first) as a pair per dimension."""
+    """Convert PyTorch's list (last dimension first) to one pair per dimension."""
     if isinstance(pad, int):
         raise TypeError(f"argument 'pad' must be a sequence of integers, not {type(pad).__name__}")
     sizes = integers((pad,), "pad")
@@ -231,7 +231,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         if mode != "circular" and all(x.array.shape[dim] + sum(widths[dim]) < 1 for dim in range(-padded, 0)):
             raise RuntimeError(f"pad {widths} leaves nothing of {describe(x)}")
         widths = tuple([(max(left, 0), max(right, 0)) for left, right in widths])
-        if mode == "circular":  # what is cropped is not wrapped around, but may be reflected or repeated
+        if mode == "circular":  # cropped elements are not wrapped around, but may be reflected or repeated
             x = apply(PAD, (x,), {"widths": crop, "value": 0})
     for dim, (length, pair) in enumerate(zip(x.array.shape, widths)):
         most = {"reflect": length - 1, "replicate": max(pair) if length else 0, "circular": length}[mode]

@@ -1,7 +1,7 @@
-"""Linear maps along single axes: what adaptive average pooling and interpolation are made of.
+"""Linear maps along single axes, for adaptive average pooling and interpolation.
 
-Each output of such a map is a weighted sum of a few inputs. So is each input's cotangent, of a few outputs'; so the
-transpose of a map is one too, and RESAMPLE is its own derivative.
+Each output of such a map is a weighted sum of a few inputs. The transpose is a map of the same kind, so RESAMPLE is its
+own derivative.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ....kernels import or_reference
 from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
-DENSE = 1 << 18  # elements up to which a map along an axis is applied as a matrix: BLAS beats gathering
+DENSE = 1 << 18  # elements up to which a map is applied as a dense matrix, since BLAS is faster than gathering
 
 
 class AxisMap:
     """``out[i] = sum_j weight[j, i] x[index[j, i]]`` along an axis of length ``size``.
 
     ``index`` and ``weight`` are ``(terms, outputs)``; without ``weight`` there is one term, of weight 1. With
-    ``counts`` output i has the first ``counts[i]`` terms alone; those that fill up its column have weight 0.
+    ``counts`` output i has only the first ``counts[i]`` terms; padding terms have weight 0.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class AxisMap:
 
     @cached_property
     def terms(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Index and weight with no term that only fills up: 0 times an infinity would be NaN.
+        """Index and weight without padding terms, since 0 times infinity is NaN.
 
-        Such terms repeat the first one of their output, and share its weight.
+        Padding terms repeat the first term of their output and share its weight.
         """
         if self.counts is None or self.weight is None:
             return self.index, self.weight
@@ -64,12 +64,12 @@ class AxisMap:
 
     @property
     def matrix_pays(self) -> bool:
-        """Whether the dense matrix is small enough to be worth its zeros."""
+        """Whether the dense matrix is small enough to be used."""
         return self.out * self.size <= DENSE
 
     @cached_property
     def merged_weights(self) -> np.ndarray:
-        """The weights, those of an input that an output names twice, at a border, added to the first of them."""
+        """The weights; if an output reads an input twice, at a border, the first term gets the sum."""
         assert self.weight is not None
         weights = self.weight.copy()
         for later in range(1, len(weights)):
@@ -89,7 +89,7 @@ class AxisMap:
 
     @cached_property
     def transposed(self) -> AxisMap:
-        """The map that brings cotangents of the outputs to the inputs."""
+        """The transposed map, from cotangents of outputs to those of inputs."""
         weight = np.ones(self.index.shape) if self.weight is None else self.weight
         used = weight != 0
         targets = self.index[used]
@@ -107,7 +107,7 @@ class AxisMap:
         return result
 
     def as_matrix(self, x: Array, axis: int) -> Array:
-        """The map along ``axis`` of x as one product of matrices."""
+        """Apply the map along ``axis`` of x as one matrix product."""
         matrix = self.matrix.astype(x.dtype, copy=False)
         if axis == x.ndim - 1:
             return x.reshape((-1, self.size)).dot(matrix.T).reshape((*x.shape[:-1], self.out))
@@ -118,7 +118,7 @@ class AxisMap:
         )
 
     def by_terms(self, x: Array, axis: int) -> Array:
-        """The map along ``axis`` of x term by term: each output sees its own inputs only."""
+        """Apply the map along ``axis`` of x term by term, so that outputs depend only on their own inputs."""
         xp = array_module(x)
         indices, weights = self.terms
         if weights is None:
@@ -133,7 +133,7 @@ class AxisMap:
 
 
 def resampled(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
-    """The maps applied along the last axes of x, None leaving its axis as it is."""
+    """Apply maps along the last axes of x; None leaves an axis unchanged."""
     dtype = x.dtype
     axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
     if not x.size or any(not linear.out for _, linear in axes):
@@ -154,14 +154,14 @@ def resampled(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
 def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Array:
     if resampling.takes(x, maps):
         return resampling.resample(x, maps)
-    # Shrinking axes first, growing ones last, keeps what lies between small.
+    # Shrink axes first and grow axes last, so that intermediate arrays are small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
     weighted = any(linear.weight is not None for _, linear in axes)
     if weighted and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
         out = x
         for axis, linear in axes:
             out = linear.as_matrix(out, axis)
-        # A matrix product would spread an infinity or NaN over whole rows.
+        # A matrix product would propagate an infinity or NaN to whole rows.
         if np.isfinite(out.sum()):
             return out
     for axis, linear in axes:
@@ -170,7 +170,7 @@ def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, A
 
 
 def in_fixed_point(x: Array, maps: tuple[AxisMap | None, ...]) -> Any:
-    """The maps applied to an image of uint8 as Pillow and PyTorch do: the rows first, each pass rounded to uint8."""
+    """Apply maps to a uint8 image as Pillow and PyTorch do: rows first, each pass rounded to uint8."""
     xp = array_module(x)
     for axis, linear in reversed(list(zip(range(x.ndim - len(maps), x.ndim), maps))):
         if linear is None or linear.weight is None:

@@ -1,11 +1,11 @@
 """The primitives of sampling at the points of a grid.
 
-With a cotangent y of the result sampling is a form, linear in x and in y,
+With a cotangent y of the result, sampling is a bilinear form in x and y,
 
     S(x, grid, y) = sum over n, c, p, t of  y[n, c, p] w[t, n, p] x[n, c, index[t, n, p]]
 
-whose places and weights are functions of the grid. Its derivatives by y, x and the grid are the primitives SAMPLE,
-SAMPLE_TRANSPOSE and SAMPLE_SLOPE.
+whose indices and weights are functions of the grid. Its derivatives with respect to y, x and the grid are the
+primitives SAMPLE, SAMPLE_TRANSPOSE and SAMPLE_SLOPE.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .convolution_primitives import in_single_precision
 from .interpolation import CUBIC
 from .windows import Ints
 
-AT_ONCE = 1 << 12  # elements up to which all terms are read at once, not one after the other
+AT_ONCE = 1 << 12  # elements up to which all terms are read together, not one after the other
 
 
 class Way(NamedTuple):
-    """How a grid is read: the spatial size of the input, and what the operator was told."""
+    """The spatial size of the input and the options of the operator."""
 
     size: Ints
     mode: str
@@ -43,9 +43,9 @@ class Way(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where points read along each axis: ``place`` and ``inside (terms, axes, N, P)``.
+    """The positions that points read along each axis: ``place`` and ``inside (terms, axes, N, P)``.
 
-    The weights are functions of ``fraction (axes, N, P)``, which changes by ``slope`` times what the grid does.
+    The weights are functions of ``fraction (axes, N, P)``, whose derivative with respect to the grid is ``slope``.
     """
 
     place: Any
@@ -78,7 +78,7 @@ def _places(grid: Any, way: Way) -> Places:
 
 
 def _brought_inside(x: Array, lengths: Any, way: Way) -> tuple[Any, Any]:
-    """Coordinates by the padding mode, and how they move with the given ones: 1, -1, or 0 where they were clipped."""
+    """Apply the padding mode to coordinates; return them and their derivatives: 1, -1 if reflected, 0 if clipped."""
     if way.padding == "zeros":
         return x, 1
     turned: Any = 1
@@ -92,12 +92,12 @@ def _brought_inside(x: Array, lengths: Any, way: Way) -> tuple[Any, Any]:
         x = np.where(odd, span - away, away) + low
     last = lengths - 1
     turned = np.where((x > 0) & (x < last), turned, x.dtype.type(0))
-    # NaN becomes the first place of an image, the last one of a volume, as in PyTorch.
+    # NaN becomes the first position in an image, the last one in a volume, as in PyTorch.
     return (np.fmin(np.fmax(x, 0), last) if len(way.size) == 2 else np.fmax(np.fmin(x, last), 0)), turned
 
 
 def _weights(t: Any, mode: str) -> list[Any]:
-    """Per term its weight at the fraction t: of arrays, and of Tensors."""
+    """Return the weight of each term at the fraction t, an array or a Tensor."""
     if mode == "nearest":
         return [t * 0 + 1]
     if mode == "bilinear":
@@ -122,7 +122,7 @@ def _cubic_slope(d: Array, far: bool) -> Any:
 
 
 def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
-    """The places of all axes as those in a flattened plane, and whether they are inside: ``(terms, N, P)``."""
+    """Return positions in a flattened plane, from those of all axes, and whether they are inside: ``(terms, N, P)``."""
     index, inside = found.place[:, 0], found.inside[:, 0]
     for axis in range(1, len(size)):
         shape = (len(index) * found.place.shape[0], *index.shape[1:])
@@ -132,7 +132,7 @@ def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
 
 
 def _multiplied(weights: list[Array]) -> Any:
-    """The weights ``(terms, N, P)`` along each axis multiplied out."""
+    """Return the products of the weights ``(terms, N, P)`` along each axis."""
     product = weights[0]
     for more in weights[1:]:
         product = (product[:, None] * more).reshape((len(product) * len(more), *product.shape[1:]))
@@ -140,7 +140,7 @@ def _multiplied(weights: list[Array]) -> Any:
 
 
 def _along_axes(found: Places, weights: list[Array], way: Way) -> list[Array]:
-    """Of weights ``(axes, N, P)`` for each term those for each axis; in a volume, none for what lies outside."""
+    """Regroup weights ``(axes, N, P)`` of each term by axis; in a volume, weights outside are 0."""
     along = np.stack(weights)
     if len(way.size) == 3:
         along = np.where(found.inside, along, along.dtype.type(0))
@@ -148,7 +148,7 @@ def _along_axes(found: Places, weights: list[Array], way: Way) -> list[Array]:
 
 
 def _terms(x: Array, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]]:
-    """Some of the terms at a time, where they read ``x (N, C, L)``, and whether that is inside."""
+    """Yield groups of terms: their positions in ``x (N, C, L)``, and whether these are inside."""
     n, channels, length = x.shape
     rows = (array_module(x).arange(n * channels) * length).reshape((n, channels, 1))
     step = len(index) if index.size * channels <= AT_ONCE else 1
@@ -164,7 +164,7 @@ def _planes(x: Array) -> Any:
 @in_single_precision
 @or_reference
 def _sample(x: Array, grid: Any, *, way: Way) -> Any:
-    """S by y: the input at the points."""
+    """The derivative of S with respect to y: the input at the points."""
     shape = (*x.shape[:2], *grid.shape[1:-1])
     if sampling.takes(x, grid, grid.size * x.shape[1]):
         return sampling.sample(x, grid, way)
@@ -185,7 +185,7 @@ def _sample(x: Array, grid: Any, *, way: Way) -> Any:
 @in_single_precision
 @or_reference
 def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
-    """S by x: what each point has read is given back."""
+    """The derivative of S with respect to x: each point adds to the elements it reads."""
     shape = (*y.shape[:2], *way.size)
     if sampling.takes(y, grid, y.size):
         return sampling.transpose(y, grid, way)
@@ -206,7 +206,7 @@ def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
 @in_single_precision
 @or_reference
 def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
-    """S by the grid."""
+    """The derivative of S with respect to the grid."""
     xp = array_module(x)
     if way.mode == "nearest":
         return xp.zeros(grid.shape, dtype=grid.dtype)
@@ -231,7 +231,7 @@ def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
 
 
 def _composite(x: Tensor, grid: Tensor, *, way: Way) -> Tensor:
-    """SAMPLE in plain operators: the weights as functions of the grid, near where it is."""
+    """SAMPLE in plain operators: the weights as functions of the grid, with fixed positions."""
     found = _places(raw(grid), way)
     index, inside = _flat(found, way.size)
     n, channels, axes = x.shape[0], x.shape[1], len(way.size)

@@ -1,4 +1,4 @@
-"""The windows of an image as columns, and back: unfold and fold."""
+"""unfold and fold: convert the windows of an image to columns and back."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def fold(
     size = per_axis("output_size", output_size, 2, 1)
     window = _patches(size, kernel_size, dilation, padding, stride)
     if x.array.shape[1] % prod(window.kernel):
-        raise RuntimeError(f"the channels of {describe(x)} are no multiple of kernel_size={window.kernel}")
+        raise RuntimeError(f"the channels of {describe(x)} must be a multiple of kernel_size={window.kernel}")
     if x.array.shape[2] != prod(window.out):
         raise RuntimeError(
             f"output_size={size} has {window.out[0]} * {window.out[1]} = {prod(window.out)} sliding blocks, "

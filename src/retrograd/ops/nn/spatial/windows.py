@@ -1,6 +1,6 @@
 """Windows that slide over the spatial axes of ``(N, C, *size)``.
 
-Convolution, pooling and unfold all read the same places of their input; ``Window`` is where this is said, once.
+Convolution, pooling and unfold read the same positions of their input, which ``Window`` defines.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ class Window(_Window):
 
     @cached_property
     def reads(self) -> int:
-        """How many elements all windows of one plane read."""
+        """The number of elements that all windows of one plane read."""
         return prod(self.out) * prod(self.kernel)
 
     @property
     def is_identity(self) -> bool:
-        """Each window is one element, in order."""
+        """Whether each window is one element, in order."""
         ones = (1,) * len(self.size)
         return self.kernel == ones and self.stride == ones and not any(self.padding) and self.out == self.size
 
     @cached_property
     def is_whole(self) -> bool:
-        """There is one window, which is all of ``x``."""
+        """Whether there is one window, which is all of ``x``."""
         dense = all(d == 1 or k == 1 for d, k in zip(self.dilation, self.kernel))
         return self.kernel == self.size and self.reads == prod(self.size) and dense and not any(self.padding)
 
     @property
     def is_partition(self) -> bool:
-        """The windows do not overlap, and cover every element."""
+        """Whether the windows cover every element without overlap."""
         return self.kernel == self.stride and not any(self.padding) and self.dilation == (1,) * len(self.size) and all(
             t * s == length for t, s, length in zip(self.out, self.stride, self.size)
         )  # fmt: skip
@@ -68,7 +68,7 @@ class Window(_Window):
 
 @lru_cache(maxsize=4096)
 def axis_taps(window: Window, axis: int) -> tuple[tuple[int, slice, slice], ...]:
-    """Per offset along one axis: the offset, the windows for which it lies inside of x, and what these read."""
+    """Yield each offset along one axis, the windows for which it is inside of x, and the elements that they read."""
     size, stride, out = window.size[axis], window.stride[axis], window.out[axis]
     found = []
     for k in range(window.kernel[axis]):
@@ -83,7 +83,7 @@ def axis_taps(window: Window, axis: int) -> tuple[tuple[int, slice, slice], ...]
 
 @lru_cache(maxsize=1024)
 def taps(window: Window) -> tuple[Tap, ...]:
-    """Per offset in all axes: the offset, the windows for which it lies inside of x, and what these read."""
+    """Yield each offset along all axes, the windows for which it is inside of x, and the elements that they read."""
     axes = [axis_taps(window, axis) for axis in range(len(window.size))]
     return tuple(
         (tuple(k for k, _, _ in tap), tuple(t for _, t, _ in tap), tuple(read for _, _, read in tap))
@@ -92,7 +92,7 @@ def taps(window: Window) -> tuple[Tap, ...]:
 
 
 def gather_windows(x: Array, columns: Array, window: Window) -> None:
-    """Fill ``columns (N, C, *kernel, *out)``, zero where windows leave x, with what the windows read."""
+    """Fill ``columns (N, C, *kernel, *out)`` with the elements that windows read, 0 outside of x."""
     for offset, places, reads in taps(window):
         columns[EVERY + offset + places] = x[EVERY + reads]
 
@@ -104,11 +104,11 @@ def scatter_windows(columns: Array, x: Array, window: Window) -> None:
 
 
 def per_axis(argument: str, value: Size, axes: int, least: int | None = None) -> Ints:
-    """An argument given as one integer, or one per spatial axis.
+    """Return one integer per spatial axis, given as one integer or a sequence.
 
     Raises:
-        TypeError: it is no integer, nor a sequence of them.
-        RuntimeError: there is neither one nor one per axis, or one is below ``least``.
+        TypeError: the value is neither an integer nor a sequence of integers.
+        RuntimeError: the number of integers is wrong, or an integer is below ``least``.
     """
     if type(value) is int and (least is None or value >= least):
         return (value,) * axes
@@ -128,10 +128,10 @@ def per_axis(argument: str, value: Size, axes: int, least: int | None = None) ->
 
 
 def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
-    """The input as ``(N, C, *size)``, and whether it had no batch axis.
+    """Return the input as ``(N, C, *size)``, and whether the batch axis was added.
 
     Raises:
-        RuntimeError: it has neither.
+        RuntimeError: the number of dimensions is wrong.
     """
     ndim = x.array.ndim
     if ndim == axes + 2:
@@ -141,7 +141,7 @@ def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
     raise RuntimeError(f"expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input, but got {describe(x)}")
 
 
-# What docstrings of operators on one, two and three spatial axes say in braces.
+# The words in braces in docstrings of operators on one, two and three spatial axes.
 _WORDS = {
     axes: {
         "n": axes,
@@ -158,7 +158,7 @@ _WORDS = {
 
 
 def for_axes(define: Callable[[int], Function], examples: dict[int, str], **options: Any) -> list[Function]:
-    """Enter an operator in the table for several numbers of spatial axes.
+    """Register an operator for several numbers of spatial axes.
 
     Args:
         define: returns the function for a number of axes. Its docstring is that of the operators, with ``_WORDS``.
