@@ -68,7 +68,7 @@ def in_place(u):
         pytest.param(recurrent, ((4, 4), (4,), (60, 4)), 1, marks=pytest.mark.slow),
         (grad(recurrent, argnums=(0, 1, 2)), ((4, 4), (4,), (60, 4)), 2),
         (heat, ((8,),), 1),
-        pytest.param(in_place, ((8,),), 0, marks=pytest.mark.slow),
+        pytest.param(in_place, ((8,),), 1, marks=pytest.mark.slow),
     ],
 )
 def test_repeated_steps_become_loops_with_the_numbers_of_eager_calls(function, shapes, loops):

@@ -125,7 +125,7 @@ def model_of(optimizers: list[Optimizer]) -> nn.Module:
     from retrograd import nn
 
     wanted = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
-    modules = [x for x in gc.get_objects() if isinstance(x, nn.Module)]
+    modules = [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]  # isinstance reads dead weak proxies
     held = {id(m): {id(p) for p in m.parameters()} for m in modules}
     whole = [m for m in modules if wanted.keys() <= held[id(m)]]
     if whole:

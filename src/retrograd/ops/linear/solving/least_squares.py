@@ -54,7 +54,8 @@ def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) 
         rtol = max(rows, columns) * precision(x.dtype) if atol is None else 0.0
     atol, rtol = [bound.array if isinstance(bound, Tensor) else bound for bound in (atol, rtol)]
     if x.requires_grad and x.array.size:
-        least, relative = [np.asarray(0.0 if bound is None else bound)[..., None] for bound in (atol, rtol)]
+        xp = array_module(x)
+        least, relative = [xp.asarray(0.0 if bound is None else bound)[..., None] for bound in (atol, rtol)]
         dropped = np.maximum(least, relative).max() > max(rows, columns) * precision(x.dtype)
         if dropped and drops_values(x, least, relative):
             x = truncated(x, least, relative)
