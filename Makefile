@@ -22,7 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := install --quiet --no-compile
 
 # Each process begins with a part of the files, whose fixtures it alone makes, and takes of another's when it is done.
-PYTEST := -m pytest -q -n $(WORKERS) --dist worksteal
+PYTEST = -m pytest -q -n $(WORKERS) --dist worksteal
 
 COMPARE :=
 ifneq ($(filter true 1,$(CI) $(WITH_TORCH)),)
@@ -53,6 +53,8 @@ test: $(VENV)/dev.stamp $(COMPARE)
 
 # What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
+# One worker more than processors, since many of these tests wait for processes.
+slow: WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
 slow: kernels $(VENV)/dev.stamp $(COMPARE)

@@ -244,7 +244,7 @@ def test_the_library_of_this_checkout_is_current():
 @pytest.mark.slow
 def test_the_table_has_the_loops_that_examples_call():
     pytest.importorskip("numba")
-    command = [sys.executable, "-m", "tools.library_loops", "12"]
+    command = [sys.executable, "-m", "tools.library_loops", "24"]
     root = Path(rg.__file__).resolve().parents[2]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"

@@ -240,11 +240,11 @@ def test_indices_have_64_bits_where_32_do_not_do():
 
 @needs_nvrtc
 @pytest.mark.slow
-def test_nvrtc_compiles_every_function_in_every_dtype():
-    module = Module()
+def test_nvrtc_compiles_every_function_in_every_dtype(pytestconfig):
+    module, dtypes = Module(), DTYPES if pytestconfig.getoption("--long") else ["float16", "float32", "int32"]
     for count, functions in ((1, UNARY), (2, BINARY)):
         for function in sorted(functions, key=lambda function: function.__name__):
-            for dtype in sorted(map(np.dtype, DTYPES), key=str):
+            for dtype in sorted(map(np.dtype, dtypes), key=str):
                 arrays = numbers_of(dtype, count)
                 try:
                     wanted = function(*[x[:1] for x in arrays])
@@ -252,7 +252,7 @@ def test_nvrtc_compiles_every_function_in_every_dtype():
                     continue
                 loop_of(instruction_of(function, [x[:1] for x in arrays], wanted), module)
     loop_of(large_values()[0], module)
-    assert len(module) > 40 * len(DTYPES) // 2
+    assert len(module) > 40 * len(dtypes) // 2
     ptx = nvrtc.compiled(module.source, OPTIONS)
     assert all(f".entry k{number}(" in ptx for number in range(len(module)))
 

@@ -109,9 +109,7 @@ def test_examples_print_the_same_with_compiled_modules(name, capsys, request):
     "line",
     [
         "mnist --model cnn --steps 6 --batch-size 32",
-        "mnist --model mlp --steps 5 --batch-size 128",
         "shakespeare --steps 3 --batch-size 2",
-        "names --steps 6 --batch-size 32",
         "housing --model mlp --steps 10",
     ],
 )
