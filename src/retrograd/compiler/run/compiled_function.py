@@ -14,6 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.memory import collector_paused
 from ...core.graph.backward import Walk
 from ...core.graph.modes import casting, modes
 from ...core.graph.nodes import edge_of, reachable
@@ -29,7 +30,7 @@ from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import ESCAPED, containers, is_referenced_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
 from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, dynamic_dims
-from ..trace.trace_modes import collector_paused, tracing_with
+from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Number, Traced, WatchedIterator
 from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from ...core.graph.modes import Mode, Switch, modes
@@ -25,18 +22,6 @@ class tracing_paused(Mode):
     def __init__(self, tracer: Observer) -> None:
         super().__init__()
         self.changes = {"observers": tuple([x for x in modes.observers if x is not tracer]), "tracer": None}
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause Python's garbage collector, which would visit the growing number of a trace's objects again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class set_stance(Switch):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from .devices import registered_backends
@@ -42,6 +43,18 @@ def keep_freed_memory() -> bool:
 def large_array_met() -> None:
     """Keep freed memory from now on; called for the first array of at least ``LARGE`` elements."""
     keep_freed_memory()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would visit a growing number of objects again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def empty_cache() -> None:

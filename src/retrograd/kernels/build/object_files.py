@@ -9,11 +9,9 @@ through functions of its own in the place of Numba's runtime, so that the code r
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, partial
 from inspect import Parameter, signature
 from typing import Any
@@ -32,6 +30,7 @@ from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 from numpy import dtype
 
+from ...core.arrays.memory import collector_paused
 from ..runtime import object_layout as at
 from ..runtime.levels import target as levels
 from ..runtime.numba_functions import Shared
@@ -288,7 +287,7 @@ def compile_routine(made: object, letters: str, name: str) -> bytes:
 
 def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Callable[..., None]) -> bytes:
     """The object file of a function for arguments of some types, with what ``enter`` writes to call it."""
-    with global_compiler_lock, _uncollected():
+    with global_compiler_lock, collector_paused():
         function.compile(signature)
         compiled = function.overloads[signature]
         context = _target().target_context
@@ -298,18 +297,6 @@ def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Calla
         library.add_ir_module(module)
         library.add_linking_library(compiled.library)
         return library.translated(name)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Python's collector of cycles waits: it would go through all that Numba keeps, again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Entry:
