@@ -295,6 +295,17 @@ def test_language_models_do_not_see_what_comes_after(model):
     assert not np.allclose(before[:, 4:].detach().numpy(), after[:, 4:].detach().numpy())
 
 
+def test_a_long_text_is_evaluated_on_evenly_spaced_pieces_of_its_last_tenth():
+    text = "".join(np.random.default_rng(0).choice(list("ab\n"), 2_000_000))
+    passages = tasks.language.Passages(text, "transformer", 4, rg.Generator().manual_seed(0))
+    inputs, targets = passages.test.inputs, passages.test.targets
+    validation = tasks.language.encode(text[1_800_000:], passages.vocabulary)
+    assert inputs.shape == targets.shape == (tasks.language.EVALUATED, tasks.language.CONTEXT)
+    assert (inputs[:, 1:] == targets[:, :-1]).all()
+    assert (inputs[0] == validation[:64]).all()
+    assert (inputs[1024] == validation[64 * (3124 // 2) :][:64]).all()
+
+
 def test_transformer_ties_its_embeddings_and_starts_near_uniform():
     model = CharTransformer(65)
     assert model.head.weight is model.token.weight

@@ -16,6 +16,7 @@ from .csv_files import read_text
 
 STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces start at random positions
 CONTEXT = 64
+EVALUATED = 2_048  # pieces of validation text at most, so that evaluation of a whole book takes seconds
 END = "\n"  # between names
 SAMPLE_NAMES = 10
 SAMPLE_CHARACTERS = 400
@@ -52,7 +53,7 @@ class Pieces(data.Dataset[tuple[Array, Array]]):
 
 
 class Passages(Language):
-    """Pieces of one text; the last tenth of the text is the validation data."""
+    """Pieces of one text; the last tenth of the text, or evenly spaced pieces of it, is the validation data."""
 
     def __init__(self, text: str, model: str, batch_size: int, order: rg.Generator) -> None:
         self.vocabulary = "".join(sorted({*text, END}))
@@ -62,10 +63,11 @@ class Passages(Language):
         places = RandomSampler(pieces, replacement=True, num_samples=STEPS_PER_EPOCH * batch_size, generator=order)
         rows = (len(validation) - 1) // CONTEXT
         inputs, targets = (validation[i : i + rows * CONTEXT].reshape(rows, CONTEXT) for i in (0, 1))
+        chosen = np.arange(min(rows, EVALUATED)) * rows // min(rows, EVALUATED)
         super().__init__(
             language_model("text", model, len(self.vocabulary)),
             DataLoader(pieces, batch_size, sampler=places, generator=order),
-            Split("validation", inputs, targets),
+            Split("validation", inputs[chosen], targets[chosen]),
         )
 
 
