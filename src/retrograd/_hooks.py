@@ -103,7 +103,7 @@ def _scipy_name(function: str, distribution: str) -> str:
     return name_of(function, distribution)
 
 
-def _tensor_html(x: Any) -> str:
+def _tensor_html(x: object) -> str:
     from .inspect.notebook.tensors import tensor_html
 
     return tensor_html(x)
@@ -126,7 +126,7 @@ class EinopsParts:
     """An entry of ``sys.meta_path``: adds a backend and layers for Tensors to einops, when a program imports it."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
         if not name.startswith("einops."):
             return None
         torch_is_used = not hasattr(sys.modules.get("torch"), "is_retrograd") and "torch" in sys.modules
@@ -145,7 +145,7 @@ class LegacyPaths:
     """An entry of ``sys.meta_path``: finds the modules that exist in PyTorch's layout alone (``nn.modules.conv``)."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
         if not name.startswith("retrograd.") or name.startswith("retrograd.compat"):
             return None
         from .compat.paths import find_spec

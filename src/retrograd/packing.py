@@ -42,7 +42,7 @@ class Packed:
         self._entries: dict[str, dict[str, Any]] = {}
         self._names_of_tensors: dict[int, tuple[Tensor, str]] = {}
 
-    def enter(self, value: Any, array: Any, kind: str, path: str) -> dict[str, Any]:
+    def enter(self, value: Any, array: object, kind: str, path: str) -> dict[str, Any]:
         """Store an array under a name derived from its path, and return its entry."""
         name = (path or "tensor").encode(errors="replace").decode()  # UTF-8 has no lone surrogates
         while name in self.arrays or name == "__metadata__":

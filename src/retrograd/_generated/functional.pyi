@@ -12,7 +12,6 @@ from retrograd.ops.table.types import Dims as Dims
 from retrograd.ops.table.types import Number as Number
 from retrograd.ops.table.types import Operand as Operand
 from retrograd.ops.table.types import Size as Size
-from typing import Any as Any
 from typing import Literal as Literal
 from typing import overload as overload
 
@@ -1867,7 +1866,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
     """
-def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: builtins.str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: Any = None) -> Tensor:
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: builtins.str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: builtins.object = None) -> Tensor:
     """``cross_entropy(linear(input, linear_weight, linear_bias), target)``, with the options of ``cross_entropy``.
 
     Derivative: that of the two.

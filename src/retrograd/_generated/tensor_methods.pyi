@@ -55,7 +55,7 @@ class TensorMethods:
         ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]:
         ...
-    def __array_function__(self, function: Callable[..., Any], types: Any, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
+    def __array_function__(self, function: Callable[..., Any], types: builtins.object, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
         """``__array_function__`` of Tensor."""
     def __array_namespace__(self, *, api_version: builtins.str | None = None) -> Any:
         """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
@@ -83,7 +83,7 @@ class TensorMethods:
         ...
     def __contains__(self, element: Operand) -> builtins.bool:
         ...
-    def __dlpack__(self, *, stream: Any = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
+    def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
 
         Raises:
@@ -2605,7 +2605,7 @@ class TensorMethods:
     @property
     def flat(self) -> Flat: ...
     @flat.setter
-    def flat(self, value: Any) -> None: ...
+    def flat(self, value: builtins.object) -> None: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
         """``input`` with neighbouring dimensions merged into one, in row-major order.
 
@@ -5414,7 +5414,7 @@ class TensorMethods:
         >>> rg.zeros(1).new_ones(2)
         tensor([1., 1.])
         """
-    def new_tensor(self, data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+    def new_tensor(self, data: builtins.object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
         """``data`` as a new leaf on memory of its own, with this Tensor's dtype and device.
 
         Derivative: none.

@@ -1064,7 +1064,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
     >>> rg.as_strided_scatter(rg.zeros(4), rg.ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])
     """
-def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``data`` as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
 
     Derivative: of a Tensor ``g``; none of other data.
@@ -8036,7 +8036,7 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], di
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
-def spmm(input: Any, mat2: Tensor) -> Tensor:
+def spmm(input: builtins.object, mat2: Tensor) -> Tensor:
     """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
 
     Derivative: ``sparse.mm``'s.
@@ -8469,7 +8469,7 @@ def tanh(input: Tensor) -> Tensor:
     >>> rg.tanh(rg.tensor([0.0, 0.5]))
     tensor([0.    , 0.4621])
     """
-def tensor(data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
+def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:
     """``data`` as a new leaf Tensor, on memory of its own.
 
     Derivative: none; the result has no history.

@@ -99,7 +99,7 @@ class _Anomaly(Observer):
     def left(self, node: Node) -> None:
         self.incoming = None
 
-    def entered(self, node: Node, g: Any) -> None:
+    def entered(self, node: Node, g: object) -> None:
         self.incoming = g
         known = self.checksums.get(ref(node))
         if known is not None and _checksums(node.saved) != known:

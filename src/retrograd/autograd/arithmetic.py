@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.dtypes import DType
 from ..core.named_tuples import NamedTuple
 
 Array = np.ndarray
@@ -36,7 +37,7 @@ def shown(value: object) -> str:
     return str(value)
 
 
-def largest(dtype: Any) -> str:
+def largest(dtype: DType) -> str:
     """Return the largest number of a floating dtype as text."""
     return "65504" if dtype == np.float16 else str(_largest_number(dtype))
 
@@ -47,7 +48,7 @@ def _largest_number(dtype: Any) -> Any:
     return np.finfo(dtype).max
 
 
-def grown(dtype: Any) -> Predicate:
+def grown(dtype: DType) -> Predicate:
     """Return a predicate for values so large that their products and sums may overflow."""
     limit = 256.0 if dtype == np.float16 else 1e6
     return lambda x: np.abs(x) > limit
@@ -125,7 +126,7 @@ _NORMALIZATIONS = {"layer_norm", "batch_norm", "group_norm", "instance_norm", "r
 _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", "cross_entropy"}
 
 
-def rule_forward(name: str, values: list[Array | None], out: Any, dtype: Any, params: dict[str, Any]) -> Finding:
+def rule_forward(name: str, values: list[Array | None], out: object, dtype: DType, params: dict[str, Any]) -> Finding:
     """Explain why an operator returned ``out`` (NaN or infinite) for the given values of its inputs."""
     known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fciub"]
     finding = _forward(name, known, values, out, dtype, params)
@@ -133,7 +134,12 @@ def rule_forward(name: str, values: list[Array | None], out: Any, dtype: Any, pa
 
 
 def _forward(
-    name: str, known: list[tuple[int, Array]], values: list[Array | None], out: Any, dtype: Any, params: dict[str, Any]
+    name: str,
+    known: list[tuple[int, Array]],
+    values: list[Array | None],
+    out: Any,
+    dtype: DType,
+    params: dict[str, Any],
 ) -> Finding:
     expression = written(name, values, params)
     pairs = [x for _, x in known]
@@ -206,7 +212,7 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
     return Finding(f"{expression}: {why}", infinite, 0, np.isinf, advice)
 
 
-def _overflow(text: str, culprit: int, place: int, dtype: Any) -> Finding:
+def _overflow(text: str, culprit: int, place: int, dtype: DType) -> Finding:
     advice = "scale the values down before"
     if dtype == np.float16:
         advice = "compute this in float32, or scale the values down before"
@@ -332,13 +338,13 @@ _BACKWARD: dict[str, tuple[str, Predicate, str]] = {
 _BACKWARD["log2"] = _BACKWARD["log10"] = _BACKWARD["log"]
 
 
-def rule_backward(name: str, values: list[Array | None], number: int, g: Any, out: Any, dtype: Any) -> Finding:
+def rule_backward(name: str, values: list[Array | None], number: int, g: object, out: object, dtype: DType) -> Finding:
     """Explain why the derivative for input ``number`` is ``out`` for the upstream gradient ``g``, None if unknown."""
     finding = _backward(name, values, number, g, out, dtype)
     return finding._replace(advice=_advised(finding.advice, dtype))
 
 
-def _backward(name: str, values: list[Array | None], number: int, g: Any, out: Any, dtype: Any) -> Finding:
+def _backward(name: str, values: list[Array | None], number: int, g: object, out: Any, dtype: DType) -> Finding:
     masked = g is not None and g == 0
     if name in _BACKWARD:
         text, bad, advice = _BACKWARD[name]

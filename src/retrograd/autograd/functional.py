@@ -28,7 +28,7 @@ def _tuple(caller: str, argument: str, value: object) -> tuple[Tensor, ...]:
     return tuple(values)
 
 
-def _points(caller: str, inputs: Any, create_graph: bool) -> tuple[Tensor, ...]:
+def _points(caller: str, inputs: object, create_graph: bool) -> tuple[Tensor, ...]:
     """Return the inputs as Tensors to differentiate with respect to: views with ``create_graph``, else new leaves."""
     points = _tuple(caller, "inputs", inputs)
     for x in points:
@@ -90,7 +90,7 @@ def _gradients(
     return tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True))
 
 
-def _vectors(caller: str, v: Any, like: Sequence[Tensor], what: str) -> tuple[Tensor, ...]:
+def _vectors(caller: str, v: object, like: Sequence[Tensor], what: str) -> tuple[Tensor, ...]:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"{caller}: The vector v can only be None if {what} a single Tensor of one element")
@@ -108,7 +108,7 @@ def _vectors(caller: str, v: Any, like: Sequence[Tensor], what: str) -> tuple[Te
     return vectors
 
 
-def _result(values: tuple[Tensor, ...], like: Any, create_graph: bool) -> Any:
+def _result(values: tuple[Tensor, ...], like: object, create_graph: bool) -> Any:
     values = values if create_graph else tuple(value.detach() for value in values)
     return values if isinstance(like, (tuple, list)) else values[0]
 
@@ -227,7 +227,7 @@ def _check_strategy(caller: str, argument: str, strategy: str, strict: bool, vec
         raise NotImplementedError(f"{caller}: {argument}='forward-mode' needs vectorize=True")
 
 
-def _vectorized(func: Callable[..., Any], inputs: Any, create_graph: bool, transform: Callable[..., Any]) -> Any:
+def _vectorized(func: Callable[..., Any], inputs: object, create_graph: bool, transform: Callable[..., Any]) -> Any:
     with enable_grad():
         points = _points("jacobian", inputs, create_graph)
         several = []

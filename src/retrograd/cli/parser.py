@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown option {unknown[0]}{suggestion(unknown[0].partition('=')[0], known)}")
         return options, rest
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is None or value in action.choices:
             return
         what = "/".join(action.option_strings) or action.metavar or action.dest

@@ -22,7 +22,7 @@ def whole(function: Function) -> Function:
     """Decorate a function of arrays: the compiler records a call as one instruction."""
 
     @wraps(function)
-    def call_whole(*args: Any, **kwargs: Any) -> Any:
+    def call_whole(*args: object, **kwargs: object) -> Any:
         tracer = modes.tracer if watchers else None
         try:
             return function(*args, **kwargs) if tracer is None else tracer.call(function, args, kwargs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class RandomSampler(Sampler[int]):
     """
 
     def __init__(
-        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Any = None
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: object = None
     ) -> None:
         if not isinstance(replacement, bool):
             raise TypeError(f"RandomSampler: replacement must be a bool, got {replacement!r}")
@@ -116,7 +116,7 @@ class SubsetRandomSampler(Sampler[int]):
     [3, 5, 7]
     """
 
-    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+    def __init__(self, indices: Sequence[int], generator: object = None) -> None:
         self.indices = indices
         self.generator = generator
 
@@ -145,7 +145,7 @@ class WeightedRandomSampler(Sampler[int]):
     [1, 1, 1, 1]
     """
 
-    def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
+    def __init__(self, weights: object, num_samples: int, replacement: bool = True, generator: object = None) -> None:
         if not _is_positive_integer(num_samples):
             raise ValueError(f"WeightedRandomSampler: num_samples must be a positive integer, got {num_samples!r}")
         if not isinstance(replacement, bool):

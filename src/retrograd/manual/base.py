@@ -99,7 +99,7 @@ class BaseLayer:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(str, self._arguments))})"
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         return self.forward(*arguments)
 
     def forward(self, *arguments: Any) -> Any:

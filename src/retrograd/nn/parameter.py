@@ -29,10 +29,10 @@ class Parameter(Tensor):
 
     __slots__ = ()
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+    def __new__(cls, data: object = None, requires_grad: bool = True) -> Parameter:
         return Tensor.__new__(cls)
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __init__(self, data: object = None, requires_grad: bool = True) -> None:
         if data is None:
             data = Tensor([])
         elif not isinstance(data, Tensor):
@@ -62,7 +62,7 @@ class Buffer(Tensor):
 
     __slots__ = ()
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
+    def __new__(cls, data: object = None, *, persistent: bool = True) -> Buffer:
         return Tensor.__new__(cls)
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:

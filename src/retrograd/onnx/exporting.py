@@ -28,7 +28,7 @@ _IGNORED = {
 
 def export(
     model: Any,
-    args: Any,
+    args: object,
     path: Any = None,
     *,
     input_names: Sequence[str] | None = None,
@@ -36,8 +36,8 @@ def export(
     dynamic_axes: Mapping[str, object] | None = None,
     opset_version: int | None = None,
     kwargs: Mapping[str, object] | None = None,
-    f: Any = None,
-    **options: Any,
+    f: object = None,
+    **options: object,
 ) -> None:
     """Write a model to an ONNX file, which onnxruntime and other runtimes execute.
 
@@ -134,7 +134,7 @@ def _is_whole(name: str, args: tuple[object, ...], named: dict[str, object]) -> 
         return False
 
 
-def _weights(model: Any) -> dict[str, Tensor]:
+def _weights(model: object) -> dict[str, Tensor]:
     if not isinstance(model, nn.Module):
         return {}
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}

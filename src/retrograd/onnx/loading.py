@@ -91,7 +91,7 @@ class ONNXModule(nn.Module):
         self._places[name] = holder, last
         return name
 
-    def forward(self, *inputs: Any, **named: Any) -> Any:
+    def forward(self, *inputs: object, **named: object) -> Any:
         names = self.input_names
         if len(inputs) > len(names):
             raise TypeError(f"expected {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")

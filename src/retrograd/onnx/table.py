@@ -59,7 +59,7 @@ class Attributes:
         self._dtypes = dtypes
         self._values = {attribute.name: _value(attribute) for attribute in node.attribute}
 
-    def __call__(self, name: str, default: Any = None) -> Any:
+    def __call__(self, name: str, default: object = None) -> Any:
         return self._values.get(name, default)
 
     def set_default(self, name: str, value: object) -> None:

@@ -71,7 +71,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         beta1, beta2 = map(number, group["betas"])
         amsgrad = group["amsgrad"]
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
@@ -175,7 +175,7 @@ class Adamax(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, "exp_avg", "exp_inf")
@@ -238,7 +238,7 @@ class NAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
         gradient_rate, moment_rate, correction = self._rates(parameter, group)
         state = self.state[parameter]
@@ -306,7 +306,7 @@ class RAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
         rate, certain = self._rates(parameter, group)
         state = self.state[parameter]

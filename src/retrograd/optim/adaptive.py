@@ -56,7 +56,7 @@ class Adagrad(Optimizer):
         total.array[...] = complex(start, start) if total.array.dtype.kind == "c" else start
         self.state[parameter] = {"step": self._scalar(0), "sum": total}
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         eps, (rate,) = number(group["eps"]), self._rates(parameter, group)
         for p, g, a, b, total in self._blocks(parameter, gradient, self.state[parameter]["sum"], scratch=2):
             d = descent(p, g, a, group)
@@ -110,7 +110,7 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         lr, eps, rho = numbers(group, "lr", "eps", "rho")
         state, _ = self._begin(parameter, "square_avg", "acc_delta")
         averages = state["square_avg"], state["acc_delta"]
@@ -168,7 +168,7 @@ class RMSprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
         names = ["square_avg", *(["grad_avg"] if group["centered"] else []), *(["momentum_buffer"] if momentum else [])]
         state, _ = self._begin(parameter, *names)
@@ -246,7 +246,7 @@ class Rprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         (less, more), (smallest, largest) = group["etas"], group["step_sizes"]
         self._rates(parameter, group)
         state, number_of = self.state[parameter], parameter.array.real.dtype.type

@@ -25,7 +25,7 @@ Update = Callable[[Any, Tensor, Tensor, dict[str, Any]], None]
 
 def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
     def register(update: Update) -> Update:
-        def run(self: Any, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        def run(self: object, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
             with enable_grad():
                 update(self, parameter, gradient, group)
 

@@ -31,7 +31,7 @@ def minimize(
     fun: Callable[..., Any],
     x0: object,
     args: tuple[object, ...] = (),
-    method: Any = None,
+    method: object = None,
     *,
     hess: bool = False,
     bounds: object = None,
@@ -125,7 +125,7 @@ def _is_numbers(part: object) -> bool:
 class _Nest:
     """Between the nest that programs see and the vector that SciPy keeps."""
 
-    def __init__(self, x0: Any) -> None:
+    def __init__(self, x0: object) -> None:
         leaves, self.structure = flatten(x0, _is_numbers)
         self.is_tensor = [isinstance(leaf, Tensor) for leaf in leaves]
         self.points = [
@@ -136,7 +136,7 @@ class _Nest:
             raise ValueError("minimize: x0 holds no number")
 
     @staticmethod
-    def _point(leaf: Any, path: str) -> Tensor:
+    def _point(leaf: object, path: str) -> Tensor:
         if not isinstance(leaf, Tensor) and not is_array(leaf):
             if not _is_numbers(leaf) and not is_array_or_number(leaf):
                 raise TypeError(f"minimize: {path} must be a Tensor, an array or numbers, got {type(leaf).__name__}")
@@ -229,7 +229,7 @@ class _Function:
             raise RuntimeError(f"minimize: {self.name} must return one real number, got {describe(y)}")
         return y.reshape(())
 
-    def value(self, vector: Any) -> float:
+    def value(self, vector: np.ndarray) -> float:
         with no_grad():
             return float(self.scalar(*self.nest.leaves(vector)).item())
 
@@ -254,7 +254,7 @@ class _Function:
             self._product = point, vjp(grad(self._traced, self._everything), *self.nest.leaves(vector))[1]
         return self.nest.vector(self._product[1](self.nest.leaves(direction)))
 
-    def hessian(self, vector: Any) -> np.ndarray:
+    def hessian(self, vector: np.ndarray) -> np.ndarray:
         blocks = hessian(self._traced, self._everything)(*self.nest.leaves(vector))
         sizes = self.nest.sizes
         rows = [
@@ -263,11 +263,11 @@ class _Function:
         ]
         return np.block(rows).astype(np.float64)
 
-    def values(self, vector: Any) -> np.ndarray:
+    def values(self, vector: np.ndarray) -> np.ndarray:
         with no_grad():
             return np.atleast_1d(self.tensor(*self.nest.leaves(vector)).cpu().numpy().astype(np.float64))
 
-    def jacobian(self, vector: Any) -> np.ndarray:
+    def jacobian(self, vector: np.ndarray) -> np.ndarray:
         columns = jacrev(lambda *leaves: self.tensor(*leaves).reshape(-1), self._everything)(*self.nest.leaves(vector))
         parts = [
             column.cpu().numpy().reshape(column.shape[0], size)
@@ -275,7 +275,7 @@ class _Function:
         ]
         return np.concatenate(parts, 1).astype(np.float64)
 
-    def weighted(self, vector: object, weights: object) -> np.ndarray:
+    def weighted(self, vector: np.ndarray, weights: object) -> np.ndarray:
         """The Hessian of the values' sum with these weights, as SciPy asks constraints for it."""
 
         def total(nest: object) -> Any:

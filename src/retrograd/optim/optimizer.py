@@ -358,11 +358,11 @@ class Optimizer:
             or type(self).step is not Optimizer.step
         )
 
-    def _update(self, parameter: Tensor, gradient: object, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         """Move one parameter along its gradient, an array."""
         raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
 
-    def _blocks(self, parameter: Tensor, gradient: Any, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
+    def _blocks(self, parameter: Tensor, gradient: Tensor, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
         """Matching pieces of parameter, gradient, ``scratch`` spare arrays and state, to be written in place.
 
         Complex numbers come as their real and imaginary parts.

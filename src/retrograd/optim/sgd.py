@@ -56,7 +56,7 @@ class SGD(Optimizer):
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, object]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> None:
         lr, momentum, dampening = numbers(group, "lr", "momentum", "dampening")
         buffer, first = None, False
         if momentum:
@@ -134,7 +134,7 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, object]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> None:
         eta, shrink, mu, _ = self._rates(parameter, group)
         for p, g, a, b, average in self._blocks(parameter, gradient, self.state[parameter]["ax"], scratch=2):
             d = descent(p, g, a, group)

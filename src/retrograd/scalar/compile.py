@@ -88,7 +88,7 @@ class Compiled:
         self._structure: Any = None
         self.parameters: list[Value] = []
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """Evaluate for all inputs at once: every number in the arguments may be an array of the common batch shape.
 
         Returns:

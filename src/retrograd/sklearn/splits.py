@@ -64,6 +64,6 @@ class Predefined:
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
 
-    def __call__(self, count: int, y: Any) -> tuple[Indices, Indices]:
+    def __call__(self, count: int, y: object) -> tuple[Indices, Indices]:
         """Return all samples for training."""
         return np.arange(count), np.arange(0)

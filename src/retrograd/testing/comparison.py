@@ -69,7 +69,7 @@ def to_numpy(value: Any) -> Any:
     return np.asarray(value if isinstance(value, (bool, int, float, complex)) else backend_of(value).to_numpy(value))
 
 
-def numbers(result: Any) -> list[Any]:
+def numbers(result: object) -> list[Any]:
     """Return the Tensors, arrays and numbers of a result."""
     if isinstance(result, (tuple, list)):
         return [item for value in result for item in numbers(value)]
@@ -87,7 +87,7 @@ def scale_of(outputs: Sequence[Tensor]) -> float:
     return largest
 
 
-def assert_near(got: object, wanted: Any, tolerance: float, what: str) -> None:
+def assert_near(got: object, wanted: object, tolerance: float, what: str) -> None:
     """Assert that finite values differ by at most ``tolerance`` times the largest one (at least 1)."""
     a, n = as_real(to_numpy(got)), as_real(to_numpy(wanted))
     assert a.shape == n.shape, f"{what}: got {describe(got)}, expected {describe(wanted)}"

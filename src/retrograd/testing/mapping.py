@@ -90,7 +90,7 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
     examples = [_examples(array, arrays, index, function) for index, array in enumerate(arrays)]
     worst = 0.0
 
-    def mapped(f: Function, in_dims: Any) -> Function:
+    def mapped(f: Function, in_dims: object) -> Function:
         return vmap(f, in_dims, randomness=randomness)
 
     def against_loop(what: str, f: Function, chosen: Sequence[int], dim: int = 0, size: int = EXAMPLES) -> float:

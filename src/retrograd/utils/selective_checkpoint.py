@@ -46,7 +46,7 @@ class SelectiveCheckpointContext:
         op_output: the result of the operator.
     """
 
-    def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
+    def __init__(self, *, is_recompute: bool, op_output: object = None) -> None:
         self.is_recompute = is_recompute
         self.op_output = op_output
 

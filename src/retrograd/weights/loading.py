@@ -17,7 +17,7 @@ from ..serialization import CorruptFileError, load
 from .names import ARCHITECTURES, Architecture
 
 
-def load_model(path: str | os.PathLike[str], dtype: Any = None, device: Any = "cpu") -> nn.Module:
+def load_model(path: str | os.PathLike[str], dtype: object = None, device: object = "cpu") -> nn.Module:
     """Load a GPT2, Llama or BERT from a folder in the layout of Hugging Face's transformers.
 
     Args:

@@ -108,7 +108,7 @@ def _has(arrays: tuple[object, ...]) -> bool:
 
 def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: bool) -> Callable[..., Any]:
     @wraps(forward)
-    def forward_in_float32(*arrays: Any, **params: Any) -> Any:
+    def forward_in_float32(*arrays: object, **params: object) -> Any:
         if not _has(arrays):
             return forward(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
@@ -124,7 +124,7 @@ def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: 
 
 def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(write)
-    def write_in_float32(out: Any, *arrays: Any, **params: Any) -> None:
+    def write_in_float32(out: Any, *arrays: object, **params: object) -> None:
         if not _has((out, *arrays)):
             write(out, *arrays, **params)
             return

@@ -119,7 +119,7 @@ class Backend:
     xp: Any = np
     array_type: type = np.ndarray
 
-    def device(self, array: Any) -> Device:
+    def device(self, array: object) -> Device:
         """The device that holds the array."""
         return CPU
 
@@ -191,13 +191,13 @@ class CupyBackend(Backend):
     def device(self, array: Any) -> Device:
         return Device("cuda", int(array.device.id))
 
-    def asarray(self, data: object, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: object, dtype: object = None, device: Device | None = None) -> Any:
         if device is None or device.index is None:
             return self.xp.asarray(data, dtype=dtype)
         with self.xp.cuda.Device(device.index):
             return self.xp.asarray(data, dtype=dtype)
 
-    def to_numpy(self, array: Any) -> np.ndarray:
+    def to_numpy(self, array: object) -> np.ndarray:
         return self.xp.asnumpy(array)
 
     def address(self, array: Any) -> int:
@@ -277,7 +277,7 @@ def registered_backends() -> tuple[Backend, ...]:
     return tuple(_backends.values())
 
 
-def backend_of(array: Any) -> Backend:
+def backend_of(array: object) -> Backend:
     """Return the backend of an array. Raise TypeError unless it is an array of a known library."""
     kind = type(array)
     backend = _backends.get(kind)
@@ -314,14 +314,14 @@ def _computes_as_array(kind: type) -> bool:
     )
 
 
-def array_module(array: Any) -> Any:
+def array_module(array: object) -> Any:
     """Return the module (``numpy``, ``cupy``) of an array or of a Tensor's array."""
     if array.__class__ is np.ndarray:
         return np
     return backend_of(getattr(array, "array", array)).xp
 
 
-def all_examples(array: Any) -> Any:
+def all_examples(array: object) -> Any:
     """Return the numbers to check an array's values on: for a Batched array those of all examples.
 
     For a ``meta`` array the numbers are zeros, at most one along each axis; for any other array, the array itself.
@@ -355,7 +355,7 @@ def lie_within(array: Array, length: int) -> bool:
     return bool(numbers.item(numbers.argmax()) < length)
 
 
-def get_array_module(*values: Any) -> Any:
+def get_array_module(*values: object) -> Any:
     """Return the module of the arrays, for programs that run on any device: ``cupy`` for CuPy arrays, else ``numpy``.
 
     Args:

@@ -234,7 +234,7 @@ def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple
 _CONVERSIONS = {"float32": ".float()", "float64": ".double()", "float16": ".half()", "bfloat16": ".bfloat16()"}
 
 
-def conversion_advice(*arrays: Any) -> str:
+def conversion_advice(*arrays: object) -> str:
     """Return the end of an error message that says how to give arrays or Tensors one dtype.
 
     >>> from retrograd.core.arrays.dtypes import conversion_advice

@@ -21,7 +21,7 @@ class Arithmetic(Protocol):
 
     forward: Callable[..., Any]
 
-    def __call__(self, a: Any, b: Any, /) -> Any:
+    def __call__(self, a: object, b: object, /) -> Any:
         """Apply the primitive to Tensors or arrays."""
 
 

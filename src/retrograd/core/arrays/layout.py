@@ -40,7 +40,7 @@ def row_major(array: Array) -> Array:
 def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
     """Wrap a forward so that each result (with ``residuals`` only the first) is in row-major order."""
 
-    def with_row_major_result(*arrays: Any, **params: Any) -> Any:
+    def with_row_major_result(*arrays: object, **params: object) -> Any:
         out = forward(*arrays, **params)
         if type(out) is not tuple:
             return out if out.flags.c_contiguous else copied(out)

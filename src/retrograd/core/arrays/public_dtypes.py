@@ -66,7 +66,7 @@ class dtype(_NumPyDType):  # type: ignore[misc]  # numpy.dtype is final; type ch
         is_signed: bool
     else:
 
-        def __new__(cls, spec: Any) -> Self:
+        def __new__(cls, spec: object) -> Self:
             if type(spec) is cls:
                 return spec
             if isinstance(spec, str):

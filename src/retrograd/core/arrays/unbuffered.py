@@ -19,7 +19,7 @@ _ATOMIC = frozenset("ilqefdILQ")  # the dtypes of CuPy's add.at
 Reduction = Literal["add", "multiply", "maximum", "minimum"]
 
 
-def ufunc_at(name: Reduction, out: Any, key: object, values: Any) -> None:
+def ufunc_at(name: Reduction, out: Any, key: object, values: object) -> None:
     """Run ``getattr(np, name).at(out, key, values)`` on the device of ``out``."""
     xp = array_module(out)
     if xp is np or isinstance(out, Wrapping):

@@ -84,7 +84,7 @@ class Walk:
         self.order: list[Node] = []
         self.useful: set[Any] | None = None
 
-    def reaches(self, edge: Any) -> bool:
+    def reaches(self, edge: object) -> bool:
         """Return whether the pass may compute a gradient of the node or leaf."""
         if self.useful is not None:
             return edge in self.useful
@@ -366,7 +366,7 @@ def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array)
     return before
 
 
-def as_array(value: object, like: Any = None) -> Any:
+def as_array(value: object, like: object = None) -> Any:
     """Return a NumPy scalar, which NumPy returns in place of a 0-d array, as a 0-d array; an array unchanged."""
     return value if is_array(value) else backend_of(value).asarray(value)
 
@@ -412,7 +412,7 @@ def shown_to_hooks(g: object) -> Tensor | None:
     return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
 
 
-def replaced_by(node: Node, gradients: tuple[object, ...], changed: Any) -> tuple[Any, ...]:
+def replaced_by(node: Node, gradients: tuple[object, ...], changed: object) -> tuple[Any, ...]:
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
         raise RuntimeError(

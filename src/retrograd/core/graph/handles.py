@@ -35,7 +35,7 @@ class RemovableHandle:
 
     _ids = count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any = None, prepend: bool = False) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: object = None, prepend: bool = False) -> None:
         self.id = next(self._ids)
         self._hooks = hooks
         if hook is not None:  # callers of PyTorch's class add the hook themselves

@@ -120,7 +120,7 @@ def listing(values: dict[str, Any]) -> Callable[[int], None]:
 class on_level(Mode):
     """Run operators on a level of ``vmap``; None is outside of all levels."""
 
-    def __init__(self, level: Any) -> None:
+    def __init__(self, level: object) -> None:
         super().__init__()
         self.changes = {"level": level, "observers": modes.observers}
 
@@ -255,7 +255,7 @@ class inference_mode(Mode):
     (False, True)
     """
 
-    def __new__(cls, mode: Any = True) -> Any:
+    def __new__(cls, mode: object = True) -> Any:
         context = super().__new__(cls)
         if callable(mode):
             context.__init__()  # type: ignore[misc]

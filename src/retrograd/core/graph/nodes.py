@@ -87,12 +87,12 @@ class AccumulateGrad:
         return hash((AccumulateGrad, id(self.variable)))
 
 
-def shown(edge: Any) -> Any:
+def shown(edge: object) -> Any:
     """Return the end of an edge as users see it: a node, an ``AccumulateGrad`` for a leaf, or None."""
     return edge if edge is None or type(edge) is Node else AccumulateGrad(edge)
 
 
-def output_number(edge: Any) -> int:
+def output_number(edge: object) -> int:
     """Return the index of the operator's output that an edge refers to.
 
     An operator with several outputs has one node of its own and one selecting node per output.

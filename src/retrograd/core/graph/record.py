@@ -47,7 +47,7 @@ def saved_of(
     arrays: Sequence[Any],
     params: dict[str, Any],
     residuals: Sequence[Any],
-    answer: Any,
+    answer: object,
     tensors: Sequence[Tensor],
 ) -> tuple[Any, ...]:
     """Return the values a node saves, in the order of the primitive's layout, followed by the arrays' storages."""

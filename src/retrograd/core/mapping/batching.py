@@ -370,7 +370,7 @@ def forward(level: Level, primitive: Primitive, *arrays: Any, **params: Any) -> 
         modes.level = above
         watchers.add(level.thread)
 
-    def wrapped(out: Any) -> Any:
+    def wrapped(out: object) -> Any:
         if isinstance(out, Tensor):
             return Batched(level, out, mapped)
         if isinstance(out, (tuple, list)):
@@ -470,7 +470,7 @@ def of_no_example(call: Call) -> Any:
     }
     result = call.below(values, params)
 
-    def none_of(x: Any) -> Any:
+    def none_of(x: object) -> Any:
         if isinstance(x, Tensor):
             return new_tensor(np.zeros((0, *x.array.shape), x.array.dtype))
         if isinstance(x, (tuple, list)):

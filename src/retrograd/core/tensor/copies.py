@@ -61,7 +61,7 @@ def _blank(kind: Any) -> Any:
     return kind.__new__(kind)
 
 
-def _rebuild(kind: Any, array: Any, device: str, requires: bool, attributes: dict[str, object] | None) -> Any:
+def _rebuild(kind: object, array: object, device: str, requires: bool, attributes: dict[str, object] | None) -> Any:
     tensor = _blank(kind)
     tensor._initialise(backend_for(device).asarray(array))
     tensor._requires = requires

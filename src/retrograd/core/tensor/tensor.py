@@ -94,7 +94,7 @@ class Tensor(Copies, TensorMethods):
     __array_priority__ = 1000
 
     def __init__(
-        self, *data: Any, dtype: Any = None, device: str | Device | None = None, requires_grad: bool = False
+        self, *data: object, dtype: object = None, device: str | Device | None = None, requires_grad: bool = False
     ) -> None:
         self._initialise(constructed("Tensor", data, dtype, device))
         if requires_grad:
@@ -105,7 +105,7 @@ class Tensor(Copies, TensorMethods):
         if not cls.__module__.startswith("retrograd."):
             provided["tensor_subclass"](cls)
 
-    def _initialise(self, array: Any) -> None:
+    def _initialise(self, array: object) -> None:
         self.array = array
         self._requires = False
         self._node = None
@@ -394,7 +394,7 @@ def is_dense(value: object) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.is_dense
 
 
-def new_tensor(array: Any) -> Tensor:
+def new_tensor(array: object) -> Tensor:
     """Return a Tensor that wraps the array, without a copy and without history."""
     t = _new(Tensor)
     t.array = array
@@ -414,7 +414,7 @@ def tensor_method(method: Method, *names: str) -> Method:
 arrays_keep_dtype = True
 
 
-def constructed(name: str, data: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+def constructed(name: str, data: tuple[Any, ...], dtype: object, device: str | Device | None) -> Any:
     """Return the array of ``Tensor(*data)``, where ``data`` is a size, a sequence, an array or a Tensor."""
     if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
         return _zeros(name, data or (0,), dtype, device)
@@ -435,7 +435,7 @@ def _listed(values: Any) -> Any:
     return values if isinstance(values, (str, bytes)) or not hasattr(values, "__getitem__") else list(values)
 
 
-def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device | None) -> Any:
+def _zeros(name: str, lengths: tuple[Any, ...], dtype: object, device: str | Device | None) -> Any:
     if min(lengths, default=0) < 0:
         raise RuntimeError(f"{name}: trying to create a Tensor with a negative length: {list(lengths)}")
     place = None if device is None else Device(device)
@@ -444,7 +444,7 @@ def _zeros(name: str, lengths: tuple[Any, ...], dtype: Any, device: str | Device
     return backend.asarray(np.zeros(lengths, dtype), device=place)
 
 
-def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *, copy: bool) -> Any:
+def to_array(data: object, dtype: object = None, device: str | Device | None = None, *, copy: bool) -> Any:
     """Return the data as an array, by default in the dtype of ``tensor(data)``; ``copy=False`` may share memory."""
     if dtype is not None:
         dtype = as_dtype(dtype)
@@ -480,7 +480,7 @@ def to_array(data: Any, dtype: Any = None, device: str | Device | None = None, *
     return backend_for(device).asarray(np.asarray(data, dtype=dtype), device=place)
 
 
-def _nested(data: Any, dtype: DType | None) -> tuple[Any, DType]:
+def _nested(data: object, dtype: DType | None) -> tuple[Any, DType]:
     """Return nested sequences as a NumPy array, and the dtype of a Tensor made from them."""
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
         raise TypeError(

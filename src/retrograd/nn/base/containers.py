@@ -262,7 +262,7 @@ class ParameterList(Module):
             return type(self)(self[place] for place in range(*idx.indices(len(self))))
         return getattr(self, self._key(idx))
 
-    def __setitem__(self, idx: int, param: Any) -> None:
+    def __setitem__(self, idx: int, param: object) -> None:
         setattr(self, self._key(idx), _as_parameter(param))
 
     def __len__(self) -> int:
@@ -297,7 +297,7 @@ class ParameterList(Module):
             raise IndexError(f"ParameterList: index {place} is out of range for {len(self)} values")
         return str(place % len(self))
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         raise RuntimeError("ParameterList is not callable")
 
 
@@ -313,7 +313,7 @@ class ParameterDict(Module):
     (['left'], True)
     """
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: object = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -374,7 +374,7 @@ class ParameterDict(Module):
         key = next(reversed(self))
         return key, self.pop(key)
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Return the value of a key, or ``default`` if it is missing."""
         return self[key] if key in self._keys else default
 
@@ -394,7 +394,7 @@ class ParameterDict(Module):
         """The values."""
         return [self[key] for key in self]
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: object) -> None:
         """Add or replace the values of a mapping or of (key, value) pairs.
 
         Keys of a mapping that is neither an OrderedDict nor a ParameterDict are added in sorted order, as in PyTorch.
@@ -422,7 +422,7 @@ class ParameterDict(Module):
         self.update(other)
         return self
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         raise RuntimeError("ParameterDict is not callable")
 
 
@@ -430,7 +430,7 @@ def _as_parameter(value: object) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
-def _pairs(name: str, entries: Any) -> list[tuple[str, Any]]:
+def _pairs(name: str, entries: object) -> list[tuple[str, Any]]:
     if isinstance(entries, (Mapping, ModuleDict, ParameterDict)):
         return list(entries.items())
     if not isinstance(entries, Iterable):

@@ -27,7 +27,7 @@ changed: list[Callable[[], None]] = []  # called after a hook on calls was regis
 
 
 class _Handle(RemovableHandle):
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(self, hooks: dict[int, Any], hook: object) -> None:
         super().__init__(hooks, hook)
         self._tell()
 

@@ -52,7 +52,7 @@ class Module(State):
     training: bool
     _modules: dict[str, Module | None]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if (args or kwargs) and not self.call_super_init:
             raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of Module, got {args or kwargs}")
         fields: dict[str, Any] = {
@@ -80,7 +80,7 @@ class Module(State):
         """Compute the output; subclasses define it."""
         raise NotImplementedError(f"Module [{type(self).__name__}] is missing the required 'forward' function")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if watchers and modes.observers:
             return self._call_watched(modes.observers, args, kwargs)
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
@@ -456,7 +456,7 @@ class Module(State):
                     self._buffers[name] = function(buffer)
         return self
 
-    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+    def to(self: Self, *args: object, **kwargs: object) -> Self:
         """Move to a device, or cast floating Parameters and buffers to a dtype, in place; return the module."""
 
         device, dtype = device_and_dtype(*args, **kwargs)
@@ -497,7 +497,7 @@ class Module(State):
         """Move Parameters and buffers to memory shared with processes forked from this one."""
         return self._apply(methodcaller("share_memory_"))
 
-    def compile(self, **options: Any) -> None:
+    def compile(self, **options: object) -> None:
         """Compile ``forward`` in place: later calls of the module replay compiled programs.
 
         Hooks run outside of the program; ``train``, ``eval``, ``state_dict`` and the Parameters are unaffected.

@@ -40,7 +40,7 @@ class _WithoutModule:
     def __init__(self, hook: Callable[..., Any]) -> None:
         self.hook = hook
 
-    def __call__(self, module: State, *args: Any) -> None:
+    def __call__(self, module: State, *args: object) -> None:
         self.hook(*args)
 
 

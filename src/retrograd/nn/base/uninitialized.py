@@ -53,7 +53,7 @@ class Uninitialized:
         )
 
     @array.setter
-    def array(self, value: Any) -> None:
+    def array(self, value: object) -> None:
         pass
 
     @property

@@ -51,11 +51,11 @@ class DistributedDataParallel(Module):
     def __init__(
         self,
         module: Module,
-        device_ids: Any = None,
-        output_device: Any = None,
+        device_ids: object = None,
+        output_device: object = None,
         dim: int = 0,
         broadcast_buffers: bool = True,
-        process_group: Any = None,
+        process_group: object = None,
         bucket_cap_mb: float | None = None,
         find_unused_parameters: bool = False,
         check_reduction: bool = False,
@@ -91,7 +91,7 @@ class DistributedDataParallel(Module):
             for index, parameter in enumerate(bucket.parameters):
                 parameter.register_post_accumulate_grad_hook(self._hook(bucket, index))
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+    def forward(self, *inputs: object, **kwargs: object) -> Any:
         if self._begun:
             self._tell_missing()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
@@ -214,7 +214,7 @@ class DistributedDataParallel(Module):
         )
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     """Yield the Tensors in an output: in lists, tuples, dictionaries and attributes of objects."""
     if isinstance(value, Tensor):
         yield value

@@ -8,7 +8,7 @@ from ..._generated.toplevel import cat, stack
 from ...core.tensor.tensor import Tensor
 
 
-def scatter(inputs: Any, target_gpus: Any, dim: int = 0) -> Any:
+def scatter(inputs: object, target_gpus: Any, dim: int = 0) -> Any:
     """Split a batch into one part per device, recursively in nested containers."""
     count = max(1, len(target_gpus))
     if isinstance(inputs, Tensor):

@@ -34,7 +34,7 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: ClassVar[str]
     _tensor_name: str
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         """Multiply the parameter by its mask, before a forward."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
@@ -49,7 +49,7 @@ class BasePruningMethod(ABC):
         return pruned
 
     @classmethod
-    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Scores = None, **kwargs: Any) -> Any:
+    def apply(cls, module: Module, name: str, *args: object, importance_scores: Scores = None, **kwargs: object) -> Any:
         """Prune a parameter of a module, in addition to earlier prunings, and return the registered method."""
         method: Any = cls(*args, **kwargs)
         method._tensor_name = name
@@ -129,7 +129,7 @@ class PruningContainer(BasePruningMethod):
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method: object) -> None:
         """Append a method for the same parameter."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")

@@ -27,7 +27,7 @@ class _WeightHook:
     def compute(self, module: Module, updating: bool) -> Tensor:
         raise NotImplementedError
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: object) -> None:
         object.__setattr__(module, self.name, self.compute(module, module.training))
 
 

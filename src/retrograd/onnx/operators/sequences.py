@@ -61,15 +61,15 @@ def split(at: Attributes, x: Tensor, sizes: Tensor | None = None) -> list[Tensor
 
 
 @operator("Optional")
-def optional(at: Attributes, x: Any = None) -> Any:
+def optional(at: Attributes, x: object = None) -> Any:
     return x
 
 
 @operator("OptionalHasElement")
-def has_element(at: Attributes, x: Any = None) -> Tensor:
+def has_element(at: Attributes, x: object = None) -> Tensor:
     return constant(x is not None, bool)
 
 
 @operator("OptionalGetElement")
-def get_element(at: Attributes, x: Any) -> Any:
+def get_element(at: Attributes, x: object) -> Any:
     return x

@@ -176,7 +176,7 @@ def layer_norm(
     return _scaled(b, centred, spread, eps, weight, bias, input.dtype)
 
 
-def _scaled(b: Builder, x: str, square: str, eps: float, weight: Any, bias: Any, dtype: Any) -> str:
+def _scaled(b: Builder, x: str, square: str, eps: float, weight: object, bias: object, dtype: Any) -> str:
     y = b.node("Div", [x, b.node("Sqrt", [b.node("Add", [square, b.constant(np.asarray(eps, dtype))])])])
     y = y if weight is None else b.node("Mul", [y, b.argument(weight)])
     return y if bias is None else b.node("Add", [y, b.argument(bias)])

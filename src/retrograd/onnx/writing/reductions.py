@@ -15,7 +15,7 @@ _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "a
                "logsumexp": "ReduceLogSumExp"}  # fmt: skip
 
 
-def reduced(b: Builder, kind: str, x: str, axes: Any, keep: bool) -> str:
+def reduced(b: Builder, kind: str, x: str, axes: object, keep: bool) -> str:
     """Add a reduction, whose axes are an attribute or an input, depending on the opset."""
     axes = None if axes is None else [int(axis) for axis in (axes if isinstance(axes, (tuple, list)) else (axes,))]
     if kind == "ReduceSum" or b.opset >= 18:

@@ -39,7 +39,7 @@ def _share() -> None:
     COPY.write = _fill
 
 
-def _fill(out: Array, x: Array, value: Any) -> None:
+def _fill(out: Array, x: Array, value: object) -> None:
     copies.write(out, value)
 
 

@@ -155,7 +155,7 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 def _settled(part: slice) -> slice:
     """Return the slice with its bounds as Python numbers."""
 
-    def number(bound: Any) -> Any:
+    def number(bound: object) -> Any:
         return as_integer(bound) if isinstance(bound, Tensor) or is_array(bound) else bound
 
     return slice(number(part.start), number(part.stop), number(part.step))
@@ -347,7 +347,7 @@ def reading(name: str) -> Primitive:
 
 
 @or_reference
-def _write_at(out: Array, index: Index, values: Any) -> None:
+def _write_at(out: Array, index: Index, values: object) -> None:
     """``out[index] = values``."""
     along = index.along
     if along is not None and lanes.writes(out, index.key[along], along):
@@ -477,7 +477,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 # Writing
 
 
-def _assign(out: Array, x: Array, value: Any, index: Index) -> None:
+def _assign(out: Array, x: Array, value: object, index: Index) -> None:
     if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
         value = value.copy()  # NumPy handles overlap itself.
     _write_at(out, index, value)
@@ -489,7 +489,7 @@ def _assigned(x: Array, value: Array, index: Index) -> Array:
     return out
 
 
-def _add(out: Any, x: Any, value: Any, index: Index) -> None:
+def _add(out: object, x: object, value: object, index: Index) -> None:
     add_at(out, index, value)
 
 

@@ -86,5 +86,5 @@ def is_read_as_tuple(index: list[int]) -> bool:
     return True
 
 
-def _is_no_position(item: Any) -> bool:
+def _is_no_position(item: object) -> bool:
     return item is None or item is Ellipsis or isinstance(item, (slice, Sequence, Tensor)) or is_array(item)

@@ -25,7 +25,7 @@ def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Calla
             out[index.key] = identity(out.dtype)
         ufunc_at(ufunc, out, index.key, src)
 
-    def forward(x: Any, src: Any, index: Index, include_self: bool) -> Any:
+    def forward(x: Any, src: object, index: Index, include_self: bool) -> Any:
         out = copied(x)
         write(out, x, src, index, include_self)
         return out

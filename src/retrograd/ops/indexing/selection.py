@@ -78,7 +78,7 @@ def where(
     return apply(WHERE, (condition, _in_dtype(x, dtype), _in_dtype(y, dtype)), {})
 
 
-def _in_dtype(value: Any, dtype: DType) -> Any:
+def _in_dtype(value: object, dtype: DType) -> Any:
     if not isinstance(value, Tensor):
         if dtype.kind in "iu" or dtype.char in "fF":
             value = converted(value, dtype)

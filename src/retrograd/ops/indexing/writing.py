@@ -36,7 +36,7 @@ def byte_mask(array: object) -> Any:
     return array != 0
 
 
-def written_value(x: Tensor, value: Any, item: bool = False) -> Any:
+def written_value(x: Tensor, value: object, item: bool = False) -> Any:
     """Prepare a value to be written into x: check its range and drop leading dimensions of length 1.
 
     In half precision, a number assigned by ``item`` may overflow to infinity; PyTorch refuses it in other writes.

@@ -107,7 +107,7 @@ def python_number(value: Operand | None, argument: str) -> Number:
 
 @operator(method=False, differentiable=False)
 def tensor(
-    data: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
+    data: object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """``data`` as a new leaf Tensor, on memory of its own.
 
@@ -135,7 +135,7 @@ def tensor(
 
 
 @operator(method=False, differentiable=False)
-def as_tensor(data: Any, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
+def as_tensor(data: object, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``data`` as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
 
     Derivative: of a Tensor ``g``; none of other data.
@@ -244,7 +244,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 @operator(namespace="Tensor", name="new_tensor", differentiable=False, like=as_tensor)
 def new_tensor_(
     self: Tensor,
-    data: Any,
+    data: object,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,

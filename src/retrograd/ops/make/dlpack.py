@@ -20,7 +20,7 @@ _CPU = 1  # kDLCPU; CUDA memory has 2, CUDA managed memory 13
 def __dlpack__(
     self: Tensor,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
@@ -77,7 +77,7 @@ def to_device(self: Tensor, device: DeviceLike, /, *, stream: int | None = None)
 class _Capsule:
     """An object with ``__dlpack__`` that returns a given capsule."""
 
-    def __init__(self, capsule: Any) -> None:
+    def __init__(self, capsule: object) -> None:
         self._capsule = capsule
 
     def __dlpack__(self, **options: object) -> Any:

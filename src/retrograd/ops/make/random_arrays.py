@@ -44,7 +44,7 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
 
     def enter(draw: Draw) -> Draw:
         @wraps(draw)
-        def drawn(xp: Any, *args: Any, **kwargs: Any) -> Array:
+        def drawn(xp: object, *args: Any, **kwargs: object) -> Array:
             if modes.level is None and modes.tracer is None:
                 return draw(xp, *args, **kwargs)
             bare = getattr(xp, "_xp", xp)

@@ -170,7 +170,7 @@ def _integer_safe(ufunc: Any) -> Callable[[Any, Any], Any]:
     return divide
 
 
-def _truncated_quotient(x: Array, y: Any) -> Array:
+def _truncated_quotient(x: Array, y: object) -> Array:
     if _is_integral(x, y):
         _check_divisor(x, y)
         quotient = x // y

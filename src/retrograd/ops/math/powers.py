@@ -81,7 +81,7 @@ def _power_rule_x(g: Array, x: Array, y: Any) -> Any:
     return KEEP(g * (y * POW(x, WHERE(constant, y, y - 1))), ~constant)
 
 
-def _power_rule_y(g: Array, ans: Array, x: Any, y: Array) -> Any:
+def _power_rule_y(g: Array, ans: Array, x: object, y: Array) -> Any:
     # x^y log(x); at x = 0 the limit 0 for y > 0, which PyTorch also uses for y = 0.
     at_zero = (x == 0) & (y.real >= 0)
     if _is_number(x):

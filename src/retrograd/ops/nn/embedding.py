@@ -242,7 +242,7 @@ def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
     return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
 
-def _maxima(rows: Tensor, bag: Any, bags: int) -> Tensor:
+def _maxima(rows: Tensor, bag: object, bags: int) -> Tensor:
     """Return the maximum of each bag, 0 for an empty one; the first of equal rows gets the gradient (as in PyTorch)."""
     places = _first_places(rows, new_tensor(bag), bags).array
     filled = places < rows.array.shape[0]

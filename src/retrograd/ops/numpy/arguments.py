@@ -25,7 +25,7 @@ Arrays: TypeAlias = Sequence[Any]
 Rules: TypeAlias = dict[str, Callable[..., Any]]
 
 
-def tensor(value: Any) -> Tensor:
+def tensor(value: object) -> Tensor:
     """Return an array-like argument (a Tensor, an array, a number, a list of them) as a Tensor."""
     return value if isinstance(value, Tensor) else tensors(value)[0]
 
@@ -46,7 +46,7 @@ def tensors(*values: object, beside: Tensor | None = None) -> list[Tensor]:
     return [_as_tensor(value, dtype, beside) for value in values]
 
 
-def alike(*values: Any, beside: Tensor | None = None) -> tuple[Tensor, ...]:
+def alike(*values: object, beside: Tensor | None = None) -> tuple[Tensor, ...]:
     """Return the arguments as ``tensors`` does, in NumPy's common dtype."""
     xs = tensors(*values, beside=beside)
     first = xs[0].array.dtype
@@ -99,14 +99,14 @@ def in_double(x: Tensor) -> Tensor:
     return x.astype(np.complex128 if x.array.dtype.kind == "c" else np.float64, copy=False)
 
 
-def axes_of(x: Tensor, axis: Any) -> tuple[int, ...]:
+def axes_of(x: Tensor, axis: object) -> tuple[int, ...]:
     """Return one axis, several, or None for all, as nonnegative indices."""
     if axis is None:
         return tuple(range(x.ndim))
     return tuple(dimension(place, x.ndim) for place in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
-def flat(a: Any, axis: int | None) -> tuple[Tensor, int]:
+def flat(a: object, axis: int | None) -> tuple[Tensor, int]:
     """Return the operand and axis of a function that flattens for ``axis=None``."""
     x = tensor(a)
     return (ops.reshape(x, (-1,)), 0) if axis is None else (x, axis)
@@ -133,7 +133,7 @@ def unwrapped(value: object) -> Any:
     return value
 
 
-def wrapped(value: Any) -> Any:
+def wrapped(value: object) -> Any:
     """Replace arrays by Tensors, also in lists and tuples."""
     if is_array(value):
         return new_tensor(value)

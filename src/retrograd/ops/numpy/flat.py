@@ -69,7 +69,7 @@ def _flat(self: Tensor) -> Flat:
     return Flat(self)
 
 
-def _set_flat(self: Tensor, values: Any) -> None:
+def _set_flat(self: Tensor, values: object) -> None:
     Flat(self)[:] = tensor(values)
 
 

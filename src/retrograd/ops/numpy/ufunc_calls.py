@@ -133,7 +133,7 @@ def _in_dtype(value: Array, dtype: DType) -> Any:
     return int(number) if isinstance(number, bool) and dtype.kind != "b" else number
 
 
-def weak(value: Any) -> Any:
+def weak(value: object) -> Any:
     """Return the array of a Tensor, or a NumPy scalar as a Python number, which is weak."""
     if isinstance(value, Tensor):
         return value.array
@@ -154,7 +154,7 @@ def numpys(name: str, function: Callable[..., Any], arguments: Sequence[Any], op
         raise call_error(kind, name, tuple(arguments), options, str(error)) from error
 
 
-def writable(name: str, target: Any, sources: Any) -> Tensor:
+def writable(name: str, target: object, sources: Any) -> Tensor:
     """Return the target of a write, a Tensor or an array, as a Tensor.
 
     Raises:

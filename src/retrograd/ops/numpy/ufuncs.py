@@ -55,7 +55,7 @@ REFLECTED: dict[np.ufunc, str] = {
 }
 
 
-def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
     """Call a ufunc, or one of its methods, with Tensors among the arguments."""
     if method == "__call__" and not kwargs:
         function = UFUNCS.get(ufunc) if _alike_and_floating(inputs) else None
@@ -113,7 +113,7 @@ def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
 
 
 def _called_where(
-    name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], where: Any, out: Any
+    name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], where: object, out: object
 ) -> Any:
     """Compute only the elements selected by ``where``, which alone get gradients, and write them to ``out``."""
     if out is None:
@@ -143,7 +143,7 @@ def _reduced(name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any =
     return _folded(name, ufunc, x, axis, **options)
 
 
-def _differentiable(name: str, ufunc: np.ufunc, array: Any) -> bool:
+def _differentiable(name: str, ufunc: np.ufunc, array: object) -> bool:
     """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called.
 
     Raises:
@@ -164,7 +164,13 @@ def _differentiable(name: str, ufunc: np.ufunc, array: Any) -> bool:
 
 
 def _folded(
-    name: str, ufunc: np.ufunc, x: Tensor, axis: Any, keepdims: bool = False, initial: Any = None, where: Any = True
+    name: str,
+    ufunc: np.ufunc,
+    x: Tensor,
+    axis: object,
+    keepdims: bool = False,
+    initial: object = None,
+    where: object = True,
 ) -> Tensor:
     """Reduce step by step: apply the ufunc to ``initial`` or the first element and each next element."""
     axes = axes_of(x, axis)
@@ -208,7 +214,7 @@ def _accumulated(name: str, ufunc: np.ufunc, array: Any, axis: int = 0, dtype: A
     return ops.stack(parts, axis)
 
 
-def _reduced_at(name: str, ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _reduced_at(name: str, ufunc: np.ufunc, array: object, indices: object, axis: int = 0, dtype: object = None) -> Any:
     """Reduce from each index up to the next one; if the next is not larger, return the element at the index."""
     if not _differentiable(name, ufunc, array):
         return wrapped(numpys(name, ufunc.reduceat, [weak(array), weak(indices), axis, dtype], {}))
@@ -227,7 +233,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def update_at(ufunc: np.ufunc, target: Any, indices: Any, values: Any = None) -> None:
+def update_at(ufunc: np.ufunc, target: object, indices: object, values: object = None) -> None:
     """Run ``ufunc.at``: an element whose index occurs twice is updated twice."""
     name = f"{ufunc_name(ufunc)}.at"
     written = writable(name, target, [values])

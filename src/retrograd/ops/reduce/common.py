@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod as product
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ def for_norm(input: Operand, dtype: DTypeLike | None) -> Tensor:
     return converted(x, wanted)
 
 
-def reduce_(primitive: Primitive, x: Tensor, dim: Dims | None, keepdim: bool, **params: Any) -> Tensor:
+def reduce_(primitive: Primitive, x: Tensor, dim: Dims | None, keepdim: bool, **params: object) -> Tensor:
     """Apply a primitive with the parameters ``dim`` and ``keepdim``, after checking them."""
     params.update(dim=reduced(dim, x.array.ndim), keepdim=keepdim)
     return apply(primitive, (x,), params)

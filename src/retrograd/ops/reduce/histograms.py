@@ -111,14 +111,14 @@ class HistogramddResult(NamedTuple):
     bin_edges: tuple[Tensor, ...]
 
 
-def _points(input: Any, name: str) -> Any:
+def _points(input: object, name: str) -> Any:
     x = operand(input, name).array
     if x.dtype.kind not in FLOATING:
         raise NotImplementedError(f"expected floating numbers, got {describe(x)}")
     return x
 
 
-def _edges(x: Array, bins: Any, bounds: Sequence[float] | None) -> Array:
+def _edges(x: Array, bins: object, bounds: Sequence[float] | None) -> Array:
     """Return the edges along one dimension: as given, or of ``bins`` equal intervals over the bounds or range of x."""
     xp = array_module(x)
     if isinstance(bins, Tensor) or hasattr(bins, "ndim"):

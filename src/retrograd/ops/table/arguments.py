@@ -14,7 +14,7 @@ from ...core.tensor.tensor import Tensor
 from .types import Number, Operand
 
 
-def dimension(dim: Any, ndim: int) -> int:
+def dimension(dim: object, ndim: int) -> int:
     """Return ``dim`` as a nonnegative index for ``ndim`` dimensions (0-d counts as one).
 
     Raises:
@@ -30,7 +30,7 @@ def dimension(dim: Any, ndim: int) -> int:
     return place + count if place < 0 else place
 
 
-def dimensions(dims: Any, ndim: int) -> tuple[int, ...]:
+def dimensions(dims: object, ndim: int) -> tuple[int, ...]:
     """Return one dimension or a sequence of dimensions as nonnegative indices.
 
     Raises:
@@ -59,7 +59,7 @@ def integer(value: Any, argument: str) -> int:
         raise TypeError(f"argument {argument!r} must be an integer, not {type(value).__name__}") from None
 
 
-def number(value: Any, argument: str) -> Any:
+def number(value: object, argument: str) -> Any:
     """Return a number, or the number in a Tensor or array with one element.
 
     Raises:
@@ -128,7 +128,7 @@ def only_keyword(keyword: str, positional: tuple[Any, ...], keywords: dict[str, 
     return keywords[keyword]
 
 
-def tensor_list(tensors: Any, argument: str = "tensors") -> list[Tensor]:
+def tensor_list(tensors: object, argument: str = "tensors") -> list[Tensor]:
     """Return a sequence of Tensors, arrays and numbers as a list of Tensors.
 
     Raises:

@@ -43,7 +43,7 @@ def takes_rows(function: Function) -> Function:
     """Decorate a function that treats all rows of an array alike: the examples of a mapped array become rows."""
 
     @functools.wraps(function)
-    def called(x: Any, *args: Any) -> Any:
+    def called(x: object, *args: object) -> Any:
         if modes.level is None:
             return function(x, *args)
         from ...core.mapping.batched import Batched  # imported with vmap
@@ -67,7 +67,7 @@ def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, 
     """Call ``function`` on each example of ``level``; return the stacked results as Tensors of the level."""
     from ...core.mapping.batched import Batched  # imported with vmap
 
-    def example(x: Any, index: int) -> Any:
+    def example(x: object, index: int) -> Any:
         if isinstance(x, (list, tuple)):
             return [example(item, index) for item in x]
         array = x.array if isinstance(x, Tensor) else x
@@ -135,14 +135,14 @@ def along(*dims: str, shape: str = "") -> Rule:
     return rule
 
 
-def on_results(results: Any, change: Callable[[Tensor | Array], Tensor | Array]) -> Any:
+def on_results(results: object, change: Callable[[Tensor | Array], Tensor | Array]) -> Any:
     """Apply ``change`` to the Tensors among the results of a rule."""
     if isinstance(results, (tuple, list)):
         return tuple([on_results(x, change) for x in results])
     return change(results) if isinstance(results, Tensor) or is_array(results) else results
 
 
-def flattened(params: dict[str, Any] | None = None, primitive: Any = None) -> Rule:
+def flattened(params: dict[str, Any] | None = None, primitive: object = None) -> Rule:
     """Batch reductions over all elements that otherwise support one dimension: each example becomes one row."""
 
     def rule(call: Call) -> Any:

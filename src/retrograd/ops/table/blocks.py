@@ -18,7 +18,7 @@ def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Decorate an elementwise function that keeps the dtype of its array: large NumPy arrays are computed in blocks."""
 
     @wraps(function)
-    def apply_in_blocks(x: Any) -> Any:
+    def apply_in_blocks(x: object) -> Any:
         if x.__class__ is not np.ndarray:
             return function(x)
         if not x.flags.c_contiguous:

@@ -45,7 +45,7 @@ def where_needed(values: Iterable[Array], needs: Sequence[bool]) -> list[Array |
     return [next(values) if need else None for need in needs]
 
 
-def raw(x: Any) -> Any:
+def raw(x: object) -> Any:
     """Return the array of a Tensor, for arguments of kernels that are constants."""
     return x.array if isinstance(x, Tensor) else x
 
@@ -103,7 +103,7 @@ def gradients_of(composite: Callable[..., Any], outputs: int, *left_out: str) ->
         left_out: parameters of the kernel that the composite does not have.
     """
 
-    def kernel(*tensors: Any, wanted: Sequence[bool] | None = None, **params: Any) -> tuple[Tensor, ...]:
+    def kernel(*tensors: object, wanted: Sequence[bool] | None = None, **params: object) -> tuple[Tensor, ...]:
         dys, inputs = tensors[:outputs], tensors[outputs:]
         wanted = [True] * len(inputs) if wanted is None else wanted
         for name in left_out:
@@ -128,7 +128,7 @@ def _tensor(value: object) -> Tensor:
     return value if isinstance(value, Tensor) else new_tensor(as_array(value))
 
 
-def _begin(x: Any, differentiated: bool) -> Any:
+def _begin(x: object, differentiated: bool) -> Any:
     """Return an input of the composite; a differentiated one is a new node, at which the backward pass ends."""
     if x is None:
         return None

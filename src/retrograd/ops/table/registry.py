@@ -106,7 +106,7 @@ def operator(
     namespace: str = "",
     method: bool = True,
     inplace: bool | Primitive = False,
-    numpy: Any = None,
+    numpy: object = None,
     aliases: tuple[str, ...] = (),
     differentiable: bool = True,
     note: str = "",
@@ -174,7 +174,7 @@ def _with_out(plain: Function) -> Function:
     if name == "clone":
 
         @wraps(plain)
-        def clone(*args: Any, **kwargs: Any) -> Any:
+        def clone(*args: object, **kwargs: object) -> Any:
             try:
                 return plain(*args, **kwargs)
             except TypeError:
@@ -185,7 +185,7 @@ def _with_out(plain: Function) -> Function:
     if plain.__code__.co_argcount == 1:
 
         @wraps(plain)
-        def function(input: Any, *, out: Any = None) -> Any:
+        def function(input: object, *, out: object = None) -> Any:
             try:
                 return plain(input) if out is None else legacy_call(name, plain, (input,), {"out": out})
             except TypeError:
@@ -194,7 +194,7 @@ def _with_out(plain: Function) -> Function:
     else:
 
         @wraps(plain)
-        def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        def function(input: object, other: object, *, out: object = None) -> Any:
             try:
                 return plain(input, other) if out is None else legacy_call(name, plain, (input, other), {"out": out})
             except TypeError:
@@ -224,14 +224,14 @@ def _inplace_form(
         primitive = inplace
 
         @wraps(function)
-        def write(self: Tensor, *others: Any, **named: Any) -> Tensor:
+        def write(self: Tensor, *others: object, **named: object) -> Tensor:
             if named:
                 others = signature(function).bind(self, *others, **named).args[1:]
             return apply_inplace(primitive, self, *others)
     else:
 
         @wraps(function)
-        def write(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        def write(self: Tensor, *args: object, **kwargs: object) -> Tensor:
             return assign(name, self, function(self, *args, **kwargs))
 
     return inplace_method(name, write, real)

@@ -126,7 +126,7 @@ class _MomentumCycle(LRScheduler):
     cycle_momentum: bool
     use_beta1: bool
 
-    def _begin_momentum(self, base_momentum: Any, max_momentum: Any, begins: bool) -> None:
+    def _begin_momentum(self, base_momentum: object, max_momentum: object, begins: bool) -> None:
         if not self.cycle_momentum:
             return
         defaults = self.optimizer.defaults

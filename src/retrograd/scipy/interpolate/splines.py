@@ -128,7 +128,7 @@ def make_interp_spline(
     y: ArrayLike,
     k: int = 3,
     t: ArrayLike | None = None,
-    bc_type: Any = None,
+    bc_type: object = None,
     axis: int = 0,
     check_finite: bool = True,
 ) -> BSpline:

@@ -82,7 +82,7 @@ def convolve1d(
     return _along(x, ops.flip(kernel, (0,)), axis, mode, cval, -origin - (kernel.shape[0] % 2 == 0))
 
 
-def _each(value: Any, count: int, name: str) -> list[Any]:
+def _each(value: object, count: int, name: str) -> list[Any]:
     """Return one value for each axis."""
     if isinstance(value, str) or not isinstance(value, (Sequence, Tensor, np.ndarray)) or np.ndim(value) == 0:
         return [value] * count

@@ -109,7 +109,7 @@ def _partial_factors(x: Array, info: Array, upper: bool) -> Array:
     return factors
 
 
-def _without_failures(x: Tensor, info: Any) -> Tensor:
+def _without_failures(x: Tensor, info: object) -> Tensor:
     """Replace matrices that fail by the identity matrix, for which the function is defined."""
     eye = array_module(x).eye(x.array.shape[-1], dtype=x.dtype)
     return where(new_tensor(np.asarray(info != 0)[..., None, None]), eye, x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def _pinv_forward(x: Array, atol: object, rtol: float) -> Array:
 PINV = Primitive("linalg.pinv", _pinv_forward, "x", [_pinv_rule], batch=in_front)
 
 
-def _pinv(value: Operand, argument: str, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
+def _pinv(value: Operand, argument: str, atol: object, rtol: object, hermitian: bool) -> Tensor:
     x = matrices(value, argument)
     if hermitian:
         x = (x.tril() + x.tril(-1).mH) if x.array.shape[-1] == x.array.shape[-2] else x

@@ -93,7 +93,7 @@ class SparseMethods(WithoutArray):
         size[place] = len(wanted)
         return self._made(indices, self._elements[new_tensor(chosen)], size)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         result: Any = self
         place = 0

@@ -165,7 +165,7 @@ class SparseTensor(SparseMethods):
     def _with(self, values: Tensor) -> SparseTensor:
         return SparseTensor(self._at, values, self.shape, self._coalesced)
 
-    def _made(self, indices: Any, values: Tensor, size: Sequence[int]) -> SparseTensor:
+    def _made(self, indices: object, values: Tensor, size: Sequence[int]) -> SparseTensor:
         return SparseTensor(new_tensor(indices), values, tuple(size))
 
     def _distinct(self) -> SparseTensor:
@@ -411,7 +411,7 @@ class CompressedTensor(SparseTensor):
         return self
 
 
-def _rows_compressed(result: Any) -> Any:
+def _rows_compressed(result: object) -> Any:
     """Convert a result to compressed rows, if it is a sparse matrix."""
     return compressed(result) if type(result) is SparseTensor and result.ndim == 2 else result
 
@@ -545,7 +545,7 @@ def mm(mat1: Any, mat2: Any) -> Any:
 
 
 @operator(method=False, dtype="equal floating", raises="broadcast")
-def spmm(input: Any, mat2: Tensor) -> Tensor:
+def spmm(input: object, mat2: Tensor) -> Tensor:
     """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
 
     Derivative: ``sparse.mm``'s.

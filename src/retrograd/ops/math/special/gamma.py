@@ -148,7 +148,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # Modified Bessel functions (DLMF 10.29), plain and times e^-|x|
 
 
-def _first_order_rule(i0: Any, i1: Any, x: Array, scale: Any = 1.0) -> Any:
+def _first_order_rule(i0: object, i1: object, x: Array, scale: object = 1.0) -> Any:
     # I1' = I0 - I1 / x. Near 0 the quotient is computed by its series, whose derivatives do not cancel.
     near = np.abs(x) < 0.05
     small = WHERE(near, x, 0.0)

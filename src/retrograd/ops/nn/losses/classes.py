@@ -357,7 +357,7 @@ def _cross_entropy_backward(
     return (slopes(x, top, total, classes.index, factor, picked, spread, class_weight).astype(x.dtype, copy=False),)
 
 
-def _composite(x: Tensor, classes: Classes, class_weight: Any, smoothing: float) -> Tensor:
+def _composite(x: Tensor, classes: Classes, class_weight: object, smoothing: float) -> Tensor:
     dtype, count = x.array.dtype, x.array.shape[1]
     numbers = array_module(x).arange(count).reshape((-1,) + (1,) * (x.array.ndim - 2))
     factor = classes.weight if classes.weight is ONE else np.expand_dims(classes.weight, 1)

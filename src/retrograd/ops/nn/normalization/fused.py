@@ -90,7 +90,7 @@ def mean_over(x: Any, axes: tuple[int, ...]) -> Any:
     return total
 
 
-def _surely_finite(x: Any) -> bool:
+def _surely_finite(x: object) -> bool:
     """Return whether the sum shows that all numbers are finite; may be False for finite numbers, and on a GPU."""
     return type(x) is ndarray and isfinite(accurate_sum(x))
 
@@ -161,7 +161,7 @@ def _backward(
     return tuple(gradients)
 
 
-def _pulled(u: Any, xhat: Any, rstd: Any, layout: Layout) -> Any:
+def _pulled(u: Any, xhat: Any, rstd: object, layout: Layout) -> Any:
     """Return the gradient of x: ``rstd * (u - mean(u) - xhat * mean(u * xhat))``."""
     du = u - xhat * mean_over(u * xhat, layout.axes)
     if layout.centred:

@@ -111,7 +111,7 @@ def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
     return lengths
 
 
-def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any) -> tuple[Any, Any]:
+def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: object) -> tuple[Any, Any]:
     kernel = _lengths(kernel_size, "kernel_size", ndim)
     if output_size is None and output_ratio is None:
         raise InvalidValue("pass exactly one of output_size and output_ratio")
@@ -130,7 +130,7 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
 
 
 def _pooled(
-    input: Operand, ndim: int, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Tensor | None
+    input: Operand, ndim: int, kernel_size: object, output_size: object, output_ratio: object, samples: Tensor | None
 ) -> Pooled:
     x = floating_operand(input)
     if x.array.ndim not in (ndim + 1, ndim + 2):

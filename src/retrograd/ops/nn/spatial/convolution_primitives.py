@@ -132,7 +132,7 @@ def _rows_of_channels(y: Array) -> Any:
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
 
-def _blocks(xp: Any, count: int, image_bytes: int) -> Iterator[slice]:
+def _blocks(xp: object, count: int, image_bytes: int) -> Iterator[slice]:
     step = max(1, (CACHED if xp is np else UNROLLED) // max(image_bytes, 1))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
@@ -167,7 +167,7 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a forward so that half precision is computed in float32, where products are faster and sums accurate."""
 
     @wraps(forward)
-    def computed(*arrays: Array, **params: Any) -> Any:
+    def computed(*arrays: Array, **params: object) -> Any:
         if arrays[0].dtype != np.float16:
             return forward(*arrays, **params)
         return forward(*[array.astype(np.float32) for array in arrays], **params).astype(np.float16)

@@ -30,7 +30,7 @@ def _array(
 
 
 def _asarray(
-    like: Tensor, a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None
+    like: Tensor, a: object, dtype: Any = None, order: object = None, *, device: object = None, copy: Any = None
 ) -> Tensor:
     if not isinstance(a, (Tensor, list, tuple)):
         a = backend_of(like.array).asarray(np.asarray(a) if np.isscalar(a) else a)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, floating, tensor
 
 
-def _given(a: Any) -> Tensor:
+def _given(a: object) -> Tensor:
     """Return the operand as a Tensor; float16 is converted to float32, as in NumPy."""
     x = floating(tensor(a))
     return x.astype(np.float32) if x.array.dtype.char == "e" else x

@@ -13,22 +13,22 @@ from ...linear.decompositions.eigen import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
 
-def _matrix(a: Any) -> Tensor:
+def _matrix(a: object) -> Tensor:
     return floating(tensor(a))
 
 
-def _matrices(*arrays: Any) -> tuple[Tensor, ...]:
+def _matrices(*arrays: object) -> tuple[Tensor, ...]:
     return alike(
         *map(floating, tensors(*arrays))
     )  # NumPy's linear algebra converts integers to float64 regardless of other operands
 
 
-def _vectors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def _vectors(a: object, b: object) -> tuple[Tensor, Tensor]:
     x, y = alike(a, b)
     return flat(x, None)[0], flat(y, None)[0]
 
 
-def _dot(a: Any, b: Any) -> Tensor:
+def _dot(a: object, b: object) -> Tensor:
     x, y = alike(a, b)
     if x.ndim == 0 or y.ndim == 0:
         return x * y
@@ -53,7 +53,7 @@ def _einsum(subscripts: Any, *operands: Any, optimize: Any = False) -> Tensor:
     return ops.einsum(*arguments, *[] if output is None else [output])
 
 
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+def _cross(a: object, b: object, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = alike(a, b)
@@ -65,14 +65,14 @@ def _trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any =
     return ops.sum(ops.diagonal(tensor(a), offset, axis1, axis2), -1, dtype=dtype)
 
 
-def _pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
+def _pinv(a: object, rcond: object = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
     x = _matrix(a)
     if rtol is np._NoValue:
         rtol = 1e-15 if rcond is None else rcond
     return linalg.pinv(x, rtol=rtol, hermitian=hermitian)
 
 
-def _tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
+def _tensorsolve(a: object, b: object, axes: Any = None) -> Tensor:
     x, y = _matrices(a, b)
     return linalg.tensorsolve(x, y, axes)
 
@@ -118,17 +118,17 @@ def eigenvalues(a: object) -> Tensor:
     return _eig(a).eigenvalues
 
 
-def _matvec(x1: Any, x2: Any) -> Tensor:
+def _matvec(x1: object, x2: object) -> Tensor:
     x, y = alike(x1, x2)
     return ops.squeeze(ops.matmul(x, ops.unsqueeze(y, -1)), -1)
 
 
-def _vecmat(x1: Any, x2: Any) -> Tensor:
+def _vecmat(x1: object, x2: object) -> Tensor:
     x, y = alike(x1, x2)
     return ops.squeeze(ops.matmul(ops.unsqueeze(ops.conj(x), -2), y), -2)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Tensor:
     return linalg.vecdot(*alike(x1, x2), dim=axis)
 
 

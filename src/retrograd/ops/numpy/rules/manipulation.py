@@ -30,23 +30,23 @@ def _reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = 
     return result.clone() if copy else result
 
 
-def _transpose(a: Any, axes: Any = None) -> Tensor:
+def _transpose(a: object, axes: Any = None) -> Tensor:
     x = tensor(a)
     return ops.permute(x, tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))
 
 
-def _matrix_transpose(x: Any, /) -> Tensor:
+def _matrix_transpose(x: object, /) -> Tensor:
     return ops.transpose(tensor(x), -2, -1)
 
 
-def _rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
+def _rollaxis(a: object, axis: int, start: int = 0) -> Tensor:
     x = tensor(a)
     axis = dimension(axis, x.ndim)
     start = start + x.ndim if start < 0 else start
     return ops.movedim(x, axis, start - 1 if axis < start else start)
 
 
-def _squeeze(a: Any, axis: Any = None) -> Tensor:
+def _squeeze(a: object, axis: object = None) -> Tensor:
     x = tensor(a)
     if axis is None:
         return ops.squeeze(x)
@@ -111,7 +111,7 @@ def _array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tens
 
 
 def _split_along(name: str) -> Callable[..., list[Tensor]]:
-    def rule(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+    def rule(ary: object, indices_or_sections: object) -> list[Tensor]:
         x = tensor(ary)
         least = {"vsplit": 2, "hsplit": 1, "dsplit": 3}[name]
         if x.ndim < least:
@@ -131,7 +131,7 @@ def _repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
     return ops.repeat_interleave(x, counts, dim)
 
 
-def _pad(array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+def _pad(array: object, pad_width: object, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
     x = tensor(array)
     if isinstance(pad_width, dict):
         named = {dimension(axis, x.ndim): width for axis, width in pad_width.items()}
@@ -160,7 +160,7 @@ def _meshgrid(
     return tuple(lines if sparse else ops.broadcast_tensors(*lines))
 
 
-def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+def _roll(a: object, shift: Any, axis: Any = None) -> Tensor:
     x = tensor(a)
     if axis is None:
         return ops.roll(x, int(np.sum(unwrapped(shift))))
@@ -170,7 +170,7 @@ def _roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     return x if len(shifts) else ops.clone(x)
 
 
-def _broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def _broadcast_arrays(*args: object, subok: bool = False) -> tuple[Any, ...]:
     numbers = iter(ops.broadcast_tensors(*tensors(*[x for x in args if x is not None])))
     found = [None if x is None else next(numbers) for x in args]
     shape = next(x.shape for x in found if x is not None)
@@ -188,7 +188,7 @@ def _resize(a: Any, new_shape: Any) -> Tensor:
     return ops.reshape(take(x, np.arange(size) % len(x), 0), shape)
 
 
-def _block(arrays: Any) -> Tensor:
+def _block(arrays: object) -> Tensor:
     depth, inside = 0, arrays
     while isinstance(inside, list):
         if not inside:

@@ -42,7 +42,7 @@ def scan(name: str) -> Callable[..., Tensor]:
 
 
 def _cumulative(name: str, start: float) -> Callable[..., Tensor]:
-    def rule(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    def rule(x: object, /, *, axis: int | None = None, dtype: object = None, include_initial: bool = False) -> Tensor:
         y = tensor(x)
         if axis is None and y.ndim != 1:
             raise ValueError(f"axis may be left out for one dimension only, got {y.ndim}")
@@ -56,7 +56,9 @@ def _cumulative(name: str, start: float) -> Callable[..., Tensor]:
     return rule
 
 
-def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
+def _sort(
+    a: object, axis: int | None = -1, kind: object = None, order: object = None, *, stable: object = None
+) -> Tensor:
     only("sort", "order", order, None)
     x, dim = flat(a, axis)
     if x.dtype.kind == "c":  # by the real parts, then by the imaginary ones
@@ -64,19 +66,19 @@ def _sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *,
     return ops.sort(x, dim).values
 
 
-def _sort_complex(a: Any) -> Tensor:
+def _sort_complex(a: object) -> Tensor:
     x = tensor(a)
     small = x.dtype.kind in "iu" and x.dtype.itemsize <= 2
     return _sort(x if x.dtype.kind == "c" else x.astype(np.complex64 if small else np.complex128))
 
 
-def _partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Tensor:
+def _partition(a: object, kth: object, axis: int | None = -1, kind: object = None, order: object = None) -> Tensor:
     only("partition", "order", order, None)
     x, dim = flat(a, axis)
     return ops.take_along_dim(x, new_tensor(array_module(x).argpartition(x.array, unwrapped(kth), dim)), dim)
 
 
-def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def _diff(a: object, n: int = 1, axis: int = -1, prepend: object = None, append: object = None) -> Tensor:
     x, *ends = alike(a, *[end for end in (prepend, append) if end is not None])
     place = dimension(axis, x.ndim)
     one_slice = [1 if dim == place else length for dim, length in enumerate(x.shape)]
@@ -85,7 +87,7 @@ def _diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     return ops.diff(x, n, axis, before, after)
 
 
-def _gradient(f: Any, *spacings: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def _gradient(f: object, *spacings: object, axis: object = None, edge_order: int = 1) -> Any:
     x, *given = map(floating, tensors(f, *spacings))
     axes = axes_of(x, axis)
     steps: list[Any] = [step if step.ndim == 0 else (step,) for step in given] or [1]
@@ -106,7 +108,7 @@ def _ediff1d(ary: object, to_end: object = None, to_begin: object = None) -> Ten
     return ops.cat([*ends[0], ops.diff(x), *ends[1]])
 
 
-def _trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+def _trapezoid(y: object, x: object = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     if x is None:
         return ops.trapezoid(floating(tensor(y)), dx=dx, dim=axis)
     values, places = map(floating, alike(y, x))
@@ -131,7 +133,7 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
     return ops.where(x > xp[-1], fp[-1] if right is None else right, y)
 
 
-def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+def convolve(a: object, v: object, mode: str = "full") -> Tensor:
     x, kernel = alike(a, v)
     if len(kernel) > len(x):
         x, kernel = kernel, x
@@ -142,14 +144,14 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
     return ops.matmul(windows, ops.flip(kernel, (0,)))
 
 
-def _correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+def _correlate(a: object, v: object, mode: str = "valid") -> Tensor:
     x, kernel = alike(a, v)
     if len(kernel) > len(x):
         return ops.flip(ops.conj(_correlate(kernel, x, mode)), (0,))
     return convolve(x, ops.flip(ops.conj(kernel), (0,)), mode)
 
 
-def _bincount(x: Any, weights: Any = None, minlength: int = 0) -> Tensor:
+def _bincount(x: object, weights: object = None, minlength: int = 0) -> Tensor:
     places = tensor(x)
     counts = ops.bincount(places, minlength=minlength)
     if weights is None:
@@ -173,18 +175,18 @@ def _histogram(name: str) -> Callable[..., Any]:
     return rule
 
 
-def _unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Tensor:
+def _unwrap(p: object, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Tensor:
     x = tensor(p)
     smooth = array_module(x).unwrap(x.array, discont, axis, period=period)
     return x + new_tensor(smooth - x.array)
 
 
-def _imag(val: Any) -> Tensor:
+def _imag(val: object) -> Tensor:
     x = tensor(val)
     return ops.imag(x) if x.dtype.kind == "c" else apply1(ZEROS, x)
 
 
-def _real_if_close(a: Any, tol: float = 100) -> Tensor:
+def _real_if_close(a: object, tol: float = 100) -> Tensor:
     x = tensor(a)
     if x.dtype.kind != "c":
         return x
@@ -192,7 +194,7 @@ def _real_if_close(a: Any, tol: float = 100) -> Tensor:
     return ops.real(x) if bool((abs(x.array.imag) < bound).all()) else x
 
 
-def _clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
+def _clip(a: object, a_min: object = None, a_max: object = None, *, min: object = None, max: object = None) -> Tensor:
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x, *bounds = alike(a, *[bound for bound in (low, high) if bound is not None])
     if x.dtype.kind == "c":
@@ -209,7 +211,7 @@ CBRT = unary("cbrt", np.cbrt, lambda g, ans: g / (3 * ans * ans), signals=True)
 def _where_real(function: Callable[..., Any], low: float = 0, high: float = np.inf) -> Callable[..., Tensor]:
     """Define a function of ``np.emath``: real numbers become complex if one of them has no real result."""
 
-    def rule(x: Any) -> Tensor:
+    def rule(x: object) -> Tensor:
         y = tensor(x)
         if y.dtype.kind != "c" and bool(((y.array < low) | (y.array > high)).any()):
             y = y.astype(np.complex128 if y.dtype == np.float16 else np.promote_types(y.dtype, np.complex64))
@@ -264,7 +266,7 @@ def _extreme(name: str) -> Callable[..., Tensor]:
     """Define ``maximum`` etc. for complex numbers, too, which NumPy orders by real, then by imaginary parts."""
     ordered, numpys = getattr(ops, name), getattr(np, name)
 
-    def rule(x1: Any, x2: Any) -> Tensor:
+    def rule(x1: object, x2: object) -> Tensor:
         if not (_is_complex(x1) or _is_complex(x2)):
             return ordered(x1, x2)
         x, y = alike(x1, x2)

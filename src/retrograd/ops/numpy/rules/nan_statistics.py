@@ -16,12 +16,12 @@ from .mathematics import scan
 from .selection import truth
 
 
-def _without_nan(a: Any, fill: float) -> Tensor:
+def _without_nan(a: object, fill: float) -> Tensor:
     x = tensor(a)
     return ops.where(ops.isnan(x), fill, x) if x.dtype.kind in INEXACT else x
 
 
-def _nan_sum(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **among: Any) -> Tensor:
+def _nan_sum(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
     return statistics.sum_(_without_nan(a, 0), axis, dtype, keepdims, **among)
 
 
@@ -29,7 +29,9 @@ def _nan_prod(a: object, axis: object = None, dtype: object = None, keepdims: bo
     return statistics.prod(_without_nan(a, 1), axis, dtype, keepdims, **among)
 
 
-def _nan_mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
+def _nan_mean(
+    a: object, axis: object = None, dtype: object = None, keepdims: bool = False, *, where: object = True
+) -> Tensor:
     x = floating(tensor(a))
     present = ops.broadcast_to(truth(where), x.shape) & ~ops.isnan(x)
     total = statistics.sum_(_without_nan(x, 0), axis, dtype, keepdims, where=present)
@@ -37,7 +39,7 @@ def _nan_mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = Fals
 
 
 def _nan_extreme(extreme: Callable[..., Tensor], fill: float) -> Callable[..., Tensor]:
-    def rule(a: Any, axis: Any = None, keepdims: bool = False, **among: Any) -> Tensor:
+    def rule(a: object, axis: object = None, keepdims: bool = False, **among: object) -> Tensor:
         x = tensor(a)
         if x.dtype.kind not in INEXACT:
             return extreme(x, axis, keepdims, **among)
@@ -59,14 +61,14 @@ def _nan_scan(name: str, fill: float) -> Callable[..., Tensor]:
 
 
 def _nan_var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: object,
+    axis: object = None,
+    dtype: object = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
+    where: object = True,
+    mean: object = None,
     correction: float | None = None,
 ) -> Tensor:
     x, axis, keepdims = statistics.reduced(a, axis, keepdims)

@@ -13,7 +13,7 @@ from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, axes_of, tensor
 
 
-def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: object, *args: object, **kwargs: object) -> Tensor:
     x = tensor(arr)
     place = dimension(axis, x.ndim)
     lines = ops.movedim(x, place, -1)
@@ -26,7 +26,7 @@ def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: An
     return ops.movedim(results, [len(kept) + i for i in range(one)], [place + i for i in range(one)])
 
 
-def _apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
+def _apply_over_axes(func: Callable[..., Any], a: object, axes: object) -> Tensor:
     x = tensor(a)
     for axis in axes_of(x, axes):
         result = tensor(func(x, axis))
@@ -34,7 +34,7 @@ def _apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
     return x
 
 
-def _piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
+def _piecewise(x: object, condlist: object, funclist: Sequence[Any], *args: object, **kw: object) -> Tensor:
     points = tensor(x)
     conditions: Arrays = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     if not any(np.ndim(condition) for condition in conditions) and points.ndim:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -16,13 +15,13 @@ from .linear_algebra import eigenvalues
 from .mathematics import convolve
 
 
-def _polyval(p: Any, x: Any) -> Tensor:
+def _polyval(p: object, x: object) -> Tensor:
     """Evaluate by Horner's scheme."""
     coefficients, y = alike(p, x)
     return reduce(lambda total, coefficient: total * y + coefficient, coefficients, ops.zeros_like(y))
 
 
-def _of_one_length(a1: Any, a2: Any) -> list[Tensor]:
+def _of_one_length(a1: object, a2: object) -> list[Tensor]:
     pair = [ops.atleast_1d(x) for x in alike(a1, a2)]
     length = max(map(len, pair))
     return [functional.pad(x, [length - len(x), 0]) for x in pair]
@@ -38,12 +37,12 @@ def _polysub(a1: object, a2: object) -> Tensor:
     return x - y
 
 
-def _polymul(a1: Any, a2: Any) -> Tensor:
+def _polymul(a1: object, a2: object) -> Tensor:
     x, y = alike(a1, a2)
     return convolve(ops.atleast_1d(x), ops.atleast_1d(y))
 
 
-def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
+def _polydiv(u: object, v: object) -> tuple[Tensor, Tensor]:
     """Divide by long division."""
     rest, divisor = map(ops.atleast_1d, alike(*map(floating, tensors(u, v))))
     quotient = []
@@ -58,7 +57,7 @@ def _polydiv(u: Any, v: Any) -> tuple[Tensor, Tensor]:
     return ops.stack(quotient), rest[int(places[0]) if len(places) else -1 :]
 
 
-def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+def _trim_zeros(filt: object, trim: str = "fb", axis: object = None) -> Tensor:
     x = tensor(filt)
     for place in axes_of(x, axis):
         kept = np.nonzero(x.array)[place]
@@ -69,7 +68,7 @@ def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
     return x
 
 
-def _polyder(p: Any, m: int = 1) -> Tensor:
+def _polyder(p: object, m: int = 1) -> Tensor:
     x = tensor(p)
     for _ in range(m):
         x = in_double(x)[:-1] * np.arange(len(x) - 1, 0, -1)  # NumPy's factors are int64, so the result is double
@@ -84,7 +83,7 @@ def _polyint(p: object, m: int = 1, k: object = None) -> Tensor:
     return x
 
 
-def _poly(seq_of_zeros: Any) -> Tensor:
+def _poly(seq_of_zeros: object) -> Tensor:
     zeros = floating(tensor(seq_of_zeros))
     if zeros.ndim == 2:
         zeros = linalg.eigvalsh(zeros) if bool((zeros.array == zeros.array.T).all()) else eigenvalues(zeros)
@@ -92,7 +91,7 @@ def _poly(seq_of_zeros: Any) -> Tensor:
     return reduce(lambda p, zero: convolve(p, ops.cat([one, -ops.reshape(zero, (1,))])), zeros, one)
 
 
-def _roots(p: Any) -> Tensor:
+def _roots(p: object) -> Tensor:
     """Return the eigenvalues of the companion matrix, and a zero per trailing coefficient that is 0."""
     x = floating(tensor(p))
     if x.ndim != 1:
@@ -110,7 +109,13 @@ def _roots(p: Any) -> Tensor:
 
 
 def _polyfit(
-    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False
+    x: object,
+    y: object,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: object = None,
+    cov: object = False,
 ) -> Tensor:
     only("polyfit", "full", full, False)
     only("polyfit", "cov", cov, False)

@@ -14,11 +14,11 @@ from ...table.arguments import integer
 from ..arguments import Rules, alike, doubles, floating
 
 
-def _ends(*values: Any) -> tuple[Tensor, ...]:
+def _ends(*values: object) -> tuple[Tensor, ...]:
     return ops.broadcast_tensors(*map(floating, alike(*values)))
 
 
-def _places(like: Tensor, num: Any, endpoint: bool) -> Tensor:
+def _places(like: Tensor, num: object, endpoint: bool) -> Tensor:
     """Return ``num`` numbers from 0 to 1 on a new first axis, without 1 if ``endpoint`` is False."""
     count = integer(num, "num")
     if count < 0:
@@ -69,7 +69,9 @@ def _logspace(
     return _finished(y, y[-1] if num else last, endpoint, dtype, axis)
 
 
-def _geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
+def _geomspace(
+    start: object, stop: object, num: int = 50, endpoint: bool = True, dtype: object = None, axis: int = 0
+) -> Tensor:
     first, last = ops.broadcast_tensors(*alike(*doubles(start, stop)))
     if bool((first.array == 0).any() or (last.array == 0).any()):
         raise InvalidValue("a geometric sequence cannot include zero")

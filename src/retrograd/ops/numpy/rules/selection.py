@@ -12,20 +12,20 @@ from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, alike, flat, tensor, tensors, unwrapped
 
 
-def truth(condition: Any) -> Tensor:
+def truth(condition: object) -> Tensor:
     """Return a condition as bools: nonzero numbers are True."""
     x = tensor(condition)
     return x if x.dtype.kind == "b" else x != 0
 
 
-def _where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+def _where(condition: object, x: object = None, y: object = None, /) -> Any:
     if x is None and y is None:
         return ops.nonzero(tensor(condition), as_tuple=True)
     chosen = truth(condition)
     return ops.where(chosen, *alike(x, y, beside=chosen))
 
 
-def _select(condlist: Arrays, choicelist: Arrays, default: Any = 0) -> Any:
+def _select(condlist: Arrays, choicelist: Arrays, default: object = 0) -> Any:
     conditions = [truth(condition) for condition in condlist]
     *choices, result = alike(*choicelist, default, beside=conditions[0] if conditions else None)
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):

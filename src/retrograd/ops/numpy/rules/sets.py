@@ -13,12 +13,12 @@ from .selection import take
 
 
 def _unique(
-    ar: Any,
+    ar: object,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     x = tensor(ar)
     _, index, *rest = array_module(x).unique(x.array, True, return_inverse, return_counts, axis=axis, **options)
@@ -30,7 +30,7 @@ def _unique(
 def _unique_results(name: str) -> Callable[..., Any]:
     """Define ``unique_all`` etc., which return named tuples."""
 
-    def rule(x: Any, /) -> Any:
+    def rule(x: object, /) -> Any:
         results = getattr(array_module(tensor(x)), name)(tensor(x).array)
         return type(results)(_unique(x, equal_nan=False), *map(wrapped, results[1:]))
 
@@ -41,7 +41,7 @@ def _members(x: Tensor, of: Tensor, invert: bool = False) -> Tensor:
     return x[array_module(x).isin(x.array, of.array, invert=invert)]
 
 
-def _distinct(*arrays: Any, unique_already: bool = False) -> list[Tensor]:
+def _distinct(*arrays: object, unique_already: bool = False) -> list[Tensor]:
     return [ops.reshape(x, (-1,)) if unique_already else _unique(x) for x in alike(*arrays)]
 
 
@@ -61,7 +61,7 @@ def _setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> Tensor:
     return ops.sort(ops.cat([_members(x, y, invert=True), _members(y, x, invert=True)])).values
 
 
-def _union1d(ar1: Any, ar2: Any) -> Tensor:
+def _union1d(ar1: object, ar2: object) -> Tensor:
     return _unique(ops.cat([ops.reshape(x, (-1,)) for x in alike(ar1, ar2)]))
 
 

@@ -19,7 +19,7 @@ from ..promotion import common_dtype, summed_dtype
 from .selection import truth
 
 
-def reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
+def reduced(a: object, axis: object, keepdims: bool) -> tuple[Tensor, Any, bool]:
     """Return the operand and arguments of a reduction; ``axis=()`` reduces a new axis of length 1."""
     x = tensor(a)
     if isinstance(axis, (tuple, list)) and not axis:
@@ -27,7 +27,7 @@ def reduced(a: Any, axis: Any, keepdims: bool) -> tuple[Tensor, Any, bool]:
     return x, axis, keepdims
 
 
-def _among(x: Tensor, where: Any, fill: Any) -> Tensor:
+def _among(x: Tensor, where: object, fill: object) -> Tensor:
     """Return the elements with ``fill`` where ``where`` is False."""
     return x if where is True else ops.where(tensor(where) != 0, x, tensors(x, fill)[1].astype(x.dtype))
 
@@ -45,7 +45,12 @@ def sum_(
 
 
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: object,
+    axis: object = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: object = None,
+    where: object = True,
 ) -> Tensor:
     x, axis, keepdims = reduced(_among(tensor(a), where, 1), axis, keepdims)
     dtype = summed_dtype(x.dtype) if dtype is None else np.dtype(dtype)
@@ -86,7 +91,7 @@ def _ptp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
     return max_(a, axis, keepdims) - min_(a, axis, keepdims)
 
 
-def logsumexp(a: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
     """The rule of ``np.logaddexp.reduce``."""
     x, axis, keepdims = reduced(a, axis, keepdims)
     return ops.logsumexp(x, axes_of(x, axis), keepdims)
@@ -101,7 +106,9 @@ def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *
     return ops.mean(x if dtype is not None else floating(x), axis, keepdims, dtype=dtype)
 
 
-def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def _average(
+    a: object, axis: object = None, weights: object = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
     if weights is None:
         x = tensor(a)
         average = _mean(x, axis, keepdims=keepdims)
@@ -119,7 +126,7 @@ def _average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
 
 
 def variance_of(
-    x: Tensor, present: Any, axis: Any, keepdims: bool, correction: float, mean: Any = None
+    x: Tensor, present: Any, axis: object, keepdims: bool, correction: float, mean: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Return the sum of squared deviations from the mean of the present elements, and its divisor."""
     axes = axes_of(x, axis)
@@ -151,14 +158,14 @@ def root(variance: Tensor) -> Tensor:
 
 def _deviation(name: str) -> Callable[..., Tensor]:
     def rule(
-        a: Any,
-        axis: Any = None,
-        dtype: Any = None,
+        a: object,
+        axis: object = None,
+        dtype: object = None,
         ddof: float = 0,
         keepdims: bool = False,
         *,
-        where: Any = True,
-        mean: Any = None,
+        where: object = True,
+        mean: object = None,
         correction: float | None = None,
     ) -> Tensor:
         x, axis, keepdims = reduced(a, axis, keepdims)
@@ -178,14 +185,14 @@ _OURS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
     def rule(
-        a: Any,
-        q: Any,
-        axis: Any = None,
+        a: object,
+        q: object,
+        axis: object = None,
         overwrite_input: bool = False,
         method: str = "linear",
         keepdims: bool = False,
         *,
-        weights: Any = None,
+        weights: object = None,
     ) -> Tensor:
         x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x)
@@ -218,7 +225,7 @@ def _last(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return ops.reshape(ops.permute(x, (*kept, *axes)), [*(x.shape[place] for place in kept), -1])
 
 
-def _weights(weights: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+def _weights(weights: object, x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """Return weights of all elements, given for each element or along the axes."""
     w = floating(tensors(x, weights)[1])
     if w.shape != x.shape:
@@ -264,8 +271,8 @@ def _joined(rows: list[Tensor]) -> Tensor:
 
 
 def _cov(
-    m: Any,
-    y: Any = None,
+    m: object,
+    y: object = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: Any = None,
@@ -281,7 +288,7 @@ def _cov(
     return ops.cov(x, correction=(0 if bias else 1) if ddof is None else ddof, fweights=counts, aweights=weights)
 
 
-def _corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
+def _corrcoef(x: object, y: object = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     rows = _variables(x, y, rowvar)
     return ops.corrcoef(rows if dtype is None else rows.astype(dtype))
 

@@ -13,7 +13,7 @@ from ...table.arguments import dimension
 from ..arguments import Rules, tensor, tensors, unwrapped
 
 
-def _target(name: str, target: Any, *sources: Any) -> Tensor:
+def _target(name: str, target: object, *sources: object) -> Tensor:
     """Return the Tensor to write to.
 
     Raises:
@@ -26,13 +26,13 @@ def _target(name: str, target: Any, *sources: Any) -> Tensor:
     return tensor(target)
 
 
-def _filled(values: Any, count: int) -> Tensor:
+def _filled(values: object, count: int) -> Tensor:
     """Return ``count`` numbers, the values repeated cyclically."""
     flat = ops.reshape(tensor(values), (-1,))
     return flat[np.arange(count) % len(flat)]
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def _copyto(dst: object, src: object, casting: str = "same_kind", where: object = True) -> None:
     target = _target("copyto", dst, src)
     if not np.can_cast(tensor(src).dtype, target.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"cannot cast from {tensor(src).dtype} to {target.dtype} by the rule {casting!r}")
@@ -40,13 +40,13 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
     target[...] = source if where is True else ops.where(tensor(where), source, target)
 
 
-def _putmask(a: Any, /, mask: Any, values: Any) -> None:
+def _putmask(a: object, /, mask: object, values: object) -> None:
     target = _target("putmask", a, values)
     source = ops.reshape(_filled(values, target.array.size), target.shape).astype(target.dtype)
     target[...] = ops.where(tensor(mask) != 0, source, target)
 
 
-def _place(arr: Any, mask: Any, vals: Any) -> None:
+def _place(arr: object, mask: object, vals: object) -> None:
     target = _target("place", arr, vals)
     chosen = ops.reshape(tensor(mask) != 0, target.shape)
     target[chosen] = _filled(vals, int(chosen.array.sum())).astype(target.dtype)

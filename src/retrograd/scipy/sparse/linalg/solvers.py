@@ -107,7 +107,7 @@ def factorized(A: MatrixLike) -> Callable[[MatrixLike], Tensor]:
 
 
 def _krylov(
-    name: str, A: MatrixLike, b: MatrixLike, x0: MatrixLike, M: MatrixLike, **options: Any
+    name: str, A: MatrixLike, b: MatrixLike, x0: MatrixLike, M: MatrixLike, **options: object
 ) -> tuple[Tensor, int]:
     """Return a solution and SciPy's ``info``: 0, or the number of iterations of a solution that did not converge."""
     matrix = square(A, name)

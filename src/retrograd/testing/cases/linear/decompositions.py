@@ -191,7 +191,7 @@ def thin(rng: np.random.Generator) -> Iterator[Call]:
 def restored(function: Function) -> Function:
     """The product of what is found, which must be the matrix again, whose rank is reached."""
 
-    def applied(x: Any, q: int) -> Any:
+    def applied(x: object, q: int) -> Any:
         u, s, v = function(x, q)
         return (u * s[..., None, :]) @ v.mT
 

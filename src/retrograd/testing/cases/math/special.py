@@ -21,7 +21,7 @@ CASES: list[Case] = []
 def library(name: str) -> Callable[..., Any]:
     """SciPy's function, imported when it is called."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         import scipy.special
 
         return getattr(scipy.special, name)(*args)
@@ -120,7 +120,7 @@ def mvlgamma_calls(rng: np.random.Generator) -> Iterator[Call]:
 def from_scipy(name: str) -> Callable[..., Any]:
     """SciPy's function: PyTorch's trigamma has ten digits only."""
 
-    def function(*args: Any) -> Any:
+    def function(*args: object) -> Any:
         return getattr(import_module("scipy.special"), name)(*args)
 
     return function
