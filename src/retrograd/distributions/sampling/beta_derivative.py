@@ -115,22 +115,22 @@ def _between(begin: Array, width: Array, a: Array, b: Array, c: Array, z: Array,
     return total * width
 
 
-def _no_second_order(g: object) -> Any:
+def _no_second_order(g: object) -> Array:
     raise NotImplementedError("the derivative of a Dirichlet sample by its concentration has no derivative itself")
 
 
 SCALED_SLOPE = elementwise("dirichlet_slope", _scaled_slope, "x a b", [_no_second_order] * 3)
 
 
-def _slope_of(a: Any, x: Any) -> Any:
+def _slope_of(a: Array, x: Array) -> Array:
     return SCALED_SLOPE(x, a, a.sum(axis=-1, keepdims=True) - a)
 
 
-def _dirichlet_rule(g: Any, a: Any, ans: Any) -> Any:
+def _dirichlet_rule(g: Array, a: Array, ans: Array) -> Array:
     return _slope_of(a, ans) * (g - (g * ans).sum(axis=-1, keepdims=True))
 
 
-def _dirichlet_tangent(t: object, a: object, ans: object) -> Any:
+def _dirichlet_tangent(t: object, a: object, ans: object) -> Array:
     moved = _slope_of(a, ans) * t
     return moved - ans * moved.sum(axis=-1, keepdims=True)
 

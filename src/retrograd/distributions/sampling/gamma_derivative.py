@@ -103,7 +103,7 @@ def _by_upper_integral(a: Array, x: Array, lead: Array) -> Array:
     return _integral(f, lead, _newton(f, lambda u: a - x * np.exp(u), start))
 
 
-def _no_second_order(g: object) -> Any:
+def _no_second_order(g: object) -> Array:
     raise NotImplementedError("the derivative by the shape of a gamma distribution has no derivative itself")
 
 

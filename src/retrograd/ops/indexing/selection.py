@@ -111,7 +111,7 @@ def _filled_where(x: Array, mask: Array, value: Array) -> Array:
     return np.where(mask, value, x) if out is None else out
 
 
-def _fill_where(out: Array, x: Array, mask: Array, value: Any) -> None:
+def _fill_where(out: Array, x: Array, mask: Array, value: Array) -> None:
     if out is not x:
         copies.write(out, x)
     if out.size < USEFUL or not filled(out, mask, value):

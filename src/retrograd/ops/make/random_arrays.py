@@ -81,7 +81,7 @@ def uniform(xp: object, shape: tuple[int, ...], dtype: DType, generator: Generat
 
 
 @per_example(0)
-def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Any:
+def standard_normal(xp: Any, shape: tuple[int, ...], dtype: DType, generator: Generator | None = None) -> Array:
     """Draw from the normal distribution with mean 0 and variance 1 (complex: the sum of both parts' variances)."""
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")

@@ -70,7 +70,7 @@ def arange(
         first, last, distance = int(first), int(last), int(distance)
         count = -(-(last - first) // distance) if kind == np.int64 else count
 
-    def make(xp: Any) -> Any:
+    def make(xp: Any) -> Array:
         if integral and whole:
             return xp.arange(first, last, distance, np.int64).astype(kind, copy=False)
         if integral:
@@ -137,7 +137,7 @@ def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[comple
     return converted(first, kind), converted(last, kind), kind
 
 
-def _spaced(xp: Any, first: complex, last: complex, count: int) -> Any:
+def _spaced(xp: Any, first: complex, last: complex, count: int) -> Array:
     """Return evenly spaced numbers in double precision; each half is computed from its own end."""
     if count < 2:
         return xp.full(count, first)
@@ -189,7 +189,7 @@ def _index_grid(
     shape_of((integer(row, "row"), integer(col, "col")))
     offset = integer(offset, "offset")
 
-    def make(xp: Any) -> Any:
+    def make(xp: Any) -> Array:
         kept = keep(xp.arange(col).reshape(1, -1), xp.arange(row).reshape(-1, 1) + offset)
         return xp.stack(xp.nonzero(kept)).astype(np.int64 if dtype is None else np.dtype(dtype))
 

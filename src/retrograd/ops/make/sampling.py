@@ -220,7 +220,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     # In float16, uniform numbers may round to 0, whose logarithm is infinite; use the smallest positive number instead.
     least = 2.0**-24 if self.array.dtype == np.float16 and lambd < math.inf else 0.0
 
-    def draw(xp: Any) -> Any:
+    def draw(xp: Any) -> Array:
         sample = -xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / lambd
         return xp.maximum(sample, least) if least else sample
 

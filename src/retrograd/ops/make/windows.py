@@ -37,7 +37,7 @@ def sampled_window(
     if count < 0:
         raise error(f"the length must not be negative, got {count}")
 
-    def make(xp: Any) -> Any:
+    def make(xp: Any) -> Array:
         if count <= 1:
             return xp.full(count, single, kind)
         last = count if periodic else count - 1
@@ -57,7 +57,7 @@ def triangle(xp: Any, x: Array) -> Array:
 
 
 def kaiser_shape(beta: float) -> Callable[[Any, Any], Any]:
-    def shape(xp: Any, x: Any) -> Any:
+    def shape(xp: Any, x: Array) -> Any:
         inside = xp.maximum(1 - (2 * x - 1) ** 2, 0)
         return xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.asarray([float(beta)]))
 

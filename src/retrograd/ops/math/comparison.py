@@ -18,7 +18,7 @@ from ..table.types import Operand
 
 
 def _ordered(name: str, ufunc: Any) -> Primitive:
-    def compare(x: Array, y: Any) -> Any:
+    def compare(x: Array, y: Any) -> Array:
         # NumPy would order complex numbers by their real parts.
         if (x if hasattr(x, "dtype") else y).dtype.kind == "c":
             raise NotImplementedError("complex numbers have no order")

@@ -52,7 +52,7 @@ def _is_number(x: object) -> TypeGuard[complex]:
     return isinstance(x, (int, float, complex))
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Array, y: Array) -> Array:
     kind = (x if hasattr(x, "dtype") else y).dtype.kind
     if kind in "iu" and not _is_number(y) and (y < 0).any():
         # 1 / x^|y| truncated to an integer: 0 unless the base is 1 or -1.
@@ -70,7 +70,7 @@ def _power(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
-def _power_rule_x(g: Array, x: Array, y: Any) -> Any:
+def _power_rule_x(g: Array, x: Array, y: Array) -> Any:
     # y x^(y - 1). For y = 0 the power is constant, so the gradient is 0 even where x^-1 is infinite.
     if _is_number(y):
         if y == 2:

@@ -19,7 +19,7 @@ from ..table.registry import operator
 def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
     """Wrap a ufunc so that integers are returned unchanged and bools raise an error, as in PyTorch."""
 
-    def rounded(x: Array) -> Any:
+    def rounded(x: Array) -> Array:
         if x.dtype.kind not in "iub":
             return ufunc(x)
         if x.dtype.kind == "b":

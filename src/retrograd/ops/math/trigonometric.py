@@ -269,7 +269,7 @@ def _spherical_bessel_1(x: Array) -> Array:
     return np.where(small, x / 3 * series, (np.sin(x_safe) / x_safe - np.cos(x_safe)) / x_safe)
 
 
-def _spherical_bessel_1_rule(g: Array, x: Array, ans: Array) -> Any:
+def _spherical_bessel_1_rule(g: Array, x: Array, ans: Array) -> Array:
     # j1' = j0 - 2 j1 / x, 1/3 at 0 (DLMF 10.51.2).
     zero = x == 0
     return g * WHERE(zero, 1 / 3, SINC(x * (1 / math.pi)) - 2 * ans / WHERE(zero, 1.0, x))

@@ -29,7 +29,7 @@ def takes(x: Array, dim: int) -> bool:
     return type(x) is ndarray and x.size >= LARGE and 1 < x.shape[dim] <= PLACES >> 1 and x.dtype.kind in "biuf"
 
 
-def order(x: object, dim: int, descending: bool) -> Any:
+def order(x: object, dim: int, descending: bool) -> Array:
     """Return the indices of a stable sort, with NaN as the largest."""
     words = _words_of(x, descending)
     if words is None:
@@ -37,13 +37,13 @@ def order(x: object, dim: int, descending: bool) -> Any:
     return _by_rows(x, dim, lambda rows: np.sort(words(rows), axis=-1) & PLACES)
 
 
-def first(x: Array, dim: int, k: int, descending: bool) -> Any:
+def first(x: Array, dim: int, k: int, descending: bool) -> Array:
     """Return the first k indices of ``order``."""
     words = _words_of(x, descending)
     if words is None or x.shape[dim] > BLOCK:
         return _by_rows(x, dim, partial(_candidates, k=k, descending=descending))
 
-    def work(rows: object) -> Any:
+    def work(rows: object) -> Array:
         found = words(rows)
         if 0 < k < found.shape[1]:
             found.partition(k - 1, axis=-1)
@@ -58,7 +58,7 @@ def at(x: object, dim: int, k: int) -> Any:
     if words is None:
         return _by_rows(x, dim, partial(_at, k=k))
 
-    def work(rows: object) -> Any:
+    def work(rows: object) -> Array:
         found = words(rows)
         found.partition(k, axis=-1)
         return found[:, k : k + 1] & PLACES
@@ -66,7 +66,7 @@ def at(x: object, dim: int, k: int) -> Any:
     return _by_rows(x, dim, work)
 
 
-def _by_rows(x: Any, dim: int, work: Work) -> Any:
+def _by_rows(x: Any, dim: int, work: Work) -> Array:
     """Apply ``work`` to blocks of rows, the slices of x along the dimension."""
     lanes = np.moveaxis(x, dim, -1)
     rows = lanes.reshape(-1, x.shape[dim])
@@ -94,7 +94,7 @@ def _words_of(x: Any, downward: bool) -> Work | None:
     return None
 
 
-def _words(rows: Any, low: int, downward: bool) -> Any:
+def _words(rows: Array, low: int, downward: bool) -> Array:
     numbers = rows
     if rows.dtype.kind == "f":
         bits = np.dtype(f"i{rows.dtype.itemsize}")
@@ -118,7 +118,7 @@ def _words(rows: Any, low: int, downward: bool) -> Any:
 # stable sort.
 
 
-def _stably(rows: Array, descending: bool) -> Any:
+def _stably(rows: Array, descending: bool) -> Array:
     if descending:
         return rows.shape[1] - 1 - _stably(np.ascontiguousarray(rows[:, ::-1]), False)[:, ::-1]
     found = rows.argsort(axis=-1)
@@ -131,7 +131,7 @@ def _stably(rows: Array, descending: bool) -> Any:
     return found
 
 
-def _candidates(rows: Array, k: int, descending: bool) -> Any:
+def _candidates(rows: Array, k: int, descending: bool) -> Array:
     n = rows.shape[1]
     if not 0 < 8 * k < n:
         return _stably(rows, descending)[:, :k]
@@ -145,7 +145,7 @@ def _candidates(rows: Array, k: int, descending: bool) -> Any:
     return np.take_along_axis(part, chosen, axis=-1)
 
 
-def _at(rows: Array, k: int) -> Any:
+def _at(rows: Array, k: int) -> Array:
     found = rows.argpartition(k, axis=-1)[:, k : k + 1]
     tied = np.count_nonzero(rows == np.take_along_axis(rows, found, axis=-1), axis=-1) != 1  # NaN counts as tied
     if tied.any():

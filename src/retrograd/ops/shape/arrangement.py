@@ -116,7 +116,7 @@ def _repeat_interleave_rule(g: Array, repeats: int, dim: int, x_shape: tuple[int
     return unbroadcast(g.reshape((*before, repeats, *after)), (*before, 1, *after)).reshape(x_shape)
 
 
-def _repeat_interleave(x: Array, repeats: int, dim: int) -> Any:
+def _repeat_interleave(x: Array, repeats: int, dim: int) -> Array:
     if type(x) is not np.ndarray or x.size < copies.LARGE:
         return x.repeat(repeats, axis=dim)
     out = empty((*x.shape[:dim], x.shape[dim] * repeats, *x.shape[dim + 1 :]), x.dtype)

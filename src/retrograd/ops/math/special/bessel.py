@@ -45,7 +45,7 @@ K1E: Primitive = unary(
 )
 
 
-def _spherical_rule(g: Array, x: Array, ans: Array) -> Any:
+def _spherical_rule(g: Array, x: Array, ans: Array) -> Array:
     # (cos x - sin(x) / x) / x; near 0 by its series.
     near = np.abs(x) < 0.3
     small = WHERE(near, x, 0.0)

@@ -90,7 +90,7 @@ def read_weights(weight: Array, index: Array) -> Array:
 
 
 def _classes(
-    x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
+    x: Array, target: Any, weight: Any, ignore_index: int, reduction: str, storages: tuple[Storage, ...]
 ) -> Classes:
     """Check the target's indices and return the constants."""
     numbers = all_examples(target)

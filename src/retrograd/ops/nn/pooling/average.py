@@ -85,7 +85,7 @@ def _by_loops(x: Array, window: Window) -> bool:
 
 
 @or_reference
-def _mean(x: Array, window: Window, divisor: Any) -> Array:
+def _mean(x: Array, window: Window, divisor: Array) -> Array:
     if x.dtype == np.float16:
         return _mean(x.astype(np.float32), window, divisor).astype(np.float16)
     places = tables.table(x, window)
@@ -99,7 +99,7 @@ def _mean(x: Array, window: Window, divisor: Any) -> Array:
 
 
 @or_reference
-def _mean_transpose(g: Array, window: Window, divisor: Any) -> Array:
+def _mean_transpose(g: Array, window: Window, divisor: Array) -> Array:
     places = tables.table(g, window)
     if places is None and _by_loops(g, window):
         return pooling.average_pool_backward(g, window, divisor)

@@ -36,7 +36,7 @@ def _table(planes: int, window: Window) -> Any:
     return in_planes(flat(reads, window.size), planes, window.size)
 
 
-def flat(reads: list[Any], size: Ints) -> Any:
+def flat(reads: list[Any], size: Ints) -> Array:
     """Return the positions of boxes in a flattened plane, from positions (offsets, windows) along each axis."""
     axes = len(size)
     places: Any = 0
@@ -92,5 +92,5 @@ def spread(g: Array, places: Array, window: Window) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _numbers(count: int) -> Any:
+def _numbers(count: int) -> Array:
     return np.arange(count)

@@ -84,7 +84,7 @@ def _few(x: Array, window: Window) -> bool:
     return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
 
 
-def _columns(x: Array, window: Window, groups: int) -> Any:
+def _columns(x: Array, window: Window, groups: int) -> Array:
     """Return all columns ``(N, groups, rows, windows)`` of small images by one gather."""
     table, padded = _places(x.shape[:2], window, groups)
     if not padded:
@@ -121,13 +121,13 @@ def _side_by_side(x: Array, window: Window) -> Any:
     return matrix
 
 
-def _by_image(matrix: Any, images: int, window: Window) -> Any:
+def _by_image(matrix: Array, images: int, window: Window) -> Array:
     """Return a matrix of concatenated columns as a view ``(N, channels, *kernel, *out)``."""
     columns = matrix.reshape(-1, *window.kernel, images, *window.out)
     return np.moveaxis(columns, 1 + len(window.kernel), 0)
 
 
-def _rows_of_channels(y: Array) -> Any:
+def _rows_of_channels(y: Array) -> Array:
     """Return ``(N, channels, ...)`` as a matrix with one row per channel."""
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
@@ -309,7 +309,7 @@ def _as_channels(t: Array, window: Window) -> Array:
     return t.reshape((t.shape[0],) + (1,) * len(window.out))
 
 
-def _over_channels(g: Array, window: Window) -> Any:
+def _over_channels(g: Array, window: Window) -> Array:
     """Return the cotangent of a bias: the sum over all axes but its channel."""
     if takes(g) and prod(g.shape[2:]) >= norms.SHORTEST:
         with suppress(LoopMissing):
