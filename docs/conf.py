@@ -136,6 +136,9 @@ def described(app, pagename, templatename, context, doctree):
         '<meta name="twitter:card" content="summary_large_image">',
     ]
     lines += [f'<meta property="{name}" content="{escape(value)}">' for name, value in tags.items()]
+    if html_baseurl:  # the versions lie beside each other: see CONTRIBUTING.md
+        versions = html_baseurl.rstrip("/").rpartition("/")[0] + "/versions.js"
+        lines.append(f'<meta name="versions" content="{escape(versions)}">')
     context["metatags"] = context.get("metatags", "") + "\n".join(lines)
 
 

@@ -132,3 +132,21 @@ if (results) {
   document.head.append(script);
   new MutationObserver(add).observe(results, { childList: true, subtree: true });
 }
+
+// The versions of the published site: a script beside their folders calls versions({"0.1": address, ...}), newest first.
+const listed = document.querySelector('meta[name="versions"]');
+if (listed) {
+  window.versions = (addresses) => {
+    const here = document.querySelector(".sidebar-brand-text").textContent.trim().split(" ").pop();
+    const choice = document.createElement("select");
+    choice.className = "versions";
+    choice.setAttribute("aria-label", "Version");
+    for (const [version, address] of Object.entries({ ...(here in addresses ? {} : { [here]: "" }), ...addresses }))
+      choice.add(new Option(version, address, false, version === here));
+    choice.addEventListener("change", () => choice.value && location.assign(choice.value));
+    document.querySelector(".sidebar-brand").after(choice);
+  };
+  const script = document.createElement("script");
+  script.src = listed.content;
+  document.head.append(script);
+}

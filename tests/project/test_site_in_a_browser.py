@@ -229,3 +229,24 @@ def test_figures_fit_their_column(opened):
             wider = "one => one.offsetParent && one.width > one.closest('article').clientWidth + 1"
             wide = f"all => all.filter({wider}).map(one => one.src)"
             assert page.eval_on_selector_all("article img:not(.picture)", wide) == [], (name, width)
+
+
+def test_a_published_site_offers_its_versions(opened, tmp_path):
+    (tmp_path / "versions.js").write_text('versions({"9.9": "9.9/", "0.0.1": "0.0.1/"});', encoding="utf-8")
+    address = (tmp_path / "versions.js").as_uri()
+    page = opened("index.html")
+    assert page.locator("select.versions").count() == 0  # built without DOCS_BASEURL
+    body = (HTML / "index.html").read_text(encoding="utf-8")
+    page.route(
+        "**/index.html",
+        lambda route: route.fulfill(
+            body=body.replace("<head>", f'<head><meta name="versions" content="{address}">', 1),
+            content_type="text/html",
+        ),
+    )
+    page.reload()
+    choice = page.locator("select.versions")
+    choice.wait_for()
+    here = choice.evaluate("choice => choice.selectedOptions[0].text")
+    assert choice.locator("option").all_text_contents() == [here, "9.9", "0.0.1"]
+    assert page.locator(".sidebar-brand-text").inner_text().endswith(here)
