@@ -94,7 +94,7 @@ def _writable(array: Array) -> Array:
     return NUMPY.strided(array, 0, array.shape, array.strides, array.dtype)
 
 
-def from_dlpack(ext_tensor: Array, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A Tensor on the memory of another library's array: writes to one are seen in the other.
 
     Args:
