@@ -161,7 +161,7 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
     if not accumulate:
         refuse_filling_bytes(key, values)
     index = index_of(x, key)
-    if values.array.ndim > x.detach()[key].array.ndim:
+    if values.array.ndim > x.detach()[index.key].array.ndim:
         raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
     values = written_value(x, values)
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})
