@@ -213,3 +213,14 @@ def test_numerical_gradient_refuses_what_it_cannot_differentiate():
         numerical_gradient(lambda x: x, rg.tensor([1, 2]))
     with pytest.raises(RuntimeError, match="single number"):
         numerical_gradient(lambda x: x, rg.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_sparse_inputs_are_checked_by_their_values(layout):
+    a = rg.rand(2, 2, dtype=rg.float64, requires_grad=True)
+    b = getattr(rg.rand(2, 2, dtype=rg.float64), layout)().requires_grad_(True)
+    for fast_mode in (True, False):
+        assert gradcheck(lambda x, y: x * y.to_dense(), (a, b), masked=True, fast_mode=fast_mode)
+    assert gradgradcheck(lambda x, y: x * y.to_dense() ** 2, (a, b))
+    with pytest.raises(GradcheckError, match="for input 1"):
+        gradcheck(lambda x, y: x * y.to_dense().detach() + y.to_dense(), (a, b))

@@ -1,5 +1,6 @@
 """``autocast``: results have the dtypes that PyTorch's have, operator by operator, and gradients their leaves'."""
 
+import copy
 import warnings
 from functools import partial
 from itertools import islice
@@ -246,6 +247,53 @@ def test_a_scaler_refuses_what_cannot_scale(arguments, error):
 def test_a_scaler_names_what_its_state_lacks():
     with pytest.raises(RuntimeError, match="no '_growth_tracker'"):
         rg.amp.GradScaler("cpu").load_state_dict({"scale": 1.0})
+
+
+def test_a_scaler_takes_no_step_with_gradients_that_it_did_not_scale():
+    x = rg.ones(2, requires_grad=True)
+    scaler, optimizer = rg.amp.GradScaler("cpu", init_scale=4.0), rg.optim.SGD([x], lr=0.25)
+
+    def refused(call, match):
+        with pytest.raises(AssertionError, match=match):
+            call()
+
+    x.sum().backward()
+    for call in (lambda: scaler.step(optimizer), lambda: scaler.unscale_(optimizer), lambda: scaler.update(2.0)):
+        refused(call, "no loss was scaled")
+    assert x.grad.tolist() == [1, 1] and scaler.get_scale() == 4
+    scaler.scale(x.sum())
+    x.grad = None
+    refused(lambda: scaler.step(optimizer), "No inf checks were recorded for this optimizer")
+    scaler.update(8.0)
+    half = rg.ones(2, requires_grad=True, dtype=rg.float16)
+    half.grad = rg.ones(2, dtype=rg.float16)
+    with pytest.raises(ValueError, match="unscale FP16 gradients"):
+        scaler.unscale_(rg.optim.SGD([half], lr=0.1))
+    scaler.scale(x.sum()).backward()
+    scaler.unscale_(optimizer)
+    refused(lambda: copy.deepcopy(scaler), "only be pickled at the beginning")
+    scaler.step(optimizer)
+    scaler.update()
+    assert x.tolist() == [0.75, 0.75]
+    again = copy.deepcopy(scaler)
+    refused(lambda: again.step(optimizer), "no loss was scaled")
+
+
+def test_a_scale_is_a_number_of_float32():
+    scaler = rg.amp.GradScaler("cpu", init_scale=2.0**127, growth_interval=1, backoff_factor=0.1)
+    x = rg.ones(1, requires_grad=True)
+    optimizer = rg.optim.SGD([x], lr=0.1)
+    loss = scaler.scale(rg.tensor(2.0**-100, dtype=rg.float16))
+    assert loss.dtype == rg.float32 and scaler.scale(rg.ones(1, dtype=rg.float16)).dtype == rg.float16
+    x.grad = rg.ones(1)
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2.0**127  # it does not grow to infinity
+    x.grad = rg.tensor([np.inf])
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == float(np.float32(2.0**127 * 0.1))
+    assert [y.item() for y in scaler.scale(iter([rg.tensor(0.0)]))] == [0]
 
 
 def test_a_checkpoint_inside_autocast_computes_again_as_it_did_wherever_backward_is_called():

@@ -9,6 +9,9 @@ import retrograd as rg
 
 torch = pytest.importorskip("torch")
 
+# PyTorch warns once per process, in whichever test comes first.
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+
 RNG = np.random.default_rng(0)
 AT, OTHER = np.array([[0, 2, 0, 1, 2], [1, 0, 1, 3, 2]]), np.array([[0, 3, 1, 1], [1, 0, 4, 4]])
 

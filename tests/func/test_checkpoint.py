@@ -297,10 +297,10 @@ def test_what_differs_the_second_time_is_said():
 @pytest.mark.parametrize(
     "program",
     [
-        lambda x, n: x.sin() * n + 1,
+        lambda x, n: (x.sin() * n + 1).exp(),
         lambda x, n: x.sin() ** n,
-        lambda x, n: x.exp()[n:],
-        lambda x, n: x.outer(x).cumsum(n),
+        lambda x, n: x.exp()[n:].sin(),
+        lambda x, n: x.outer(x).cumsum(n).exp(),
     ],
 )
 @pytest.mark.parametrize("early_stop", [True, False])
@@ -314,6 +314,34 @@ def test_a_python_number_that_changes_between_the_runs_is_an_error(program, earl
     number[0] = 1
     y.backward()
     assert_same(x.grad, grad(lambda x: program(x, 1).sum())(X))
+
+
+@pytest.mark.parametrize(
+    ("steps", "count"),
+    [
+        ([rg.sin, lambda x: x * 2], 1),
+        ([rg.exp, lambda x: x * 2, lambda x: x[1:]], 1),
+        ([rg.sin, lambda x: x * 2, lambda x: x.view(-1, 1), rg.mean], 1),
+        ([rg.exp, lambda x: x.cumsum(0), lambda x: x * 2, rg.exp], 4),
+        ([lambda x: x * 2, lambda x: x + 1], 0),
+    ],
+)
+def test_the_second_run_stops_after_the_last_array_that_was_saved(steps, count):
+    """Numbers and shapes stay with their nodes: operators that save nothing else are not run again."""
+    calls = []
+
+    def program(x):
+        for step in steps:
+            calls.append(step)
+            x = step(x)
+        return x
+
+    x = X.clone().requires_grad_()
+    y = utils.checkpoint(program, x).sum()
+    calls.clear()
+    y.backward()
+    assert len(calls) == count
+    assert_same(x.grad, grad(lambda x: program(x).sum())(X))
 
 
 def test_the_second_run_stops_once_all_that_was_saved_is_there():

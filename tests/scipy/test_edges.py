@@ -181,6 +181,45 @@ def test_statistics_at_the_edges_are_scipys():
     assert line.pvalue.item() == 0 and line.stderr.item() == 0
 
 
+STATISTICS = ["entropy", "gmean", "hmean", "kurtosis", "skew", "moment", "sem", "variation", "zmap", "zscore"]
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_statistics_take_axes_and_keep_dimensions_as_scipys(name):
+    from scipy import stats
+
+    x, y = np.random.default_rng(0).uniform(0.2, 3, (2, 2, 3, 4))
+    ours, theirs = getattr(rg.scipy.stats, name), getattr(stats, name)
+    calls = [((x, y) if name == "zmap" else (x,), {})]
+    calls += [((x, y), {})] if name == "entropy" else [((x,), {"weights": y})] if name in ("gmean", "hmean") else []
+    for args, named in calls:
+        tensors, tensors_named = [*map(rg.tensor, args)], {key: rg.tensor(value) for key, value in named.items()}
+        for axis in (0, -1, None, (1,), (0, 2), (2, -2)):
+            for options in ({},) if name.startswith("z") else ({"keepdims": True}, {}):
+                wanted = theirs(*args, **named, axis=axis, **options)
+                found = ours(*tensors, **tensors_named, axis=axis, **options)
+                assert found.shape == np.shape(wanted), (axis, options)
+                np.testing.assert_allclose(found.numpy(), wanted, 1e-9, 1e-12, err_msg=f"{axis} {options}")
+        for axis in (3, (0, 0)):
+            with pytest.raises((ValueError, IndexError), match="axis|axes"):
+                ours(*tensors, **tensors_named, axis=axis)
+
+
+def test_lines_and_correlations_take_axes_as_scipys():
+    from scipy import stats
+
+    x, y = np.random.default_rng(0).uniform(0.2, 3, (2, 3, 4))
+    line = rg.scipy.stats.linregress(rg.tensor(x), rg.tensor(y), axis=(1, 0), keepdims=True)
+    wanted = stats.linregress(x.ravel(), y.ravel())
+    for found, number in zip((*line, line.intercept_stderr), (*wanted, wanted.intercept_stderr), strict=True):
+        assert found.shape == (1, 1) and found.item() == pytest.approx(number)
+    rows = rg.scipy.stats.linregress(rg.tensor(x), rg.tensor(y), axis=-1)
+    assert rows.slope.tolist() == pytest.approx([stats.linregress(*row).slope for row in zip(x, y, strict=True)])
+    found = rg.scipy.stats.pearsonr(rg.tensor(x), rg.tensor(y), axis=None)
+    wanted = stats.pearsonr(x.ravel(), y.ravel())
+    assert (found.statistic.item(), found.pvalue.item()) == pytest.approx((wanted.statistic, wanted.pvalue))
+
+
 @pytest.mark.filterwarnings("ignore:Comparing")
 def test_sparse_arrays_are_compared_and_divided_as_scipys():
     from scipy import sparse

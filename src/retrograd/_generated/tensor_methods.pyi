@@ -6,6 +6,7 @@ from collections.abc import Callable as Callable
 from collections.abc import Iterator as Iterator
 from collections.abc import Sequence as Sequence
 from retrograd.core.graph.handles import RemovableHandle as RemovableHandle
+from retrograd.core.graph.nodes import Node as Node
 from retrograd.core.tensor.tensor import Tensor as Tensor
 from retrograd.ops.linear.decompositions.factorizations import QRResult as QRResult
 from retrograd.ops.linear.decompositions.householder import GeqrfResult as GeqrfResult
@@ -2980,6 +2981,8 @@ class TensorMethods:
         tensor([[3., 4.],
                 [6., 8.]])
         """
+    @property
+    def grad_fn(self) -> Node | None: ...
     def greater(self, other: Operand) -> Tensor:
         """``input > other``, elementwise; never with NaN.
 

@@ -17,6 +17,8 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import ref
 
+import numpy as np
+
 from ..core.arrays.devices import Wrapping
 from ..core.errors import describe
 from ..core.graph.modes import enable_grad, modes, on_level, surroundings
@@ -173,6 +175,14 @@ class _Stop(Observer):
             raise _Complete
 
 
+_SMALL = (int, float, complex, str, slice, type(None), type(Ellipsis), np.generic, np.dtype, type)
+
+
+def _is_small(saved: object) -> bool:
+    """Return whether a saved value has no array in it: a number, a shape, an index of slices, or a tuple of these."""
+    return isinstance(saved, _SMALL) or isinstance(saved, tuple) and all(map(_is_small, saved))
+
+
 class Part:
     """A checkpointed call, which can run again and replaces the saved values of its nodes."""
 
@@ -208,9 +218,9 @@ class Part:
         """Free the saved values of the nodes below the result."""
         nodes = self._recorded(result, self.began)
         if numbering is not None:
-            # Drop nodes without a number, and nodes after the last one that saved a value.
+            # Drop nodes without a number, and nodes after the last one that saved an array.
             nodes = [node for node in nodes if node.sequence in numbering.numbers]
-            first = next((index for index, node in enumerate(nodes) if node.saved is not NOTHING), len(nodes))
+            first = next((index for index, node in enumerate(nodes) if not _is_small(node.saved)), len(nodes))
             nodes = nodes[first:]
             self.numbers = [numbering.numbers[node.sequence] for node in nodes]
         self.facts = _facts(nodes)
@@ -218,7 +228,7 @@ class Part:
         leaves = {id(x): x for node in nodes for x in node.parents if isinstance(x, Tensor)}
         self.read = [(x, x._version, x.array) for x in leaves.values()]
         for node in nodes:
-            if node.saved is not NOTHING:
+            if node.saved is not NOTHING and (numbering is None or not _is_small(node.saved)):
                 node.saved = self
         for observer in modes.observers:
             observer.released(nodes)

@@ -59,7 +59,7 @@ def gradcheck(
         check_forward_ad: also check forward mode.
         check_backward_ad: check reverse mode.
         fast_mode: compare one random projection of each Jacobian instead of every element.
-        masked: accepted for compatibility; it concerns sparse inputs.
+        masked: accepted for compatibility; sparse inputs are checked with respect to their values.
 
     Returns:
         Whether every gradient agrees.
@@ -78,7 +78,7 @@ def gradcheck(
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("gradcheck: expected at least one of check_forward_ad and check_backward_ad to be True")
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    check = _Check(func, arguments, eps, atol, rtol)
+    check = _Check(*_by_values(func, arguments), eps, atol, rtol)
     try:
         if not check.differentiable():
             check.constant()
@@ -131,7 +131,7 @@ def gradgradcheck(
         check_fwd_over_rev: also differentiate the gradient in forward mode.
         check_rev_over_rev: differentiate the gradient in reverse mode.
         gen_non_contig_grad_outputs: draw non-contiguous cotangents.
-        masked: accepted for compatibility; it concerns sparse inputs.
+        masked: accepted for compatibility; sparse inputs are checked with respect to their values.
 
     Raises:
         GradcheckError: a second derivative is wrong.
@@ -143,6 +143,7 @@ def gradgradcheck(
     True
     """
     arguments = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    func, arguments = _by_values(func, arguments)
     outputs = _Check(func, arguments, eps, atol, rtol).outputs()
     if grad_outputs is None:
         cotangents = random_like(outputs, np.random.default_rng(0))
@@ -197,6 +198,21 @@ def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tup
 def wanted_inputs(arguments: Sequence[object]) -> list[Tensor]:
     """Return the Tensors among the arguments that require grad."""
     return [x for x in arguments if isinstance(x, Tensor) and x._requires]
+
+
+def _by_values(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return a function of the values of sparse arguments, and the arguments with these values."""
+    sparse: dict[int, Any] = {
+        index: x for index, x in enumerate(arguments) if isinstance(x, Tensor) and not x.is_dense and x._requires
+    }  # fmt: skip
+    if not sparse:
+        return func, arguments
+
+    def of_values(*args: Any) -> Any:
+        return func(*[sparse[index]._with(x) if index in sparse else x for index, x in enumerate(args)])
+
+    values = {index: x._elements.detach().requires_grad_() for index, x in sparse.items()}
+    return of_values, tuple([values.get(index, x) for index, x in enumerate(arguments)])
 
 
 def tensors_of(result: object) -> Iterator[Tensor]:

@@ -161,7 +161,7 @@ def _scipys_error(
         return None
     try:
         function(*detached(args), **detached(kwargs))
-    except (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError) as error:
+    except _PLAIN as error:
         return error if type(error) in _PLAIN else None
     except Exception:
         return None
@@ -203,7 +203,7 @@ def _tensors(value: object) -> object:
     return tuple(found) if isinstance(value, tuple) else found
 
 
-_PLAIN = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError)
+_PLAIN = (ValueError, TypeError, IndexError, np.linalg.LinAlgError, NotImplementedError, np.exceptions.AxisError)
 
 
 def is_mapped(values: Iterable[object]) -> bool:

@@ -7,7 +7,6 @@ check`` run the same functions.
 
 from __future__ import annotations
 
-import gc
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +32,7 @@ from ..core.arrays import Array
 from ..core.arrays.devices import is_array
 from ..core.arrays.dtypes import INEXACT, can_cast
 from ..core.arrays.fp_warnings import silent
+from ..core.arrays.memory import collector_paused
 from ..core.errors import describe
 from ..core.graph.modes import enable_grad, no_grad
 from ..core.graph.primitive import Primitive, apply1
@@ -416,9 +416,7 @@ def check_freed(operator: Operator, case: Case) -> None:
     """The graph and the results are freed by reference counts after the backward pass, without garbage collection."""
     for program in programs(operator, case):
         inputs = program.inputs()
-        enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with collector_paused():
             with enable_grad():
                 result = program(*inputs)
             outputs = [x for x in differentiable_outputs(result) if x._node is not None]
@@ -436,9 +434,6 @@ def check_freed(operator: Operator, case: Case) -> None:
             outputs.clear()
             alive = [name for name, reference in watched if reference() is not None]
             assert not alive, f"{program}: {', '.join(alive)} is still alive after backward"
-        finally:
-            if enabled:
-                gc.enable()
 
 
 def check_mutation(operator: Operator, case: Case) -> None:

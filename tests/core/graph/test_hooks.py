@@ -37,6 +37,42 @@ def test_a_hook_on_a_written_view_does_not_see_what_reads_its_base():
     assert leaf.grad.tolist() == [21, 7]
 
 
+@pytest.mark.parametrize(
+    ("write", "factor"),
+    [
+        (lambda view: view.mul_(3), 3),
+        (lambda view: view.div_(2), 0.5),  # copies the result of an operator that has no in-place form
+        (lambda view: view.mul_(1e5).div_(1e5), 1),  # computed in float32, since 100,000 is not a number of float16
+        (lambda view: view.t().squeeze().mul_(3), 3),
+        (lambda view: rg.nn.functional.leaky_relu_(view, 0.5), 1),
+    ],
+)
+def test_a_hook_on_a_view_is_not_called_for_what_reads_a_later_write_to_it(write, factor):
+    leaf, seen = rg.ones(2, 2, requires_grad=True, dtype=rg.float16), []
+    base = leaf * 1
+    view = base[:1]
+    view.register_hook(lambda g: g * 100)
+    early = view * 10
+    view.grad_fn.register_prehook(lambda g: seen.append(g[0].tolist()))
+    write(view)
+    (base.sum() + view.sum()).backward(retain_graph=True)
+    assert seen == [] and leaf.grad.tolist() == [[pytest.approx(2 * factor, rel=1e-3)] * 2, [1, 1]]
+    leaf.grad = None
+    early.sum().backward()
+    assert seen == [[[1000, 1000]]] and leaf.grad.tolist() == [[1000, 1000], [0, 0]]
+
+
+def test_a_written_view_and_its_base_have_the_gradients_of_what_reads_them():
+    _, base, view = written_view()
+    loss = (base * 7).sum() + (view * 10).sum()
+    assert [g.tolist() for g in rg.autograd.grad(loss, [base, view], retain_graph=True)] == [[17, 7], [10]]
+    seen = []
+    view.grad_fn.register_prehook(lambda g: seen.append(g[0].tolist()))
+    base.grad_fn.register_prehook(lambda g: seen.append(g[0].tolist()))
+    loss.backward()
+    assert seen == [[10], [17, 7]]
+
+
 def test_both_gradients_are_retained_where_a_view_was_written():
     leaf, base, view = written_view()
     base.retain_grad()
@@ -157,6 +193,15 @@ def test_hooks_on_the_node_of_one_output_see_all_gradients_of_the_operator():
     y.grad_fn.register_hook(lambda inputs, outputs: seen.append([[g.item() for g in p] for p in (inputs, outputs)]))
     (y + z).sum().backward()
     assert seen == [[[320.0], [10.0, 100.0]]] and x.grad.tolist() == [320]
+
+
+def test_hooks_on_the_node_of_one_output_get_none_where_no_gradient_arrives():
+    x, seen = rg.ones(2, requires_grad=True), []
+    first = (x * 2).split(1)[0]
+    first.grad_fn.register_prehook(lambda outputs: seen.append([g and g.item() for g in outputs]))
+    first.grad_fn.register_hook(lambda inputs, outputs: seen.append([g and g.item() for g in outputs]))
+    first.backward()
+    assert seen == [[1.0, None], [1.0, None]] and x.grad.tolist() == [2, 0]
 
 
 @pytest.mark.parametrize("kind", ["register_hook", "register_prehook"])

@@ -21,10 +21,48 @@ def test_masks_of_uint8_are_masks_and_no_positions(mask):
         assert rg.tensor([10, 20, 30, 40])[mask].tolist() == [10, 30]
     x = rg.tensor([10, 20, 30, 40])
     with pytest.warns(UserWarning, match="uint8"):
-        x[mask] = 9
-    assert x.tolist() == [9, 20, 9, 40]
+        x[mask] = rg.tensor([8, 9])
+    assert x.tolist() == [8, 20, 9, 40]
     with pytest.warns(UserWarning, match="uint8"), pytest.raises(IndexError):
         rg.tensor([1, 2, 3])[mask]
+
+
+@pytest.mark.filterwarnings("ignore:uint8 as a mask")
+def test_one_value_is_not_written_at_a_mask_of_uint8():
+    x = rg.arange(12.0).reshape(3, 4)
+    fill = "a single value is written only at masks of bool"
+    for index in (BYTES.expand(3, 4), BYTES.expand(3, 4).numpy(), (0, BYTES), (..., BYTES), (slice(1, 3), BYTES)):
+        for value in (9, [9.0], rg.tensor(9.0), np.float32(9)):
+            with pytest.raises(RuntimeError, match=fill):
+                x[index] = value
+    with pytest.raises(RuntimeError, match=fill):
+        x.index_put_((BYTES[:3],), rg.tensor(9.0))
+    assert x.equal(rg.arange(12.0).reshape(3, 4))
+    x.index_put_((BYTES[:3],), rg.tensor(1.0), accumulate=True)
+    x[BYTES[1]] = 20  # no dimension: nothing is selected
+    x[rg.tensor([1, 2]), BYTES] = 30
+    assert x.tolist() == [[1, 2, 3, 4], [30, 5, 6, 7], [9, 10, 30, 12]]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        rg.zeros(0, dtype=rg.bool),
+        np.zeros(0, bool),
+        rg.zeros(3, 0, dtype=rg.bool),
+        (slice(None), rg.zeros(0, dtype=rg.bool)),
+        (..., rg.zeros(0, dtype=rg.bool)),
+        (rg.zeros(0, dtype=rg.bool), 0),
+        (rg.tensor([0]), rg.zeros(0, dtype=rg.bool)),
+    ],
+)
+def test_a_mask_without_elements_selects_only_from_what_has_none(index):
+    x = rg.zeros(3, 4)
+    with pytest.raises(IndexError, match="mask of shape"):
+        x[index]
+    with pytest.raises(IndexError, match="mask of shape"):
+        x[index] = 1.0
+    assert x[:0][rg.zeros(0, dtype=rg.bool)].shape == (0, 4) and x[:0][x[:0] > 0].shape == (0,)
 
 
 def test_a_condition_of_uint8_holds_where_it_is_not_zero():

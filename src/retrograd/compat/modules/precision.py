@@ -24,7 +24,7 @@ from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.public_dtypes import bfloat16, float16, float32, float64
 from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroundings, watchers
 from ...core.graph.observers import scaling
-from ...core.tensor.tensor import Tensor, is_dense
+from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...ops.table.registry import OPERATORS
 from ...ops.table.types import DTypeLike
 
@@ -331,13 +331,19 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
     return backward
 
 
-def _scaled(x: Tensor, multiply: Callable[[float], Tensor], factor: float) -> Tensor:
+def _scaled(x: Tensor, multiply: Callable[[Tensor], Tensor], scale: float) -> Tensor:
     """Multiply, and tell observers that the product and its backward pass may overflow."""
+    factor = new_tensor(np.array(scale, np.float32))  # the product with a float16 loss, which has no dimension: float32
     if not watchers:
         return multiply(factor)
     with scaling(x) as results:
         results.append(multiply(factor))
     return results[0]
+
+
+def _in_float32(scale: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(scale))
 
 
 class OptState(Enum):
@@ -401,31 +407,40 @@ class GradScaler:
             raise ValueError(f"GradScaler: init_scale must be a positive finite number, got {init_scale!r}")
         if growth_interval < 1 or growth_interval % 1:
             raise ValueError(f"GradScaler: growth_interval must be a positive int, got {growth_interval!r}")
-        self._scale = float(init_scale)
+        self._scale = _in_float32(init_scale)
+        self._has_scaled = False  # whether ``scale`` was called
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
-        self._growth_interval = growth_interval
-        self._growth_tracker = 0
+        self._growth_interval, self._growth_tracker = growth_interval, 0
         self._stages: dict[int, OptState] = {}
         self._found_inf: dict[int, bool] = {}
 
     def scale(self, outputs: object) -> Any:
-        """Return the loss, or each loss of a list or tuple, times the scale."""
+        """Return the loss, or each loss of an iterable, times the scale."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
+            self._has_scaled = True
             return _scaled(outputs, outputs.__mul__, self._scale)
-        if isinstance(outputs, (list, tuple)):
-            return type(outputs)(self.scale(output) for output in outputs)
-        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        if not isinstance(outputs, Iterable) or isinstance(outputs, str):
+            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+
+    def _check_scaled(self, method: str) -> None:
+        if not self._has_scaled:
+            raise AssertionError(f"GradScaler.{method}: no loss was scaled; call scaler.scale(loss) before")
 
     def unscale_(self, optimizer: object) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, for example before clipping.
 
         Raises:
+            AssertionError: ``scale`` was never called.
             RuntimeError: it was already called since the last ``update()``.
+            ValueError: a gradient is float16: the parameters of mixed precision are float32.
         """
         if not self._enabled:
             return
+        self._check_scaled("unscale_")
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(f"GradScaler.unscale_: expected an optimizer, got {type(optimizer).__name__}")
         stage = self._stages.get(id(optimizer), OptState.READY)
@@ -433,15 +448,17 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        found = False
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        if any(gradient.dtype == float16 for gradient in gradients):
+            raise ValueError("Attempting to unscale FP16 gradients: keep parameters in float32, and cast by autocast.")
+        finite = []
         with no_grad(), np.errstate(all="ignore"):
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is None:
-                        continue
-                    _scaled(parameter.grad, parameter.grad.mul_, 1.0 / self._scale)
-                    found = found or not bool(np.isfinite(parameter.grad.array).all())
-        self._found_inf[id(optimizer)] = found
+            for gradient in gradients:
+                _scaled(gradient, gradient.mul_, 1.0 / self._scale)
+                finite.append(bool(np.isfinite(gradient.array).all()))
+        if finite:
+            self._found_inf[id(optimizer)] = not all(finite)
         self._stages[id(optimizer)] = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: object, **kwargs: object) -> object:
@@ -450,11 +467,14 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_scaled("step")
         stage = self._stages.get(id(optimizer), OptState.READY)
         if stage is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if stage is OptState.READY:
             self.unscale_(optimizer)
+        if id(optimizer) not in self._found_inf:
+            raise AssertionError("No inf checks were recorded for this optimizer: its parameters have no gradients.")
         self._stages[id(optimizer)] = OptState.STEPPED
         return None if self._found_inf[id(optimizer)] else optimizer.step(*args, **kwargs)
 
@@ -462,20 +482,32 @@ class GradScaler:
         """Reduce the scale after an overflow, increase it after enough steps without, or set it to ``new_scale``."""
         if not self._enabled:
             return
+        self._check_scaled("update")
+        if isinstance(new_scale, Tensor) and (new_scale.requires_grad or new_scale.numel() != 1):
+            raise AssertionError("new_scale should be a float, or a Tensor of 1 element that requires no gradient.")
         if new_scale is not None:
-            self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
+            self._scale = _in_float32(float(new_scale))
         elif not self._found_inf:
             raise AssertionError("No inf checks were recorded prior to update.")
         elif any(self._found_inf.values()):
-            self._scale *= self._backoff_factor
+            self._scale = _in_float32(self._scale * self._backoff_factor)
             self._growth_tracker = 0
         else:
             self._growth_tracker += 1
             if self._growth_tracker == self._growth_interval:
-                self._scale *= self._growth_factor
+                grown = _in_float32(self._scale * self._growth_factor)
+                self._scale = grown if grown < float("inf") else self._scale
                 self._growth_tracker = 0
         self._stages.clear()
         self._found_inf.clear()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._stages:
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                "scaler.update()."
+            )
+        return {**self.__dict__, "_has_scaled": False}
 
     def get_scale(self) -> float:
         """Return the scale, 1.0 if disabled."""
@@ -530,7 +562,7 @@ class GradScaler:
         missing = sorted(self.state_dict().keys() - state_dict.keys())
         if missing:
             raise RuntimeError(f"GradScaler.load_state_dict: the state dict has no {missing[0]!r}")
-        self._scale = float(state_dict["scale"])
+        self._scale = _in_float32(state_dict["scale"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
 

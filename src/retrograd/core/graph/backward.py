@@ -22,6 +22,7 @@ from ..arrays.fp_warnings import silent
 from ..arrays.layout import copied, is_view
 from ..arrays.summation import accurate_sum, add_to, adding, plus
 from ..errors import describe
+from ..tensor.mutation import read_through_base
 from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from ..tensor.tensor import Tensor, new_tensor, tensor_method
 from .modes import modes, recording, watchers
@@ -36,9 +37,8 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     if g.shape == shape:
         return g
     extra = len(g.shape) - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
-    )
+    stretched = [axis for axis, length in enumerate(shape, extra) if length == 1 and g.shape[axis] != 1]
+    axes = (*range(extra), *stretched)
     if axes:
         g = g.sum(axis=axes, keepdims=True) if isinstance(g, Tensor) else accurate_sum(g, axes, True)
     return g.reshape(shape)
@@ -126,7 +126,7 @@ class Walk:
             if g is not None:
                 plan, saved, parents = node.plan, node.saved, node.parents
                 if plan.several and type(g) is list:
-                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                    g = tuple(g) if plan.node_hooks is not None else all_outputs(node, g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
                 if type(saved) is not tuple:
@@ -208,7 +208,7 @@ class Walk:
             if g is not None and (useful is None or node in useful):
                 plan = node.plan
                 if plan.several and type(g) is list:
-                    g = self._fill_outputs(node, g) if plan.primitive.fills else tuple(g)
+                    g = tuple(g) if plan.node_hooks is not None else all_outputs(node, g)
                 if node.hooks is not None:
                     g = self._run_hooks(node.hooks, g, node)
                 if wanted is not None and node in wanted:
@@ -305,16 +305,6 @@ class Walk:
             g, unshared = owned(g, unshared), True
         accumulate(leaf, g, unshared, self.create_graph)
 
-    def _fill_outputs(self, node: Node, outputs: list[Array | None]) -> tuple[Array, ...]:
-        """Return the cotangents of all outputs, with zeros for outputs that no gradient reached."""
-        xp = array_module(next(g for g in outputs if g is not None))
-
-        def zeros(index: int) -> Any:
-            array = xp.zeros(node.shape[index], node.dtype[index])
-            return new_tensor(array) if self.tensors else array
-
-        return tuple(zeros(index) if g is None else g for index, g in enumerate(outputs))
-
     def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
         shown: Tensor | None = None  # hooks get the same object until one changes it, since programs set attributes
         # ``retain_grad`` (negative key) runs last: it stores the gradient as changed by the other hooks.
@@ -354,6 +344,15 @@ _hooked = _Hooked()
 def walking() -> Walk | None:
     """Return the innermost backward pass of this thread that is calling a hook, or None."""
     return _hooked.walks[-1] if _hooked.walks else None
+
+
+def all_outputs(node: Node, outputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the cotangents of all outputs, with zeros for outputs that no gradient reached if the rules need them."""
+    given = next((g for g in outputs if g is not None), None)
+    if given is None or not node.plan.primitive.fills:
+        return tuple(outputs)
+    zeros, wrap = array_module(given).zeros, new_tensor if isinstance(given, Tensor) else as_array
+    return tuple([wrap(zeros(*of)) if g is None else g for g, *of in zip(outputs, node.shape, node.dtype, strict=True)])
 
 
 def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
@@ -480,6 +479,7 @@ def differentiate(
     for index, x in enumerate(inputs or ()):
         if not x._requires:
             raise RuntimeError(f"{caller}: inputs[{index}], {describe(x)}, does not require grad")
+        read_through_base(x)
     roots = root_cotangents(caller, outputs, cotangents, create_graph)
     wanted = None if inputs is None else {edge_of(x) for x in inputs}
     retain = create_graph if retain_graph is None else retain_graph

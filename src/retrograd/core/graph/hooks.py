@@ -12,11 +12,25 @@ from weakref import WeakKeyDictionary, ref
 
 from ..tensor.mutation import read_through_base
 from ..tensor.tensor import Tensor, tensor_method
-from .backward import changed_by, conjugate, fit, replaced_by, shown_to_hooks
+from .backward import all_outputs, changed_by, conjugate, fit, replaced_by, shown_to_hooks
 from .handles import LeafHooks, NodeHooks, RemovableHandle
 from .nodes import AccumulateGrad, Node
 from .plan import WHOLE, Plan, pull
 from .reentrant import reentrant
+
+
+def grad_fn(self: Tensor) -> Node | None:
+    """The graph node that computed this Tensor, None for a leaf.
+
+    >>> (rg.ones(2, requires_grad=True) * 2).grad_fn.operator
+    'mul'
+    """
+    if self._node is not None:
+        read_through_base(self)
+    return self._node
+
+
+tensor_method(property(grad_fn), "grad_fn")
 
 
 @tensor_method
@@ -112,6 +126,9 @@ def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
         assert node is not None
         for before in list(hooks.before.values()):
             g = changed_by(before, g, node)
+        given = g
+        if isinstance(g, tuple):
+            g = all_outputs(node, g)
         together: Any = None if plan.joint is None else plan.joint(g, saved, needs)
         found: list[Any] = [None] * len(node.parents)
         for index, rule, place in plan.rules:
@@ -122,7 +139,7 @@ def hooked(plan: Plan, node: Node, hooks: NodeHooks) -> Plan:
             found[index] = gi
         recorded = any(isinstance(x, Tensor) for x in (g if isinstance(g, tuple) else (g,)))
         outgoing = tuple([shown_to_hooks(x) for x in found])
-        incoming = tuple([shown_to_hooks(x) for x in g]) if isinstance(g, tuple) else (shown_to_hooks(g),)
+        incoming = tuple([shown_to_hooks(x) for x in (given if isinstance(given, tuple) else (given,))])
         for hook in list(hooks.after.values()):
             changed = reentrant(hook, outgoing, incoming)
             if changed is not None:

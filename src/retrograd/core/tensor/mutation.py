@@ -31,7 +31,7 @@ from ..graph.primitive import Primitive
 from ..graph.record import saved_of
 from ..named_tuples import NamedTuple
 from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, living, overlaps_itself, storage_of, unshare
-from .tensor import Tensor
+from .tensor import Tensor, new_tensor
 
 
 class Layout(NamedTuple):
@@ -216,6 +216,25 @@ def _derived_node(view: Tensor) -> Node | None:
     return _place_node(EXTRACT, (edge_of(base),), place_of(view.array, base.array), view.array)
 
 
+def past_hooks(x: Tensor) -> Tensor:
+    """Return the Tensor whose history a write to x continues: x, or if a view of x's history has a hook, an alias.
+
+    A write to a view is a write to its base: as in PyTorch, hooks of the view's old value are not called by it. The
+    history of the alias therefore derives the view from the base.
+    """
+    base = x._base
+    if base is not None and base._requires:
+        node, end = x._node, edge_of(base)
+        while node is not end and type(node) is Node and (node.plan.primitive.view or node.plan.primitive is EXTRACT):
+            if node.hooks or node.plan.node_hooks is not None:
+                alias = new_tensor(x.array)
+                alias._storage = storage_of(x)
+                _set(alias, _derived_node(x))
+                return alias
+            node = node.parents[0]
+    return x
+
+
 def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place, array: Any) -> Node:
     plan = primitive.plan(tuple(parent is not None for parent in parents))
     saved = [None] * len(primitive.layout)
@@ -273,7 +292,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     if fitting is not None and x.array.dtype.kind in "iu":
         fitting = None  # the general path wraps numbers beyond the dtype's range
     inputs = (x, *others)
-    if primitive.wide and fitting is None and (wide := in_float32(primitive, *inputs)) is not None:
+    if primitive.wide and fitting is None and (wide := in_float32(primitive, past_hooks(x), *others)) is not None:
         return apply_inplace(COPY, x, wide)
     observers = modes.observers if watchers else ()
     for observer in observers:
@@ -315,6 +334,8 @@ def _write(
             mask |= needed << index
             parents.append(edge_of(value) if needed else None)
         if mask:
+            if mask & 1 and x._base is not None:
+                parents[0] = edge_of(past_hooks(x))
             plan = primitive.plan(mask)
             if not plan.rules:
                 plan = None

@@ -279,15 +279,6 @@ class Tensor(Copies, TensorMethods):
         return self._node is None
 
     @property
-    def grad_fn(self) -> Node | None:
-        """The graph node that computed this Tensor, None for a leaf.
-
-        >>> (rg.ones(2, requires_grad=True) * 2).grad_fn.operator
-        'mul'
-        """
-        return self._node
-
-    @property
     def grad(self) -> Tensor | None:
         """The gradient that backward passes have accumulated, None before the first.
 

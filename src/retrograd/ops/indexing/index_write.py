@@ -24,7 +24,7 @@ from ..table.types import Number, Operand
 from .indexing import Index, adding, index_of, setting
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
 from .selection import where
-from .writing import Write, in_place, result, written_value
+from .writing import Write, in_place, refuse_filling_bytes, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
@@ -115,7 +115,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Write:
     x = operand(input)
-    place, count = vector(x, dim, index, low=-1)
+    place, count = vector(x, dim, positions(index, x, IndexError), low=-1)
     if isinstance(value, Tensor) and value.array.ndim:
         raise RuntimeError(f"expected a number or 0-d Tensor for value, got {describe(value)}")
     value = number(value, "value")
@@ -158,8 +158,10 @@ def _index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, 
             mask = reshape(mask, (*mask.shape, *(1,) * (x.array.ndim - mask.array.ndim)))
             written = where(mask, x + values if accumulate else values, x)
             return Write(INDEX_PUT, x, written, {"index": Index((Ellipsis,))})
+    if not accumulate:
+        refuse_filling_bytes(key, values)
     index = index_of(x, key)
-    if values.array.ndim > x.detach()[key].array.ndim:
+    if values.array.ndim > x.detach()[index.key].array.ndim:
         raise RuntimeError(f"values {describe(values)} do not broadcast to the elements at the indices")
     values = written_value(x, values)
     return Write(INDEX_PUT_ADD if accumulate else INDEX_PUT, x, values, {"index": index})

@@ -18,7 +18,7 @@ from warnings import warn
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.arrays.devices import all_examples, array_module, backend_of, extent, is_array
+from ...core.arrays.devices import array_module, backend_of, is_array
 from ...core.arrays.dtypes import FLOATING
 from ...core.arrays.layout import order_like, row_major
 from ...core.arrays.unbuffered import ufunc_at
@@ -38,8 +38,8 @@ from ..shape.shape import apply_view
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
 from . import batching
-from .placing import WARNING, is_read_as_tuple, selected_first
-from .writing import byte_mask, written_value
+from .placing import WARNING, check_index, is_read_as_tuple, selected_first
+from .writing import byte_mask, refuse_filling_bytes, written_value
 
 _ELLIPSIS = type(Ellipsis)
 _BASIC = frozenset((int, slice, type(None), _ELLIPSIS))
@@ -130,8 +130,8 @@ def index_of(x: Tensor, index: IndexLike) -> Index:
     result = Index(tuple(key), tuple(storages))
     if result.basic and Ellipsis not in result.key:
         result.key = (*result.key, Ellipsis)  # NumPy then returns a 0-d view, not a scalar.
-    if result.repeats and backend_of(x.array).name != "numpy":
-        _check_bounds(result.key, x)
+    if not result.basic and (backend_of(x.array).name != "numpy" or 0 in [getattr(k, "size", 1) for k in result.key]):
+        check_index(result.key, x)
     return result
 
 
@@ -172,7 +172,7 @@ def _position(array: Array, x: Tensor) -> Array:
     if kind not in "iub":
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
     if array.dtype == np.uint8:
-        array = byte_mask(array)
+        array = byte_mask(array) if array.ndim else array != 0
     if array.ndim == 0 and not getattr(array, "mapped", False):  # by vmap: another for each example
         return array.item()
     backend = backend_of(x.array)
@@ -181,25 +181,6 @@ def _position(array: Array, x: Tensor) -> Array:
             raise RuntimeError(f"the index {describe(array)} is on another device than {describe(x)}")
         array = backend.asarray(array)
     return array
-
-
-def _check_bounds(key: tuple[Any, ...], x: Tensor) -> None:
-    """Raise IndexError for positions out of range, which CuPy would wrap around; NumPy checks them itself."""
-    consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
-    spent = [
-        0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
-    ]
-    place = 0
-    for item, count in zip(key, spent):
-        if item is Ellipsis:
-            place += x.array.ndim - sum(spent)
-        elif hasattr(item, "dtype") and item.dtype.kind in "iu" and all_examples(item).size and place < x.array.ndim:
-            length = x.array.shape[place]
-            low, high = extent(item)
-            if low < -length or high >= length:
-                wrong = low if low < -length else high
-                raise IndexError(f"index {wrong} is out of bounds for dimension {place} of {describe(x)}")
-        place += count
 
 
 def only_positions(key: tuple[Any, ...]) -> int | None:
@@ -574,6 +555,8 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
     if watchers and batching.is_mapped_mask(index) and getattr(value, "ndim", 0) == 0:
         return batching.write_masked(self, index, value)
     place = index_of(self, index)
+    if not (place.basic or place.repeats):  # all arrays are masks
+        refuse_filling_bytes(index, value)
     if place.basic and isinstance(value, Tensor) and _is_that_view(self, place.key, value):
         return
     if not place.basic:

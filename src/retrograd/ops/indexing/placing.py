@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 from warnings import warn
 
-from ...core.arrays.devices import is_array
+from ...core.arrays.devices import all_examples, extent, is_array
+from ...core.errors import describe
 from ...core.source_location import user_level
 from ...core.tensor.tensor import Tensor
 
@@ -88,3 +89,37 @@ def is_read_as_tuple(index: list[int]) -> bool:
 
 def _is_no_position(item: object) -> bool:
     return item is None or item is Ellipsis or isinstance(item, (slice, Sequence, Tensor)) or is_array(item)
+
+
+def check_index(key: tuple[Any, ...], x: Tensor) -> None:
+    """Check what NumPy does not: that masks without elements have the shape of what they select from.
+
+    On other backends also check that positions are in range: CuPy would wrap them around.
+
+    Raises:
+        IndexError: a mask has another shape, or a position is out of range.
+    """
+    consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
+    spent = [
+        0 if item is None or item is Ellipsis or type(item) is bool else count for item, count in zip(key, consumed)
+    ]
+    place = 0
+    for item, count in zip(key, spent):
+        if item is Ellipsis:
+            place += x.array.ndim - sum(spent)
+        elif not hasattr(item, "dtype") or place + count > x.array.ndim:
+            pass
+        elif item.dtype.kind == "b":
+            wanted = x.array.shape[place : place + count]
+            if item.shape != wanted and not getattr(item, "mapped", False):
+                raise IndexError(
+                    f"a mask of shape {item.shape} does not match the shape {wanted} of the elements of {describe(x)} "
+                    f"from dimension {place} on"
+                )
+        elif all_examples(item).size:
+            length = x.array.shape[place]
+            low, high = extent(item)
+            if low < -length or high >= length:
+                wrong = low if low < -length else high
+                raise IndexError(f"index {wrong} is out of bounds for dimension {place} of {describe(x)}")
+        place += count

@@ -21,10 +21,10 @@ from .indexing import Index
 _POSITIONS = frozenset(np.dtype(kind).char for kind in (np.int32, np.int64, np.intc, np.int_, np.longlong))
 
 
-def positions(index: Operand, x: Tensor) -> Tensor:
+def positions(index: Operand, x: Tensor, error: type[Exception] = RuntimeError) -> Tensor:
     index = operand(index, "index")
     if index.array.dtype.char not in _POSITIONS:
-        raise RuntimeError(f"expected an integer dtype, int64 or int32, for index, got {describe(index)}")
+        raise error(f"expected an integer dtype, int64 or int32, for index, got {describe(index)}")
     if type(index.array) is not type(x.array) and backend_of(index.array).name != backend_of(x.array).name:
         raise RuntimeError(f"index is on {index.device}, input on {x.device}")
     return index

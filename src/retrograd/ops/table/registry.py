@@ -20,7 +20,7 @@ from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
 from ...core.missing_names import legacy_call
 from ...core.named_tuples import NamedTuple
-from ...core.tensor.mutation import COPY, apply_inplace, check_writable
+from ...core.tensor.mutation import COPY, apply_inplace, check_writable, past_hooks
 from ...core.tensor.tensor import Tensor
 from .arguments import dimension
 from .errors import failure
@@ -232,7 +232,7 @@ def _inplace_form(
 
         @wraps(function)
         def write(self: Tensor, *args: object, **kwargs: object) -> Tensor:
-            return assign(name, self, function(self, *args, **kwargs))
+            return assign(name, self, function(past_hooks(self), *args, **kwargs))
 
     return inplace_method(name, write, real)
 

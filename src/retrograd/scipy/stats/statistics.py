@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from operator import index
+
+import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.named_tuples import NamedTuple
@@ -11,19 +14,44 @@ from ...ops.numpy.scipy_special import RULES
 from ..arguments import ArrayLike, differentiable, floats
 
 stats = differentiable("scipy.stats")
-Axis = int | None
+Axis = int | tuple[int, ...] | None
 
 
-def _sample(a: ArrayLike, axis: Axis, nan_policy: str = "propagate") -> tuple[Tensor, int]:
-    """Return a sample and its axis; for ``axis=None`` the sample is flattened.
+def _samples(axis: Axis, *values: ArrayLike, nan_policy: str = "propagate") -> tuple[list[Tensor], list[int]]:
+    """Return samples of one shape with their elements along the last dimension, and the shape that ``keepdims`` gives.
 
     Raises:
+        AxisError: an axis is out of range.
         NotImplementedError: NaNs are to be left out.
+        TypeError: an axis is not an integer.
+        ValueError: there is no axis, or one is repeated.
     """
     if nan_policy != "propagate":
         raise NotImplementedError(f"scipy.stats of Tensors: nan_policy must be 'propagate', got {nan_policy!r}")
-    (x,) = floats(a)
-    return (x.reshape(-1), 0) if axis is None else (x, axis)
+    tensors = [x if x.ndim else x.reshape(1) for x in ops.broadcast_tensors(*floats(*values))]
+    shape = tensors[0].shape
+    axes = _axes(axis, len(shape))
+    others = [place for place in range(len(shape)) if place not in axes]
+    ordered = [*[shape[place] for place in others], math.prod([shape[place] for place in axes])]
+    samples = [x.permute(*others, *axes).reshape(ordered) for x in tensors]
+    return samples, [1 if place in axes else length for place, length in enumerate(shape)]
+
+
+def _axes(axis: Axis, ndim: int) -> list[int]:
+    if axis is None:
+        return list(range(ndim))
+    given = [index(place) for place in (axis if isinstance(axis, tuple) else (axis,))]
+    for place in given:
+        if not -ndim <= place < ndim:
+            raise np.exceptions.AxisError(place, ndim)
+    axes = [place % ndim for place in given]
+    if not axes or len(set(axes)) < len(axes):
+        raise ValueError(f"axis must be an integer, None, or a tuple of different integers, got {axis!r}")
+    return axes
+
+
+def _kept(statistic: Tensor, shape: list[int], keepdims: bool) -> Tensor:
+    return statistic.reshape(shape) if keepdims else statistic
 
 
 @stats
@@ -48,10 +76,12 @@ def zmap(scores: ArrayLike, compare: ArrayLike, axis: Axis = 0, ddof: int = 0, n
 
 def _zmap(scores: ArrayLike, compare: ArrayLike, axis: Axis, ddof: int, nan_policy: str) -> Tensor:
     values, others = floats(scores, compare)
-    sample, dim = _sample(others, axis, nan_policy)
-    mean = sample.mean(dim, keepdim=axis is not None)
-    spread = ops.std(sample, dim, correction=ddof, keepdim=axis is not None)
-    if sample.ndim and sample.shape[dim] <= ddof:
+    if not others.ndim and axis is not None:
+        raise np.exceptions.AxisError(0, 0)
+    (sample,), shape = _samples(axis, others, nan_policy=nan_policy)
+    mean = _kept(sample.mean(-1), shape, axis is not None)
+    spread = _kept(ops.std(sample, -1, correction=ddof), shape, axis is not None)
+    if sample.shape[-1] <= ddof:
         spread = spread * math.nan
     return (values - mean) / spread
 
@@ -65,8 +95,8 @@ def sem(
     >>> rg.scipy.stats.sem(rg.tensor([0.0, 2.0]))
     tensor(1.)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    return ops.std(x, dim, correction=ddof, keepdim=keepdims) / math.sqrt(x.shape[dim])
+    (x,), shape = _samples(axis, a, nan_policy=nan_policy)
+    return _kept(ops.std(x, -1, correction=ddof) / math.sqrt(x.shape[-1]), shape, keepdims)
 
 
 @stats
@@ -78,13 +108,12 @@ def variation(
     >>> rg.scipy.stats.variation(rg.tensor([1.0, 3.0]))
     tensor(0.5)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    return ops.std(x, dim, correction=ddof, keepdim=keepdims) / x.mean(dim, keepdim=keepdims)
+    (x,), shape = _samples(axis, a, nan_policy=nan_policy)
+    return _kept(ops.std(x, -1, correction=ddof) / x.mean(-1), shape, keepdims)
 
 
-def _centered_moment(x: Tensor, dim: int, order: int, keepdims: bool = False) -> Tensor:
-    centered = x - x.mean(dim, keepdim=True)
-    return (centered**order).mean(dim, keepdim=keepdims)
+def _centered_moment(x: Tensor, order: int) -> Tensor:
+    return ((x - x.mean(-1, keepdim=True)) ** order).mean(-1)
 
 
 @stats
@@ -102,10 +131,9 @@ def moment(
     >>> rg.scipy.stats.moment(rg.tensor([0.0, 2.0]), 2)
     tensor(1.)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    if center is None:
-        return _centered_moment(x, dim, order, keepdims)
-    return ((x - center) ** order).mean(dim, keepdim=keepdims)
+    (x,), shape = _samples(axis, a, nan_policy=nan_policy)
+    value = _centered_moment(x, order) if center is None else ((x - center) ** order).mean(-1)
+    return _kept(value, shape, keepdims)
 
 
 @stats
@@ -117,11 +145,12 @@ def skew(
     >>> rg.scipy.stats.skew(rg.tensor([0.0, 0.0, 3.0]))
     tensor(0.7071)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    second, third = [_centered_moment(x, dim, order, keepdims) for order in (2, 3)]
-    value = third / second**1.5
-    n = x.shape[dim]
-    return value if bias or n < 3 else value * (math.sqrt(n * (n - 1)) / (n - 2))
+    (x,), shape = _samples(axis, a, nan_policy=nan_policy)
+    value = _centered_moment(x, 3) / _centered_moment(x, 2) ** 1.5
+    n = x.shape[-1]
+    if not bias and n > 2:
+        value = value * (math.sqrt(n * (n - 1)) / (n - 2))
+    return _kept(value, shape, keepdims)
 
 
 @stats
@@ -139,20 +168,16 @@ def kurtosis(
     >>> rg.scipy.stats.kurtosis(rg.tensor([0.0, 2.0]))
     tensor(-2.)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    second, fourth = [_centered_moment(x, dim, order, keepdims) for order in (2, 4)]
-    value = fourth / second**2
-    n = x.shape[dim]
+    (x,), shape = _samples(axis, a, nan_policy=nan_policy)
+    value = _centered_moment(x, 4) / _centered_moment(x, 2) ** 2
+    n = x.shape[-1]
     if not bias and n > 3:
         value = ((n * n - 1) * value - 3 * (n - 1) ** 2) / ((n - 2) * (n - 3)) + 3
-    return value - 3 if fisher else value
+    return _kept(value - 3 if fisher else value, shape, keepdims)
 
 
-def _weighted_mean(x: Tensor, dim: int, weights: ArrayLike | None, keepdims: bool) -> Tensor:
-    if weights is None:
-        return x.mean(dim, keepdim=keepdims)
-    x, share = floats(x, weights)
-    return (x * share).sum(dim, keepdim=keepdims) / ops.broadcast_to(share, tuple(x.shape)).sum(dim, keepdim=keepdims)
+def _weighted_mean(x: Tensor, weights: list[Tensor]) -> Tensor:
+    return (x * weights[0]).sum(-1) / weights[0].sum(-1) if weights else x.mean(-1)
 
 
 @stats
@@ -170,8 +195,8 @@ def gmean(
     >>> rg.scipy.stats.gmean(rg.tensor([1.0, 4.0]))
     tensor(2.)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    return ops.exp(_weighted_mean(ops.log(x), dim, weights, keepdims))
+    (x, *shares), shape = _samples(axis, *((a,) if weights is None else (a, weights)), nan_policy=nan_policy)
+    return _kept(ops.exp(_weighted_mean(ops.log(x), shares)), shape, keepdims)
 
 
 @stats
@@ -189,8 +214,8 @@ def hmean(
     >>> rg.scipy.stats.hmean(rg.tensor([1.0, 1.0]))
     tensor(1.)
     """
-    x, dim = _sample(a, axis, nan_policy)
-    return 1 / _weighted_mean(1 / x, dim, weights, keepdims)
+    (x, *shares), shape = _samples(axis, *((a,) if weights is None else (a, weights)), nan_policy=nan_policy)
+    return _kept(1 / _weighted_mean(1 / x, shares), shape, keepdims)
 
 
 @stats
@@ -198,7 +223,7 @@ def entropy(
     pk: ArrayLike,
     qk: ArrayLike | None = None,
     base: float | None = None,
-    axis: int = 0,
+    axis: Axis = 0,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
@@ -208,16 +233,11 @@ def entropy(
     >>> rg.scipy.stats.entropy(rg.tensor([1.0, 1.0]), base=2)
     tensor(1.)
     """
-    if qk is None:
-        p, dim = _sample(pk, axis, nan_policy)
-        value = RULES["entr"](p / p.sum(dim, keepdim=True))
-    else:
-        p, q = ops.broadcast_tensors(*floats(pk, qk))
-        (p, dim), (q, _) = _sample(p, axis, nan_policy), _sample(q, axis, nan_policy)
-        p = p / p.sum(dim, keepdim=True)
-        value = RULES["rel_entr"](p, q / q.sum(dim, keepdim=True))
-    total: Tensor = value.sum(dim, keepdim=keepdims)
-    return total if base is None else total / math.log(base)
+    (p, *others), shape = _samples(axis, *((pk,) if qk is None else (pk, qk)), nan_policy=nan_policy)
+    p = p / p.sum(-1, keepdim=True)
+    terms = [RULES["rel_entr"](p, q / q.sum(-1, keepdim=True)) for q in others] or [RULES["entr"](p)]
+    total: Tensor = terms[0].sum(-1)
+    return _kept(total if base is None else total / math.log(base), shape, keepdims)
 
 
 class PearsonRResult(NamedTuple):
@@ -229,7 +249,7 @@ class PearsonRResult(NamedTuple):
 
 @stats
 def pearsonr(
-    x: ArrayLike, y: ArrayLike, *, alternative: str = "two-sided", method: None = None, axis: int = 0
+    x: ArrayLike, y: ArrayLike, *, alternative: str = "two-sided", method: None = None, axis: int | None = 0
 ) -> PearsonRResult:
     """Return Pearson's correlation coefficient and the two-sided p-value.
 
@@ -239,13 +259,16 @@ def pearsonr(
     if alternative != "two-sided" or method is not None:
         raise NotImplementedError("scipy.stats.pearsonr of Tensors: only alternative='two-sided' and method=None")
     a, b = floats(x, y)
-    if a.shape[axis] != b.shape[axis] or a.shape[axis] < 2:
+    if axis is None:
+        a, b, axis = a.reshape(-1), b.reshape(-1), 0
+    n = a.shape[axis]
+    if n != b.shape[axis] or n < 2:
         raise ValueError("`x` and `y` must have the same length, at least 2, along `axis`.")
     a, b = a - a.mean(axis, keepdim=True), b - b.mean(axis, keepdim=True)
     r = (a * b).sum(axis) / ops.sqrt((a * a).sum(axis) * (b * b).sum(axis))
-    half = ops.full_like(r.detach(), a.shape[axis] / 2 - 1)
-    if a.shape[axis] == 2:
+    if n == 2:
         return PearsonRResult(r, ops.ones_like(r))
+    half = ops.full_like(r.detach(), n / 2 - 1)
     return PearsonRResult(r, 2 * RULES["betainc"](half, half, (1 - ops.abs(r)) / 2))
 
 
@@ -272,7 +295,7 @@ def linregress(
     y: ArrayLike,
     alternative: str = "two-sided",
     *,
-    axis: int = 0,
+    axis: Axis = 0,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> LinregressResult:
@@ -281,23 +304,25 @@ def linregress(
     >>> rg.scipy.stats.linregress([0.0, 1.0, 2.0], rg.tensor([1.0, 3.0, 5.0])).slope
     tensor(2.)
     """
-    if alternative != "two-sided" or nan_policy != "propagate" or keepdims:
-        raise NotImplementedError("scipy.stats.linregress of Tensors: alternative, nan_policy, keepdims: the defaults")
+    if alternative != "two-sided":
+        raise NotImplementedError(f"scipy.stats.linregress of Tensors: alternative is 'two-sided', got {alternative!r}")
     a, b = floats(x, y)
-    if a.ndim != b.ndim or a.shape[axis] != b.shape[axis]:
+    if a.ndim != b.ndim or any(a.shape[place] != b.shape[place] for place in _axes(axis, a.ndim)):
         raise ValueError(f"x and y must have equally many points along axis {axis}, got {a.shape} and {b.shape}")
-    n = a.shape[axis]
-    mean_x, mean_y = a.mean(axis, keepdim=True), b.mean(axis, keepdim=True)
-    a, b = a - mean_x, b - mean_y
-    mean_x, mean_y = mean_x.sum(axis), mean_y.sum(axis)
-    xx, yy, xy = (a * a).mean(axis), (b * b).mean(axis), (a * b).mean(axis)
+    (a, b), shape = _samples(axis, a, b, nan_policy=nan_policy)
+    n = a.shape[-1]
+    mean_x, mean_y = a.mean(-1), b.mean(-1)
+    a, b = a - mean_x.unsqueeze(-1), b - mean_y.unsqueeze(-1)
+    xx, yy, xy = (a * a).mean(-1), (b * b).mean(-1), (a * b).mean(-1)
     slope, r = xy / xx, xy / ops.sqrt(xx * yy)
     freedom = n - 2
     t = r * ops.sqrt(freedom / ((1 - r + 1e-20) * (1 + r + 1e-20)))
     p = 2 * RULES["stdtr"](ops.full_like(t.detach(), freedom), -ops.abs(t))
     error = ops.sqrt((1 - r * r) * yy / xx / freedom)
     if n == 2:  # SciPy's p-value of a line through two points, which has no error
-        p, error = 1.0 - (ops.diff(b, dim=axis).sum(axis) != 0).astype(p.dtype), ops.zeros_like(error)
-    result = LinregressResult(slope, mean_y - slope * mean_x, r, p, error)
-    result.intercept_stderr = error * ops.sqrt(xx + mean_x * mean_x)
+        p, error = 1.0 - (ops.diff(b, dim=-1).sum(-1) != 0).astype(p.dtype), ops.zeros_like(error)
+    line = slope, mean_y - slope * mean_x, r, p, error, error * ops.sqrt(xx + mean_x * mean_x)
+    *first, intercept_stderr = [_kept(value, shape, keepdims) for value in line]
+    result = LinregressResult(*first)
+    result.intercept_stderr = intercept_stderr
     return result
