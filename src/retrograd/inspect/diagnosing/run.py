@@ -172,6 +172,15 @@ class Run:
     own_seconds: float = 0.0  # of the doctor while it watched
     script: str = ""  # the path of the script, for the command
 
+    def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:
+        """Return what is known of an optimizer; ``site`` is the line that creates it."""
+        for x in self.optimizers:
+            if x.optimizer is optimizer:
+                return x
+        x = Optimized(optimizer, site)
+        self.optimizers.append(x)
+        return x
+
     def of(self, parameter: Tensor) -> Optimized | None:
         """Return the optimizer that holds a parameter."""
         for x in self.optimizers:

@@ -47,7 +47,7 @@ def unnormalized_input(case: Case) -> Found | None:
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
     edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}))
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves):
         return None
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
@@ -156,7 +156,7 @@ def labels_unrelated(case: Case) -> Found | None:
         return Found(None if call is None else call.site, values)
     heart = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
-        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
         heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(None if call is None else call.site, {**values, "heart": heart})
 
@@ -184,7 +184,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
             )
             for one in batches
         ]
-        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.end)
+        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.budget)
         if curve is None:
             return None
         losses.append(float(np.mean(curve[len(curve) // 2 :])))

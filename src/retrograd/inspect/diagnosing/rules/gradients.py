@@ -139,12 +139,12 @@ def gradients_not_zeroed(case: Case) -> Found | None:
 def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]:
     """Return the edit, at the rate as it is, or at a larger one if the sums of gradients have taken its place."""
     first = Edit("with zero_grad()", without="carry")
-    curves = compare(case.run, case.program, first, case.end)
+    curves = compare(case.run, case.program, first, case.budget)
     if curves is not None and not better(curves) and x is case.main and x.rates:
         for factor in (10.0, 100.0):
             rate = figure(max(x.rates) * factor)
             edit = replace(first, text=f"with zero_grad() and lr={rate}", options={"lr": factor})
-            tried = compare(case.run, case.program, edit, case.end)
+            tried = compare(case.run, case.program, edit, case.budget)
             if tried is not None and better(tried):
                 return edit, tried, f", and raise the rate to {rate}: sums of gradients have acted as a larger rate"
     return first, curves, ""

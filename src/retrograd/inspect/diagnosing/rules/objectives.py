@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
+from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
@@ -320,28 +320,40 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     if step is None or not case.losses:
         return None
     first, last = case.ends()
-    trouble = case.stuck or not math.isfinite(last) or last > 0.9 * first
+    trouble = case.stuck or case.rose or not math.isfinite(last) or last > 0.9 * first
     for call in step.passed():
         slope = call.cotangent
-        summed = call.params.get("reduction") == "sum" or (
-            call.name in CLASS_LOSSES and isinstance(call.params["classes"].divisor, int)
-        )
-        summed = summed or call.name == "sum" and call.shape == () and bool(call.shapes[0])
+        summed = is_summed(call) or call.name == "sum" and call.shape == () and bool(call.shapes[0])
         if not summed or slope != 1.0 or not trouble:
             continue
         count = call.shapes[0][0] if call.shapes[0] else 1
         if count < 8:
             continue
         edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
-        curves = compare(case.run, case.program, edit, case.end)
-        if curves is None or not better(curves):
+        curves = compare(case.run, case.program, edit, case.budget)
+        proved = curves is not None and better(curves)
+        if not proved and not case.rose:
             continue
+        why = (
+            ""
+            if proved
+            else "a copy learns the recorded batch by heart with either, while the loss of new batches rose"
+        )
         what = (
             f"the loss is a sum over {count} examples, so that its gradient is {count} times that of the mean, and the "
-            f"steps are too large: it went from {figure(first)} to {figure(last)}."
+            f"steps are too large: {_course(case)}."
         )
-        return Found(call.record, {"what": what, "fix": 'use reduction="mean", or divide by the batch'}, edit, curves)
+        texts = {"what": what, "fix": 'use reduction="mean", or divide by the batch'}
+        return Found(call.record, texts, edit if proved else None, curves if proved else None, why)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _course(case: Case) -> str:
+    """Return how the loss went: from its start to its end, or above its start and that of guessing."""
+    if not case.rose or case.stuck:
+        return f"it went from {figure(case.ends()[0])} to {figure(case.ends()[1])}"
+    guessing = figure(case.baseline or 0.0)
+    return f"it rose from {figure(case.losses[0])} to {figure(max(case.losses))}, {guessing} is guessing, before it fell"
 
 
 def _divided(loss: Tensor, number: float) -> Tensor:
@@ -384,7 +396,7 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     if number < 8 or not _is_mean(step, call.inputs[0]):
         return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves):
         return None
     what = f"the loss is a mean, and is divided by {figure(number)} once more: the steps are too small."
@@ -449,5 +461,5 @@ def _factor(call: Call) -> float | None:
 def _reduced(call: Call) -> bool:
     """Return whether a call is a mean over examples."""
     if call.name in CLASS_LOSSES:
-        return not isinstance(call.params["classes"].divisor, int)
+        return not is_summed(call)
     return call.name == "mean" or call.name in PAIR_LOSSES and call.params.get("reduction", "mean") == "mean"

@@ -36,19 +36,19 @@ def learning_rate_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
     diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
-    if not diverged and not (case.stuck and len(case.losses) >= 10):
+    if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
         return None
-    if not diverged and _moved(case) < 0.05:
+    if not diverged and not case.rose and _moved(case) < 0.05:
         return None
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
     best: Found | None = None
     lowest = math.inf
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
@@ -126,12 +126,12 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
     if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
         return None
     for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
         if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
@@ -194,14 +194,15 @@ def weight_decay_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     if decay < 1e-2 or not last > _FAR * first:
         return None
-    measured = [x for x in main.history if x.weights]
+    recorded = {step.number for step in case.run.steps}
+    measured = [x for x in main.history if x.weights and x.step in recorded]
     ratios = []
     for one in measured[len(measured) // 2 :]:
         pull = decay * math.sqrt(sum([x * x for x in one.weights.values()]))
         push = math.sqrt(sum([x * x for x in one.gradients.values()]))
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
