@@ -26,6 +26,7 @@ CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
     ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
+_NO_LOSS = 1e-6
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
 
@@ -128,7 +129,11 @@ class Case:
 
     @cached_property
     def baseline(self) -> float | None:
-        """The loss of the best constant prediction on the recorded batches, for known losses."""
+        """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0."""
+        found = self._baseline()
+        return found if found is not None and found > _NO_LOSS else None
+
+    def _baseline(self) -> float | None:
         step = self.step
         call = self.loss_call(step) if step is not None else None
         if step is None or call is None:
@@ -152,12 +157,13 @@ class Case:
 
     @cached_property
     def rose(self) -> bool:
-        """Whether a known loss was clearly above its start and that of guessing in most of the first steps."""
+        """Whether a known loss was clearly above its start and that of guessing in a third of the first steps."""
         losses, base = self.losses, self.baseline
-        early = losses[1 : max(10, len(losses) // 4)]
+        early = np.asarray(losses[1 : max(10, len(losses) // 4)])
         if len(losses) < 30 or base is None or not all(map(math.isfinite, losses)):
             return False
-        return float(np.median(early)) > 1.25 * max(losses[0], base)
+        level = 1.25 * max(losses[0], base)
+        return float(early.mean()) > level and float((early > level).mean()) > 1 / 3
 
     def _targets(self, like: Call, found: np.ndarray) -> list[np.ndarray]:
         """Return the targets of all recorded steps whose loss is the same operator on examples of the same shape."""

@@ -25,6 +25,7 @@ from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
 from .first_calls import AtEvaluation, UntilGraph
 from .forwards import Forwards
+from .own_updates import OwnUpdates
 from .recording import (
     Array,
     StepRecorder,
@@ -100,6 +101,7 @@ class Observation:
         self._measured = 0.0  # seconds of measuring norms of parameters
         self._walks = BackwardNorms()
         self._forwards = Forwards(run.evaluations)
+        self._own = OwnUpdates(run)
 
     # Start and end
 
@@ -109,7 +111,7 @@ class Observation:
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
-        from ...ops.nn.losses import classes
+        from ...ops.nn.losses import classes, entropy
         from ...optim import optimizer as optimizers
 
         patch = self._patches.patch
@@ -120,6 +122,7 @@ class Observation:
         patch(optimizers.Optimizer, "zero_grad", self._zeroing)
         patch(Module, "zero_grad", self._zeroing_module)
         patch(classes, "_batched", self._labelled)
+        patch(entropy, "apply", self._labelled_binary)
         Creations(self.run).watch(self._patches)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
@@ -179,15 +182,26 @@ class Observation:
     def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
-            labels = result[1].reshape(-1).copy()
-            self.run.labels.append(labels)
-            self._labels += labels.size
-            array, self._given = self._given, None
-            if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
-                rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
-                self.run.pairs.append((rows, labels[:_ROWS]))
-                self._pairs += rows.nbytes
+            self._note_labels(result[1].reshape(-1).copy())
         return result
+
+    def _labelled_binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
+        if modes.grad_enabled and self._labels < _LABELS:
+            y = getattr(inputs[1], "array", None)
+            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
+                labels = y.reshape(-1).astype(np.int64)
+                if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
+                    self._note_labels(labels)
+        return plain(primitive, inputs, params)
+
+    def _note_labels(self, labels: np.ndarray) -> None:
+        self.run.labels.append(labels)
+        self._labels += labels.size
+        array, self._given = self._given, None
+        if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
+            rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
+            self.run.pairs.append((rows, labels[:_ROWS]))
+            self._pairs += rows.nbytes
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
@@ -256,6 +270,7 @@ class Observation:
     def _before_backward(self, roots: list[Tensor], site: Site) -> None:
         run = self.run
         self._forwards.settle(self.count)
+        self._own.before_backward(None if self.recorder is None else self.recorder.step)
         run.backwards += 1
         run.backward_site = site
         value = 0.0
@@ -316,7 +331,10 @@ class Observation:
             if not optimized.start:
                 optimized.start = self._values(optimized)
         self._window += 1
-        if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
+        alone = self._own.alone
+        if alone:
+            self._own.after_backward(None if self.recorder is None else self.recorder.step)
+        if self._anchor is None and (alone or self._window >= _WINDOW):
             self._end_of_step()
 
     def _values(self, optimized: Optimized) -> dict[int, Array]:

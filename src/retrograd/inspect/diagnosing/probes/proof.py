@@ -144,11 +144,11 @@ def optimizer_like(
     like = optimized.optimizer
     groups: list[Params] = []
     rest = dict(leaves)
-    for group in like.param_groups:
+    for place, group in enumerate(like.param_groups):
         mine = [rest.pop(id(p)) for p in group["params"] if id(p) in rest]
         if mine:
             own = {key: x for key, x in group.items() if key not in ("params", "param_names")}
-            own["lr"] = group.get("initial_lr", group.get("lr"))
+            own["lr"] = _peak(optimized, place)
             groups.append({**own, "params": mine})
     if rest:
         groups.append({"params": list(rest.values())})
@@ -159,6 +159,13 @@ def optimizer_like(
     made: Optimizer = type(like).__new__(type(like))
     Optimizer.__init__(made, groups, dict(like.defaults))
     return made
+
+
+def _peak(optimized: Optimized, place: int) -> float:
+    """Return the largest learning rate of a parameter group in the run, else the rate that it has now."""
+    group = optimized.optimizer.param_groups[place]
+    seen = [x.rates[place] for x in optimized.history if place < len(x.rates) and x.rates[place] > 0]
+    return max(seen) if seen else float(group.get("initial_lr", group.get("lr", 0.0)))
 
 
 def _number(x: Tensor) -> float:

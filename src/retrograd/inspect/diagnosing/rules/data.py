@@ -10,7 +10,7 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train, train_over
 from ..probes.replay import NOTHING, Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges
@@ -97,6 +97,8 @@ def unshuffled_data(case: Case) -> Found | None:
     labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
     if len(labels) < 4 or not found:
         return None
+    if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
+        return None
     if float(np.mean([(y[1:] == y[:-1]).mean() for y in labels])) < _RUNS:
         return None  # such as the words of a text, few of which repeat
     sizes = [y.size for y in labels]
@@ -114,6 +116,13 @@ def unshuffled_data(case: Case) -> Found | None:
         where = entry.site if entry is not None else found[-1][1].site
     values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
     return Found(where, values)
+
+
+def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
+    """Return whether two classes come from the data, and are not those of a GAN, which alternate from call to call."""
+    constant = [int(y[0]) if (y == y[0]).all() else -1 for y in labels]
+    changes = sum(a != b for a, b in zip(constant, constant[1:], strict=False))
+    return sum(x.steps > 0 for x in case.run.optimizers) == 1 and len(labels) >= 3 * (changes + 1)
 
 
 @kind(

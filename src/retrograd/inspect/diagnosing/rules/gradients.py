@@ -13,6 +13,7 @@ from ....core.source_location import Site
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
+from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit
 from ..recording import Call, Step
@@ -22,6 +23,8 @@ _SHARE = 0.6  # of the steps in which something has to happen
 _LEAST_LAYERS = 4
 _VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
 _EXPLODED = 1e3
+_FAR = 20.0  # times the loss of guessing
+_ZERO_GRAD = "call optimizer.zero_grad()"
 
 
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
@@ -124,14 +127,15 @@ def zeroed_before_step(case: Case) -> Found | None:
     "gradients-not-zeroed",
     "Does each step use its own gradient only?",
     "nothing zeroes the gradients of {optimizer}: {carried} of {steps} steps used the sum of all gradients so far.",
-    "call optimizer.zero_grad() before loss.backward(){rate}",
+    "{call} before loss.backward(){rate}",
 )
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
             where = without_call(case, "zero_grad", x.stepped) or x.used
             edit, curves, rate = _with_zero_grad(case, x)
-            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "rate": rate}
+            call = "set p.grad to None for each parameter p" if isinstance(x.optimizer, OwnUpdate) else _ZERO_GRAD
+            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "call": call, "rate": rate}
             return Found(where, values, edit, curves)
     return None
 
@@ -397,12 +401,14 @@ def exploding_gradient(case: Case) -> Found | None:
         return None
     layers = _layers(case, step)
     start, last_loss = case.ends()
-    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start
+    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not last_loss > (case.baseline or math.inf)
     if not _depth(layers) or healthy and not _spikes(case):
         return None
     first, last = layers[0], layers[-1]
-    grown = last[1] > 0 and first[1] > _EXPLODED * last[1]
-    magnified = layers[-1][2] > _EXPLODED * max(layers[0][2], 1e-12)
+    far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # confident and wrong at the start
+    limit = _EXPLODED / 10 if far and not healthy else _EXPLODED
+    grown = last[1] > 0 and first[1] > limit * last[1]
+    magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
     if not grown and not magnified:
         return None
     values = _ends(first, last, first[1] / max(last[1], 1e-45))

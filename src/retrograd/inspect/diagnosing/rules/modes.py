@@ -48,7 +48,7 @@ def _reaches(step: Step, entry: Opened) -> bool:
 )
 def eval_mode(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
-        for entry in step.outermost():
+        for entry in [*step.outermost(), *_left_in_evaluation(step)]:
             if entry.training or not entry.grad_enabled or not _trained(case, entry) or not _reaches(step, entry):
                 continue
             inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
@@ -77,6 +77,24 @@ def eval_mode(case: Case) -> Found | None:
             changes = Changes(calls={call.index: _by_batch for call in normalizing})
             return Found(where, values, Edit("in training mode", changes))
     return None
+
+
+def _left_in_evaluation(step: Step) -> list[Opened]:
+    """Return the calls of parts in evaluation mode whose model is in training mode, and that drop elements.
+
+    Batch normalization alone is often left in evaluation mode on purpose.
+    """
+    parts = [x for x in step.modules if x.depth > 0 and not x.training and next(x.module.children(), None) is not None]
+    around = [x for x in step.outermost() if x.training]
+    parts = [x for x in parts if any(y.start <= x.start and x.end <= y.end for y in around)]
+    return [
+        x
+        for x in parts
+        if any(
+            _switchable(y) and not _normalizes(y) and not y.training and x.start <= y.start and y.end <= x.end
+            for y in step.modules
+        )
+    ]
 
 
 def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:

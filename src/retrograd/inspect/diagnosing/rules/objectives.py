@@ -58,7 +58,7 @@ def loss_sign(case: Case) -> Found | None:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
             values = {"what": what, "first": figure(first), "last": figure(last)}
             return Found(_sign_line(step, call), values, edit)
-    return _unbounded(case, step, first, last)
+    return _negative_divergence(step, first, last) or _unbounded(case, step, first, last)
 
 
 def _is_likelihood(step: Step, call: Call) -> bool:
@@ -84,6 +84,20 @@ def _is_minimized(step: Step, call: Call, sign: float) -> bool:
         return False
     low, high = sorted((sign * g.minimum, sign * g.maximum))
     return low >= 0 and high > 0
+
+
+def _negative_divergence(step: Step, first: float, last: float) -> Found | None:
+    """Return the finding for squares and exponentials that the loss has with a negative factor, as a divergence of
+    Gaussians with the wrong sign."""
+    negative: dict[str, Call] = {}
+    for call in step.passed():
+        g = call.record.gradients
+        if call.name in ("pow", "square", "exp") and g is not None and g.maximum < 0 and g.minimum > 1.001 * g.maximum:
+            negative.setdefault("exp" if call.name == "exp" else "square", call)
+    if len(negative) < 2:
+        return None
+    what = "the loss has squares and exponentials with a negative factor, and so no bound"
+    return Found(negative["exp"].record, {"what": what, "first": figure(first), "last": figure(last)})
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
@@ -154,7 +168,8 @@ def masked_after_loss(case: Case) -> Found | None:
             masks = [i for i in range(len(call.shapes)) if math.prod(call.shapes[i]) > 1 and not call.needs(i)]
             if len(scalars) != 1 or not masks or not _is_mean(step, call.inputs[scalars[0]]):
                 continue
-            if step.module_of(call) is not None:
+            around = step.module_of(call)
+            if around is not None and next(around.module.parameters(), None) is not None:
                 continue
             what = (
                 f"the loss is already one number, a mean over all examples, when the mask of shape "
@@ -353,7 +368,7 @@ def _course(case: Case) -> str:
     if not case.rose or case.stuck:
         return f"it went from {figure(case.ends()[0])} to {figure(case.ends()[1])}"
     guessing = figure(case.baseline or 0.0)
-    return f"it rose from {figure(case.losses[0])} to {figure(max(case.losses))}, {guessing} is guessing, before it fell"
+    return f"it rose from {figure(case.losses[0])} to {figure(max(case.losses))}, with {guessing} for guessing"
 
 
 def _divided(loss: Tensor, number: float) -> Tensor:
@@ -386,7 +401,7 @@ def _unlike_terms(step: Step) -> Found | None:
 
 def _divided_again(case: Case, step: Step) -> Found | None:
     """Return the finding for a mean that is divided once more by the size of the batch or the data."""
-    if not case.stuck or len(step.roots) != 1:
+    if len(step.roots) != 1:
         return None
     call = step.producer(step.roots[0].source)
     if call is None or call.name != "div" or len(call.inputs) != 2:
@@ -394,6 +409,9 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     divisor = call.inputs[1].value
     number = float(np.asarray(divisor).reshape(-1)[0]) if divisor is not None and np.asarray(divisor).size == 1 else 0.0
     if number < 8 or not _is_mean(step, call.inputs[0]):
+        return None
+    above = case.baseline is not None and case.ends()[1] * number > 0.5 * case.baseline
+    if not case.stuck and not above:
         return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
     curves = compare(case.run, case.program, edit, case.budget)

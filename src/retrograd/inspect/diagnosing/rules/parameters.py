@@ -13,6 +13,7 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ..kinds import Case, Found, HasPlace, Place, kind
+from ..own_updates import OwnUpdate
 from ..probes.replay import Edit
 from ..recording import Array, Call, Opened, Step
 from .modes import place_of
@@ -155,7 +156,7 @@ def _all_leaves(step: Step) -> list[Tensor]:
 @kind(
     "parameters-not-optimized",
     "Does an optimizer hold all trainable parameters?",
-    "{names} get a gradient in each step, and no optimizer holds them: they never change.",
+    "{names} get a gradient in each step, and {nothing}: they never change.",
     "give them to the optimizer: list(a.parameters()) + list(b.parameters()); or freeze them with "
     "requires_grad_(False), if this is meant",
 )
@@ -180,7 +181,10 @@ def parameters_not_optimized(case: Case) -> Found | None:
     where = stepping[0].created or stepping[0].stepped
     if len(missing) == 1 and not isinstance(next(iter(missing.values())), Parameter):
         names = f"{names} (not a Parameter)"
-    return Found(where, {"names": names, "count": len(missing)}, Edit("with all of them", everything=True))
+    own = isinstance(stepping[0].optimizer, OwnUpdate)
+    nothing = "the program's own update leaves them out" if own else "no optimizer holds them"
+    values = {"names": names, "count": len(missing), "nothing": nothing}
+    return Found(where, values, Edit("with all of them", everything=True))
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
@@ -236,6 +240,9 @@ def frozen_layer(case: Case) -> Found | None:
         if not fresh:
             continue
         late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
+        moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
+        if not trained and fresh[-1][0] == len(order) - 1 and moving and max(moving) < 2:
+            late = fresh[-1:]  # only biases are trained, before a head with random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
         if late or early:

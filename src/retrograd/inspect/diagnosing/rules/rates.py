@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 
+from ....core.tensor.tensor import Tensor
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train
-from ..probes.replay import NOTHING, Curves, Edit
+from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
+from ..recording import Call, Source, Step
+from ..run import Optimized
 
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
@@ -52,6 +55,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
+        fails = fails or case.rose and max(plain) > 1.25 * plain[0]
         fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
         if best is not None and not fixed[-1] < lowest:
             break  # the rate before was better
@@ -183,13 +187,16 @@ def scheduler_kills_rate(case: Case) -> Found | None:
 @kind(
     "weight-decay-too-high",
     "Is the weight decay small beside the gradient?",
-    "weight_decay={decay} pulls at the parameters {ratio} times as hard as the loss does.",
-    "lower weight_decay of {optimizer} from {decay} to 1e-4",
+    "{decay} pulls at the parameters {ratio}.",
+    "lower {factor}",
 )
 def weight_decay_too_high(case: Case) -> Found | None:
     main = case.main
     if main is None or main.steps < 10:
         return None
+    penalty = _penalty(case, main)
+    if penalty is not None:
+        return penalty
     decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])
     first, last = case.ends()
     if decay < 1e-2 or not last > _FAR * first:
@@ -206,5 +213,45 @@ def weight_decay_too_high(case: Case) -> Found | None:
     if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
-    values = {"decay": figure(decay), "ratio": figure(ratio), "optimizer": main.name}
-    return Found(main.created or main.stepped, values, edit, curves)
+    values = {"decay": f"weight_decay={figure(decay)}", "ratio": f"{figure(ratio)} times as hard as the loss does"}
+    factor = f"weight_decay of {main.name} from {figure(decay)} to 1e-4"
+    return Found(main.created or main.stepped, {**values, "factor": factor}, edit, curves)
+
+
+def _penalty(case: Case, main: Optimized) -> Found | None:
+    """Return the finding for a penalty on parameters, written as a term of the loss."""
+    step, base = case.step, case.baseline
+    loss = case.loss_call(step) if step is not None else None
+    if step is None or not step.roots or loss is None or base is None or loss.record.values is None:
+        return None
+    if not loss.record.values.mean > _FAR * base:
+        return None
+    calls: dict[int, Replacement] = {}
+    source = step.roots[-1].source
+    last: Call | None = None
+    while (call := step.producer(source)) is not None and call.name == "add" and len(call.inputs) == 2:
+        penalties = [place for place in range(2) if _of_parameters(step, call.inputs[place])]
+        if len(penalties) != 1:
+            break
+        calls[call.index] = _second if penalties[0] == 0 else same
+        last, source = last or call, call.inputs[1 - penalties[0]]
+    if last is None:
+        return None
+    edit = Edit("without the penalty", Changes(calls=calls))
+    curves = compare(case.run, case.program, edit, case.budget)
+    share = 1.0 if loss.record.values.mean > 0.9 * base else 0.67
+    if curves is None or not better(curves) or not curves.fixed[-1] < share * curves.plain[-1]:
+        return None
+    values = {"decay": "the penalty on parameters in the loss", "ratio": "harder than the loss of the predictions does"}
+    return Found(last.record, {**values, "factor": "the factor of the penalty"}, edit, curves)
+
+
+def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
+    return b
+
+
+def _of_parameters(step: Step, source: Source) -> bool:
+    """Return whether a value depends on parameters and on no data."""
+    inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
+    data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)
+    return not data and any(x.leaf is not None and x.leaf._requires for x in inputs)
