@@ -24,7 +24,7 @@ from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
 from .first_calls import AtEvaluation, UntilGraph
-from .forwards import Forwards
+from .forwards import Forwards, outermost_call
 from .own_updates import OwnUpdates
 from .recording import (
     Array,
@@ -223,20 +223,20 @@ class Observation:
         kind = type(module).__name__
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
-        site = user_site(2)
-        if "update_bn" in site.code:
+        if "update_bn" in user_site(2).code:
             return  # statistics for averaged weights
+        site = outermost_call()
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:
             found.step = self.count
             found.periods += 1
 
-    def _grad(self, plain: Plain, outputs: object, inputs: Array, *args: object, **kwargs: object) -> Array:
+    def _grad(self, plain: Plain, outputs: Array, inputs: Array, *args: object, **kwargs: object) -> Array:
+        outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))  # also generators
         if self.recorder is not None:
-            for x in [inputs] if isinstance(inputs, Tensor) else inputs:
-                if is_dense(x):
-                    self.recorder.step.wanted.add(id(x))
+            self.recorder.step.wanted.update(id(x) for x in inputs if is_dense(x))
+            self.recorder.step.asked += [self.recorder.source_of(x) for x in outputs if is_dense(x)]
         return plain(outputs, inputs, *args, **kwargs)
 
     def _backward(self, plain: Plain, tensors: Array, *args: object, **kwargs: object) -> Array:
@@ -245,7 +245,9 @@ class Observation:
         began = time.perf_counter()
         walks = self._walks if self.recorder is None and self._may_walk() else None
         site = user_site(3)
-        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else list(tensors)) if isinstance(x, Tensor)]
+        if not isinstance(tensors, Tensor):
+            tensors = list(tensors)  # also of a generator
+        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else tensors) if isinstance(x, Tensor)]
         self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
         self._depth += 1

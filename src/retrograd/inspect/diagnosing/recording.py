@@ -157,6 +157,7 @@ class Step:
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
+    asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 
     def drop_arrays(self) -> None:
         """Drop the arrays of the step but those that rules compare across steps."""

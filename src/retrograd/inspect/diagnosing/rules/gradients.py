@@ -60,9 +60,11 @@ def _unused_loss(step: Step) -> bool:
         reached |= step.below(root.source)
         if root.source.call < 0:
             return False  # a loss that was cut off from its graph
+    for source in step.asked:
+        reached |= step.below(source)
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
-        unused = call.index not in reached and call.index not in read
+        unused = call.index not in reached and call.index not in read and not call.inplace
         if unused and call.record.requires_grad and math.prod(call.shape) == 1:
             return True
     return False

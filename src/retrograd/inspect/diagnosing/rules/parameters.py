@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import os
+import linecache
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -119,10 +118,11 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
 def attribute_line(entry: Opened, name: str) -> HasPlace:
     """Return the line on which a module's attribute is assigned, or the call of the module."""
     path = type(entry.module).forward.__code__.co_filename
-    if os.path.isfile(path):
-        for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-            if re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
-                return Place(path, number)
+    inside = False
+    for number, line in enumerate(linecache.getlines(path), start=1):
+        inside = inside or re.match(rf"\s*class {type(entry.module).__name__}\b", line) is not None
+        if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+            return Place(path, number)
     return entry.site
 
 
@@ -286,16 +286,25 @@ def constant_init(case: Case) -> Found | None:
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
-        made = _created(case, owner.module) if owner is not None else None
+        made = _made(case, owner, p) if owner is not None else None
         site = where or made or _assigned(used[0].site, steps[0].name(p))
         return Found(site, {"units": len(end), "name": steps[0].name(p)})
     return None
 
 
+def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
+    """Return the line that creates a parameter: in the class of its module, else that of the module."""
+    if type(owner.module).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return _created(case, owner.module)
+    name = next((name for name, q in owner.module._parameters.items() if q is p), "")
+    found = attribute_line(owner, name)
+    return _created(case, owner.module) if found is owner.site else found
+
+
 def _assigned(near: Site, name: str) -> HasPlace:
     """Return the first line of a file that assigns a variable, else the site in this file."""
-    if name.isidentifier() and os.path.isfile(near.file):
-        for number, line in enumerate(Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    if name.isidentifier():
+        for number, line in enumerate(linecache.getlines(near.file), start=1):
             if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
                 return Place(near.file, number)
     return near
