@@ -270,8 +270,6 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
         curves, said = prove(case.run, case.program, found.edit, case.budget)
     elif found.edit is not None:
         said = "Not proved: the steps for trials were used up, or other findings come first."
-    elif found.unproved:
-        said = f"Not proved: {found.unproved}."
     else:
-        said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
+        said = f"Not proved: {found.unproved or one.unproved or 'the edit cannot be applied to a recorded step'}."
     return finding(one, found, curves, said)

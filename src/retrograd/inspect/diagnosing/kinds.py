@@ -73,16 +73,17 @@ class Kind:
     message: str
     fix: str
     rule: Rule
+    unproved: str = ""  # why a recorded step cannot show the effect of an edit of this kind
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, question: str, message: str, fix: str) -> Callable[[Rule], Rule]:
+def kind(name: str, question: str, message: str, fix: str, unproved: str = "") -> Callable[[Rule], Rule]:
     """Declare a kind of finding by its rule: what it returns fills the fields of ``message`` and ``fix``."""
 
     def declare(rule: Rule) -> Rule:
-        KINDS[name] = Kind(name, question, message, fix, rule)
+        KINDS[name] = Kind(name, question, message, fix, rule, unproved)
         return rule
 
     return declare

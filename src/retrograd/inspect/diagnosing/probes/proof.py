@@ -41,7 +41,7 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Cu
         return None
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
-        written = replace(edit, everything=False, frozen=False)
+        written = replace(edit, everything=False, frozen=False, values={})
         plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget)
     except Exception:
         return None
@@ -87,6 +87,7 @@ def train(
     if edit.start:
         for one in run.optimizers:
             values.update(one.start)
+    values.update(edit.values)
     joined = edit.frozen or edit.changes.joined
     leaves = copies(program, values, joined)
     held = None if optimized is None or edit.everything or edit.frozen else {id(p) for p in optimized.parameters}

@@ -91,6 +91,7 @@ def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
     "labels come in runs: batches of {batch} have {inside} of the {classes} classes on average, so each step unlearns "
     "the classes of the steps before.",
     "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
+    "the doctor runs one batch again, and this edit is about the order of several",
 )
 def unshuffled_data(case: Case) -> Found | None:
     found = _labels(case)
@@ -131,6 +132,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
     "{permuted}), and {heart}.",
     "check the order of inputs and labels: shuffle both by the same permutation",
+    "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
     _, last = case.ends()
@@ -255,6 +257,7 @@ def _agreement(x: np.ndarray, y: np.ndarray) -> float:
     "{operator} on this line mixes examples: the output for example {row} of {count} changes with the input of "
     "example {other}.",
     "{fix}",
+    "the recorded step does not show which dimension is meant",
 )
 def batch_mixing(case: Case) -> Found | None:
     step = case.step

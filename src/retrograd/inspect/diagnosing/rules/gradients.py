@@ -10,13 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from ....core.source_location import Site
+from ....ops.nn.activations.rectifiers import relu
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
-from ..probes.replay import Changes, Curves, Edit
-from ..recording import Call, Step
+from ..probes.replay import Changes, Curves, Edit, Replacement
+from ..recording import Array, Call, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -42,6 +43,7 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
     "Does a backward pass run before each step?",
     "{steps} steps of {optimizer} found no gradient: no backward pass ran before them.",
     "call loss.backward() before {optimizer}.step()",
+    "the recorded step has no backward pass that could be run again",
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
@@ -161,6 +163,7 @@ def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]
     "Does the loss depend on the parameters?",
     "the loss does not depend on {names}: {how} cuts the graph, and {optimizer} never gets a gradient for {them}.",
     "remove {how} from the path from the parameters to the loss",
+    "the recorded step does not show what the program is to compute in its place",
 )
 def detached(case: Case) -> Found | None:
     run = case.run
@@ -262,6 +265,7 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
     "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
     "value before.",
     "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
+    "the recorded step does not show what the program is to compute in its place",
 )
 def data_write(case: Case) -> Found | None:
     for step in case.run.steps:
@@ -289,6 +293,7 @@ def data_write(case: Case) -> Found | None:
     "Are all numbers finite?",
     "the loss is {loss} from backward pass {step} on{story}",
     "{fix}",
+    "the recorded step does not show which value is meant here",
 )
 def nan_birth(case: Case) -> Found | None:
     run = case.run
@@ -386,7 +391,10 @@ def vanishing_gradient(case: Case) -> Found | None:
     first, last = layers[0], layers[-1]
     if last[1] <= 0 or first[1] > _VANISHED * last[1]:
         return None
-    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)))
+    flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
+    replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
+    edit = Edit("with relu", Changes(calls=replaced)) if flat else None
+    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
 
 
 @kind(
@@ -417,7 +425,16 @@ def exploding_gradient(case: Case) -> Found | None:
     values["spikes"] = ""
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
-    return Found(first[0].record, values)
+    return Found(first[0].record, values, Edit("with weights scaled to keep the variance", values=_scaled(case)))
+
+
+def _scaled(case: Case) -> dict[int, Array]:
+    """Return the first values of all matrices and kernels, scaled as ``kaiming_normal_`` scales them."""
+    found: dict[int, Array] = {}
+    for key, start in ((key, x) for one in case.run.optimizers for key, x in one.start.items()):
+        if isinstance(start, np.ndarray) and start.ndim > 1 and (spread := float(start.std())) > 0:
+            found[key] = (start * (math.sqrt(2 / start[0].size) / spread)).astype(start.dtype)
+    return found
 
 
 def _spikes(case: Case) -> bool:
@@ -444,6 +461,7 @@ def _layer_name(call: Call) -> str:
     "Does each step have a graph of its own?",
     "{what}",
     "{fix}",
+    "memory and time grow, and not the loss",
 )
 def graph_grows(case: Case) -> Found | None:
     run = case.run

@@ -108,6 +108,7 @@ def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
     "{layer} ran {calls} times in training mode outside of training steps: results are random or depend on the "
     "batch{effect}.",
     "call model.eval() before the evaluation, and model.train() after it",
+    "the mode of the evaluation does not change the training loss",
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
     steps = max((x.steps for x in case.run.optimizers), default=0)
@@ -160,6 +161,7 @@ def _is_measured(step: Step, entry: Opened) -> bool:
     "Does batch normalization see more than one example?",
     "{layer} normalizes batches of {shape}: one value per channel has no variance{consequence}.",
     "use a larger batch (and drop_last=True for the last one), or GroupNorm",
+    "the recorded step has no further examples",
 )
 def batch_norm_of_one(case: Case) -> Found | None:
     seen, ones, last = 0, 0, None

@@ -27,6 +27,7 @@ _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
     "Does a step make the prediction better?",
     "training goes the wrong way: {what}; the loss went from {first} to {last}.",
     "change the sign of the loss",
+    "the loss with the other sign has another minimum",
 )
 def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
@@ -155,6 +156,7 @@ def _sign_line(step: Step, call: Call) -> Record:
     "Does the mask act on single examples?",
     "{what}",
     "{fix}",
+    "the recorded step does not have the losses of single examples",
 )
 def masked_after_loss(case: Case) -> Found | None:
     found = _masked_infinity(case)
@@ -211,6 +213,7 @@ def _is_mean(step: Step, source: Source) -> bool:
     "Can the prediction reach the target?",
     "{what}",
     "{fix}",
+    "the right target is not known",
 )
 def target_mismatch(case: Case) -> Found | None:
     found = _failed_loss(case)
@@ -329,6 +332,7 @@ def _bounds(call: Call) -> tuple[float, float] | None:
     "Does the loss have the scale that the rate is for?",
     "{what}",
     "{fix}",
+    "the edit changes the loss itself",
 )
 def wrong_reduction_scale(case: Case) -> Found | None:
     step = case.step
@@ -435,7 +439,7 @@ def accumulation_unscaled(case: Case) -> Found | None:
             if not root.inside:
                 groups.setdefault((root.site.file, root.site.line, root.after), []).append(root)
         for group in groups.values():
-            if len(group) < 2:
+            if len(group) < 2 or group[-1].site.code.count("backward(") > 1:
                 continue
             leaves = [{id(p) for p in step.leaves(root.source)} for root in group]
             if not set.intersection(*leaves):

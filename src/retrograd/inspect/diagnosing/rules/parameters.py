@@ -11,10 +11,12 @@ import numpy as np
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
+from ....ops.nn.activations.rectifiers import leaky_relu
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
-from ..probes.replay import Edit
+from ..probes.replay import Changes, Edit, Replacement
 from ..recording import Array, Call, Opened, Step
+from ..run import Optimized
 from .modes import place_of
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -145,7 +147,7 @@ def reused_optimizer(case: Case) -> Found | None:
             if stale and x.steps:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
-                return Found(x.created or x.stepped, values)
+                return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
     return None
 
 
@@ -267,6 +269,7 @@ def _freezing(case: Case, entry: Opened) -> Site | None:
     "Do the units of a layer differ?",
     "all {units} units of {name} have the same weights, and stay the same: they get the same gradient in each step.",
     "initialize weights at random (nn.init.kaiming_normal_), and only biases with a constant",
+    "the recorded step could not be run again",
 )
 def constant_init(case: Case) -> Found | None:
     main = case.main
@@ -288,8 +291,21 @@ def constant_init(case: Case) -> Found | None:
         owner = _owner(steps[0], p)
         made = _made(case, owner, p) if owner is not None else None
         site = where or made or _assigned(used[0].site, steps[0].name(p))
-        return Found(site, {"units": len(end), "name": steps[0].name(p)})
+        edit = Edit("with random weights", values=_random(main))
+        return Found(site, {"units": len(end), "name": steps[0].name(p)}, edit)
     return None
+
+
+def _random(main: Optimized) -> dict[int, Array]:
+    """Return random values for the constant matrices of an optimizer."""
+    rng = np.random.default_rng(0)
+    found: dict[int, Array] = {}
+    for p in main.parameters:
+        start = main.start.get(id(p))
+        if isinstance(start, np.ndarray) and start.ndim > 1 and bool((start == start.flat[0]).all()):
+            bound = 1 / np.sqrt(start[0].size)
+            found[id(p)] = rng.uniform(-bound, bound, start.shape).astype(start.dtype)
+    return found
 
 
 def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
@@ -320,6 +336,7 @@ def _alike(array: Array) -> bool:
     "Are layers that look separate really separate?",
     "{what}",
     "{fix}",
+    "the recorded step has one set of these weights only",
 )
 def tied_copies(case: Case) -> Found | None:
     held = _held(case)
@@ -408,5 +425,9 @@ def dead_units(case: Case) -> Found | None:
     if worst is None:
         return None
     mask = alive[worst]
+    dead = calls[worst]
+    replaced: dict[int, Replacement] = {dead.index: lambda x, **params: leaky_relu(x)}
+    last = case.step is not None and any(x is dead for x in case.step.calls)
+    edit = Edit("with leaky_relu", Changes(calls=replaced), start=False) if last else None
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
-    return Found(calls[worst].record, values)
+    return Found(dead.record, values, edit)

@@ -179,8 +179,13 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         where = schedule.stepped or schedule.created if schedule is not None else main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
-        loss = figure(losses[-1]) if losses else "nan"
-        return Found(where, {**values, "since": since, "loss": loss})
+        values |= {"since": since, "loss": figure(losses[-1]) if losses else "nan"}
+        if main is not case.main or case.program is None:
+            return Found(where, values, unproved="the recorded step could not be run again")
+        edit = Edit(f"with the rate at {values['high']}", start=False)
+        high = train(case.run, case.program, NOTHING, NOTHING, {}, "", edit, case.budget)
+        killed = train(case.run, case.program, NOTHING, NOTHING, {"lr": rates[-1] / rates.max()}, "", edit, case.budget)
+        return Found(where, values, edit, Curves(high, killed))
     return None
 
 
