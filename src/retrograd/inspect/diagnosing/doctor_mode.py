@@ -86,7 +86,7 @@ class doctor:
         observation = Observation(self._run, self._limit(), ends=bool(self._script))
         for x in self._given:
             if x is not None:
-                observation.add(x)
+                self._run.add(x)
         observation.start()
         self._observation = observation
         return self
@@ -266,12 +266,10 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
         said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
-    elif found.edit is not None and first and time.process_time() < case.end:
-        curves, said = prove(case.run, case.program, found.edit, case.end)
+    elif found.edit is not None and first and not case.budget.spent:
+        curves, said = prove(case.run, case.program, found.edit, case.budget)
     elif found.edit is not None:
-        said = "Not proved: the time for trials was used up, or other findings come first."
-    elif found.unproved:
-        said = f"Not proved: {found.unproved}."
+        said = "Not proved: the steps for trials were used up, or other findings come first."
     else:
-        said = "Not proved: the edit is not one that the doctor can apply to a recorded step."
+        said = f"Not proved: {found.unproved or one.unproved or 'the edit cannot be applied to a recorded step'}."
     return finding(one, found, curves, said)

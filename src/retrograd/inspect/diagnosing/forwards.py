@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -30,6 +32,20 @@ class Forward:
     def is_dropped(self) -> bool:
         """Whether the graph of the call is gone."""
         return bool(self.nodes) and all(one() is None for one in self.nodes)
+
+
+def outermost_call() -> Site:
+    """Return the line of the program that calls the outermost module."""
+    from ...nn.base.module import Module
+
+    call = Module.__call__.__code__
+    frame: FrameType | None = sys._getframe(1)
+    depth, found = 1, 1
+    while frame is not None:
+        if frame.f_code is call:
+            found = depth
+        depth, frame = depth + 1, frame.f_back
+    return user_site(found)
 
 
 class Forwards:

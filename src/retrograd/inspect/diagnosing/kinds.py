@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +14,7 @@ from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from .findings import JSON, Finding, as_json
+from .probes.budget import Budget
 from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
 
@@ -26,13 +26,9 @@ CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
 PAIR_LOSSES = frozenset(
     ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
+_NO_LOSS = 1e-6
+BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
-
-
-# Trials take no longer than this number of steps of the program, or this number of seconds, of this process alone, so
-# that findings do not depend on what else runs.
-TRIAL_STEPS = 50
-LEAST_SECONDS = 3.0
 
 
 class Place(NamedTuple):
@@ -77,16 +73,17 @@ class Kind:
     message: str
     fix: str
     rule: Rule
+    unproved: str = ""  # why a recorded step cannot show the effect of an edit of this kind
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, question: str, message: str, fix: str) -> Callable[[Rule], Rule]:
+def kind(name: str, question: str, message: str, fix: str, unproved: str = "") -> Callable[[Rule], Rule]:
     """Declare a kind of finding by its rule: what it returns fills the fields of ``message`` and ``fix``."""
 
     def declare(rule: Rule) -> Rule:
-        KINDS[name] = Kind(name, question, message, fix, rule)
+        KINDS[name] = Kind(name, question, message, fix, rule, unproved)
         return rule
 
     return declare
@@ -97,8 +94,7 @@ class Case:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        seconds = run.seconds / run.count if run.count else 0.0
-        self.end = time.process_time() + max(LEAST_SECONDS, TRIAL_STEPS * seconds)  # of all trials
+        self.budget = Budget(run.last)  # of all trials
 
     @cached_property
     def step(self) -> Step | None:
@@ -134,7 +130,11 @@ class Case:
 
     @cached_property
     def baseline(self) -> float | None:
-        """The loss of the best constant prediction on the recorded batches, for known losses."""
+        """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0."""
+        found = self._baseline()
+        return found if found is not None and found > _NO_LOSS else None
+
+    def _baseline(self) -> float | None:
         step = self.step
         call = self.loss_call(step) if step is not None else None
         if step is None or call is None:
@@ -146,10 +146,25 @@ class Case:
         if call.name in CLASS_LOSSES:
             shares = np.bincount(target.reshape(-1)[target.reshape(-1) >= 0].astype(int)) / target.size
             shares = shares[shares > 0]
-            return float(-(shares * np.log(shares)).sum())
+            return float(-(shares * np.log(shares)).sum()) * (found.size if is_summed(call) else 1)
+        count = found.size if is_summed(call) else 1
         if call.name == "mse_loss" and target.ndim:
-            return float(np.var(target, axis=0).mean())
+            return float(np.var(target, axis=0).mean()) * count
+        if call.name in BINARY_LOSSES and target.ndim and len(call.inputs) == 2:
+            share = np.clip(target.astype(float).mean(axis=0), 0, 1)
+            logs = np.log(np.clip(share, 1e-9, 1)), np.log(np.clip(1 - share, 1e-9, 1))
+            return float(-(share * logs[0] + (1 - share) * logs[1]).mean()) * count
         return None
+
+    @cached_property
+    def rose(self) -> bool:
+        """Whether a known loss was clearly above its start and that of guessing in a third of the first steps."""
+        losses, base = self.losses, self.baseline
+        early = np.asarray(losses[1 : max(10, len(losses) // 4)])
+        if len(losses) < 30 or base is None or not all(map(math.isfinite, losses)):
+            return False
+        level = 1.25 * max(losses[0], base)
+        return float(early.mean()) > level and float((early > level).mean()) > 1 / 3
 
     def _targets(self, like: Call, found: np.ndarray) -> list[np.ndarray]:
         """Return the targets of all recorded steps whose loss is the same operator on examples of the same shape."""
@@ -213,6 +228,13 @@ class Case:
                 return optimized.start[id(parameter)]
         step = self.run.first
         return None if step is None else step.values.get(id(parameter))
+
+
+def is_summed(call: Call) -> bool:
+    """Return whether a loss is a sum over examples."""
+    if call.name in CLASS_LOSSES:
+        return isinstance(call.params["classes"].divisor, int)
+    return call.params.get("reduction") == "sum"
 
 
 def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Finding:

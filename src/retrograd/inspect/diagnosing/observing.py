@@ -1,17 +1,16 @@
 """Watches a training: patches and hooks that fill a ``Run``, and the choice of steps to record in full.
 
 Between recorded steps no observer is on the thread, so that operators run at full speed; what is noted then costs a few
-microseconds per backward pass and step, and norms are measured only while all of this stays below a share of the time.
+microseconds per backward pass and step. The steps to record are chosen by their numbers only, so that two runs of a
+script have the same findings; norms for the page are measured as long as this stays below a share of the time.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 from weakref import ref
 
 import numpy as np
@@ -23,8 +22,10 @@ from ...core.graph.observers import attach, detach
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
+from .creations import Creations, Patches, Plain
 from .first_calls import AtEvaluation, UntilGraph
-from .forwards import Forwards
+from .forwards import Forwards, outermost_call
+from .own_updates import OwnUpdates
 from .recording import (
     Array,
     StepRecorder,
@@ -36,21 +37,22 @@ from .recording import (
     scale_of,
     smallest_with_gradient,
 )
-from .run import Evaluation, Loader, Optimized, Run, Schedule, StepHistory
+from .run import Evaluation, Optimized, Run, StepHistory
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
-    from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
     from ..names import Names
 
-# Shares of the time watched that the doctor may use:
-SHARE = 0.05  # for all that it does, when it records a further step in full
+# Shares of the time watched, for what findings do not depend on:
 _WALKS = 0.01  # for norms of operators' gradients in steps that are not recorded in full
 _NORMS = 0.01  # for norms of parameters, their gradients and updates
-_ALWAYS = 2  # first steps that are recorded in full, whatever this costs
-_MOST = 40  # steps recorded in full
-_KEPT = 4  # of these with their arrays
+_SPENT = 0.05  # for all that the doctor does between recorded steps, when it measures norms
+_ALWAYS = 2  # first steps that are recorded in full
+_LATER = 20  # the next one; after it each that is _FACTOR times as far
+_FACTOR = 5
+_LONGEST = 60.0  # seconds of recorded steps after which no further one is recorded
+_KEPT = 4  # recorded steps with their arrays
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
 _LABELS = 1 << 20  # class indices kept
@@ -58,9 +60,6 @@ _PAIRS = 1 << 22  # bytes of inputs kept with them
 _ROWS = 32  # rows of a batch kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
 _DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
-
-
-Plain: TypeAlias = Callable[..., Array]  # what a patch calls
 
 
 class Enough(SystemExit):
@@ -77,7 +76,7 @@ class Observation:
         self.count = 0  # training steps: those of the first optimizer that steps, else backward passes
         self.recorder: StepRecorder | None = None
         self._first: UntilGraph | None = None
-        self._stack = ExitStack()
+        self._patches = Patches()
         self._names: Names | None = None
         self._began = 0.0
         self.spent = 0.0
@@ -89,6 +88,7 @@ class Observation:
         self._depth = 0  # of nested calls of backward
         self.stopped = False
         self._window = 0  # backward passes since the last step
+        self._others = 0  # steps of other optimizers since the last one of the anchor
         self._labels = 0
         self._given: Array = None  # the first floating data that a module got since the last loss
         self._pairs = 0  # bytes of inputs kept
@@ -97,10 +97,11 @@ class Observation:
         self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
         self._in_evaluation: Callable[[], Module | None] = lambda: None  # the last model that ran in evaluation mode
         self._recorded = 0.0  # seconds of recorded steps
-        self._longest = 0.0  # seconds of the longest of them
+        self._next = _LATER  # the number of the next step to record
         self._measured = 0.0  # seconds of measuring norms of parameters
         self._walks = BackwardNorms()
         self._forwards = Forwards(run.evaluations)
+        self._own = OwnUpdates(run)
 
     # Start and end
 
@@ -110,39 +111,28 @@ class Observation:
         from ...autograd import gradients
         from ...nn.base.global_hooks import register_module_forward_pre_hook
         from ...nn.base.module import Module
-        from ...ops.nn.losses import classes
+        from ...ops.nn.losses import classes, entropy
         from ...optim import optimizer as optimizers
-        from ...optim.lr_scheduler.base import LRScheduler
-        from ...optim.lr_scheduler.plateau import ReduceLROnPlateau
 
-        patch = self._patch
+        patch = self._patches.patch
         patch(Tensor, "backward", self._backward)
         for module in (autograd, gradients):
             patch(module, "backward", self._backward)
             patch(module, "grad", self._grad)
-        patch(optimizers.Optimizer, "__init__", self._new_optimizer)
         patch(optimizers.Optimizer, "zero_grad", self._zeroing)
         patch(Module, "zero_grad", self._zeroing_module)
-        patch(Module, "__init__", self._new_module)
-        patch(Module, "train", self._switching)
-        self._patch_requires_grad()
-        patch(Module, "load_state_dict", self._loading)
-        for schedule in (LRScheduler, ReduceLROnPlateau):
-            patch(schedule, "__init__", self._new_schedule)
-        patch(LRScheduler, "step", self._scheduling)
-        from ...data.loader import DataLoader
-
-        patch(DataLoader, "__init__", self._new_loader)
         patch(classes, "_batched", self._labelled)
+        patch(entropy, "apply", self._labelled_binary)
+        Creations(self.run).watch(self._patches)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
             optimizers.register_optimizer_step_post_hook(self._after_step),
             register_module_forward_pre_hook(self._called),
         ):
-            self._stack.callback(handle.remove)
+            self._patches.stack.callback(handle.remove)
         self._first = UntilGraph(self.begin_first, self.run)
         attach(self._first)
-        self._stack.callback(self._detach)
+        self._patches.stack.callback(self._detach)
         self._began = time.perf_counter()
 
     def stop(self) -> None:
@@ -152,35 +142,12 @@ class Observation:
         self.stopped = True
         recorder = self.recorder
         self.run.seconds, self.run.own_seconds, self.run.count = self.elapsed(), self.spent, self.count - self._early
-        self._stack.close()
+        self._patches.undo()
         self._forwards.settle(self.count)
         if recorder is not None and recorder.step.calls:
             self._keep(recorder)
         self.recorder = None
         self._nodes.clear()
-
-    def _patch(self, owner: Array, name: str, around: Plain) -> None:
-        owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
-        plain = owner.__dict__[name]
-
-        @functools.wraps(plain)
-        def patched(*args: object, **kwargs: object) -> Array:
-            return around(plain, *args, **kwargs)
-
-        setattr(owner, name, patched)
-        self._stack.callback(setattr, owner, name, plain)
-
-    def _patch_requires_grad(self) -> None:
-        plain: Array = Tensor.__dict__["requires_grad"]
-
-        def switch(x: Tensor, value: bool) -> None:
-            plain.fset(x, value)
-            if not value:
-                self.run.frozen[id(x)] = user_site(2)
-
-        name = "requires_grad"
-        setattr(Tensor, name, property(plain.fget, switch, doc=plain.__doc__))
-        self._stack.callback(setattr, Tensor, name, plain)
 
     def _detach(self) -> None:
         for observer in modes.observers:
@@ -191,57 +158,10 @@ class Observation:
                 detach(observer)
         self._first = None
 
-    # What the program makes
-
-    def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:
-        """Return what is known of an optimizer."""
-        for x in self.run.optimizers:
-            if x.optimizer is optimizer:
-                return x
-        x = Optimized(optimizer, site)
-        self.run.optimizers.append(x)
-        return x
-
-    def _new_optimizer(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
-        plain(optimizer, *args, **kwargs)
-        self.add(optimizer, user_site(3))
-
-    def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
-        plain(module, *args, **kwargs)
-        self.run.created[id(module)] = ref(module), user_site(3)
-
-    def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
-        self.run.schedules.append(Schedule(scheduler, user_site(3)))
-        plain(scheduler, *args, **kwargs)
-
-    def _new_loader(self, plain: Plain, loader: object, *args: object, **kwargs: object) -> None:
-        plain(loader, *args, **kwargs)
-        shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
-        self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
-
-    def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
-        result = plain(module, *args, **kwargs)
-        self.run.loaded.update(id(p) for p in module.parameters())
-        return result
-
-    def _switching(self, plain: Plain, module: Module, mode: bool = True) -> Array:
-        result = plain(module, mode)
-        site = user_site(3)
-        if "nn/base" not in site.file.replace("\\", "/"):
-            for x in module.modules():
-                self.run.switched[id(x)] = bool(mode), site
-        return result
-
     # Training
 
-    def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:
-        for x in self.run.schedules:
-            if x.scheduler is scheduler:
-                x.sites[user_site(3)] += 1
-        return plain(scheduler, *args, **kwargs)
-
     def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
-        self._note_zero(self.add(optimizer), user_site(3))
+        self._note_zero(self.run.add(optimizer), user_site(3))
         return plain(optimizer, *args, **kwargs)
 
     @staticmethod
@@ -262,15 +182,26 @@ class Observation:
     def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
-            labels = result[1].reshape(-1).copy()
-            self.run.labels.append(labels)
-            self._labels += labels.size
-            array, self._given = self._given, None
-            if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
-                rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
-                self.run.pairs.append((rows, labels[:_ROWS]))
-                self._pairs += rows.nbytes
+            self._note_labels(result[1].reshape(-1).copy())
         return result
+
+    def _labelled_binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
+        if modes.grad_enabled and self._labels < _LABELS:
+            y = getattr(inputs[1], "array", None)
+            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
+                labels = y.reshape(-1).astype(np.int64)
+                if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
+                    self._note_labels(labels)
+        return plain(primitive, inputs, params)
+
+    def _note_labels(self, labels: np.ndarray) -> None:
+        self.run.labels.append(labels)
+        self._labels += labels.size
+        array, self._given = self._given, None
+        if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
+            rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
+            self.run.pairs.append((rows, labels[:_ROWS]))
+            self._pairs += rows.nbytes
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
@@ -292,20 +223,20 @@ class Observation:
         kind = type(module).__name__
         if not (kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0):
             return
-        site = user_site(2)
-        if "update_bn" in site.code:
+        if "update_bn" in user_site(2).code:
             return  # statistics for averaged weights
+        site = outermost_call()
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
         found.calls += 1
         if found.step != self.count:
             found.step = self.count
             found.periods += 1
 
-    def _grad(self, plain: Plain, outputs: object, inputs: Array, *args: object, **kwargs: object) -> Array:
+    def _grad(self, plain: Plain, outputs: Array, inputs: Array, *args: object, **kwargs: object) -> Array:
+        outputs, inputs = ([x] if isinstance(x, Tensor) else list(x) for x in (outputs, inputs))  # also generators
         if self.recorder is not None:
-            for x in [inputs] if isinstance(inputs, Tensor) else inputs:
-                if is_dense(x):
-                    self.recorder.step.wanted.add(id(x))
+            self.recorder.step.wanted.update(id(x) for x in inputs if is_dense(x))
+            self.recorder.step.asked += [self.recorder.source_of(x) for x in outputs if is_dense(x)]
         return plain(outputs, inputs, *args, **kwargs)
 
     def _backward(self, plain: Plain, tensors: Array, *args: object, **kwargs: object) -> Array:
@@ -314,7 +245,9 @@ class Observation:
         began = time.perf_counter()
         walks = self._walks if self.recorder is None and self._may_walk() else None
         site = user_site(3)
-        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else list(tensors)) if isinstance(x, Tensor)]
+        if not isinstance(tensors, Tensor):
+            tensors = list(tensors)  # also of a generator
+        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else tensors) if isinstance(x, Tensor)]
         self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
         self._depth += 1
@@ -339,6 +272,7 @@ class Observation:
     def _before_backward(self, roots: list[Tensor], site: Site) -> None:
         run = self.run
         self._forwards.settle(self.count)
+        self._own.before_backward(None if self.recorder is None else self.recorder.step)
         run.backwards += 1
         run.backward_site = site
         value = 0.0
@@ -399,7 +333,10 @@ class Observation:
             if not optimized.start:
                 optimized.start = self._values(optimized)
         self._window += 1
-        if self._anchor is None and (not self.run.optimizers or self._window >= _WINDOW):
+        alone = self._own.alone
+        if alone:
+            self._own.after_backward(None if self.recorder is None else self.recorder.step)
+        if self._anchor is None and (alone or self._window >= _WINDOW):
             self._end_of_step()
 
     def _values(self, optimized: Optimized) -> dict[int, Array]:
@@ -412,7 +349,7 @@ class Observation:
 
     def _before_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
-        optimized = self.add(optimizer)
+        optimized = self.run.add(optimizer)
         self._stepping = optimized
         optimized.stepped = user_site(3)
         optimized.used = self.run.backward_site
@@ -472,7 +409,7 @@ class Observation:
 
     def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
-        optimized = self.add(optimizer)
+        optimized = self.run.add(optimizer)
         history = optimized.history[-1] if optimized.history else None
         if history is not None:
             with silent():
@@ -494,6 +431,12 @@ class Observation:
         optimized.backwards = 0
         if self._anchor is None:
             self._anchor, self._early = optimized, self.count
+        if optimized is self._anchor:
+            self._others = 0
+        elif (others := self._others + 1) > _WINDOW:  # a later phase of the training
+            self._anchor, self._others, self._changed = optimized, 0, True
+        else:
+            self._others = others
         if optimized is self._anchor:
             self._end_of_step()
         self.spent += time.perf_counter() - began
@@ -543,7 +486,7 @@ class Observation:
 
     def _keep(self, recorder: StepRecorder) -> None:
         seconds = time.perf_counter() - self._started
-        self._recorded, self._longest = self._recorded + seconds, max(self._longest, seconds)
+        self._recorded += seconds
         steps = self.run.steps
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
@@ -557,23 +500,23 @@ class Observation:
         return time.perf_counter() - self._began
 
     def _may_record(self) -> bool:
-        """Whether another step may be recorded: 70 % of its time is assumed to be overhead."""
+        """Whether the next step is one to record in full."""
         count = self.count
+        if count >= self._next:
+            self._next *= _FACTOR
+            return self._recorded < _LONGEST
         if count < _ALWAYS:
             return True
         if self._changed and self._forced < _FORCED:
             self._changed = False
             self._forced += 1
             return True
-        if len(self.run.steps) >= _MOST:
-            return False
-        cost = self.spent + 2 * self._walks.seconds + 0.7 * (self._recorded + self._longest)
-        return cost < SHARE * self.elapsed()
+        return False
 
     def _may_measure(self) -> bool:
         if self.recorder is not None:
             return True  # which costs much more, and has copied the parameters
-        return self._measured < _NORMS * self.elapsed() and self.spent < SHARE * self.elapsed()
+        return self._measured < _NORMS * self.elapsed() and self.spent < _SPENT * self.elapsed()
 
     def _may_walk(self) -> bool:
         """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""

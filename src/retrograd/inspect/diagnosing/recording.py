@@ -157,6 +157,7 @@ class Step:
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
+    asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 
     def drop_arrays(self) -> None:
         """Drop the arrays of the step but those that rules compare across steps."""
@@ -260,6 +261,7 @@ class StepRecorder(Recorder):
         self._made: dict[int, tuple[ref[Tensor], Source]] = {}
         self._open: list[Opened] = []
         self._bytes = 0
+        self._graph = False  # whether a call was recorded for differentiation
         self.done = False
 
     def source_of(self, x: Array) -> Source:
@@ -300,6 +302,9 @@ class StepRecorder(Recorder):
         self._bytes += sum([x.array.nbytes for x in outputs])
         kept = outputs if self._bytes < _MOST_BYTES else ()
         arrays = tuple([x.array.copy() if inplace else x.array for x in kept])
+        self._graph = self._graph or record.requires_grad
+        if inplace and not self._graph and sources[0].leaf is not None and id(sources[0].leaf) in self.step.values:
+            self.step.values[id(sources[0].leaf)] = sources[0].leaf.array.copy()  # an update before the forward pass
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
         for number, x in enumerate(outputs):
             self._made[id(x)] = ref(x), Source(index, number, None, None)

@@ -51,6 +51,7 @@ class Optimized:
         emptied: steps that found no gradient though a backward pass had left one; ``idle``: that had no backward pass.
         graded: ids of parameters that had a gradient at a step.
         start: values of the parameters before the first step.
+        name: the class of the optimizer.
     """
 
     optimizer: Optimizer
@@ -83,10 +84,8 @@ class Optimized:
         """All parameters, in order."""
         return [p for group in self.optimizer.param_groups for p in group["params"]]
 
-    @property
-    def name(self) -> str:
-        """The class of the optimizer."""
-        return type(self.optimizer).__name__
+    def __post_init__(self) -> None:
+        self.name = type(self.optimizer).__name__
 
 
 @dataclass
@@ -171,6 +170,15 @@ class Run:
     seconds: float = 0.0  # of the steps watched
     own_seconds: float = 0.0  # of the doctor while it watched
     script: str = ""  # the path of the script, for the command
+
+    def add(self, optimizer: Optimizer, site: Site | None = None) -> Optimized:
+        """Return what is known of an optimizer; ``site`` is the line that creates it."""
+        for x in self.optimizers:
+            if x.optimizer is optimizer:
+                return x
+        x = Optimized(optimizer, site)
+        self.optimizers.append(x)
+        return x
 
     def of(self, parameter: Tensor) -> Optimized | None:
         """Return the optimizer that holds a parameter."""

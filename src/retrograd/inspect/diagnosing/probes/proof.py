@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,27 +21,28 @@ from ....optim.optimizer import Optimizer
 from ..findings import figure
 from ..recording import Params
 from ..run import Optimized, Run
+from .budget import Budget
 from .replay import Changes, Curves, Edit, Program, copies
 
 STEPS = 30
 
 
-def prove(run: Run, program: Program | None, edit: Edit, end: float) -> tuple[Curves | None, str]:
+def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
-    curves = compare(run, program, edit, end)
+    curves = compare(run, program, edit, budget)
     if curves is None:
         return None, "Not proved: the recorded step could not be run again."
     return curves, sentence(edit.text, curves)
 
 
-def compare(run: Run, program: Program | None, edit: Edit, end: float = math.inf) -> Curves | None:
+def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Curves | None:
     """Return the losses with and without an edit, both measured by the loss as it is after the edit."""
     if program is None:
         return None
     try:
-        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, end)
-        written = replace(edit, everything=False, frozen=False)
-        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, end)
+        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
+        written = replace(edit, everything=False, frozen=False, values={})
+        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget)
     except Exception:
         return None
     return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain)
@@ -78,7 +78,7 @@ def train(
     options: Mapping[str, float],
     how: str,
     edit: Edit,
-    end: float = math.inf,
+    budget: Budget,
     steps: int = STEPS,
 ) -> list[float]:
     """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``."""
@@ -87,6 +87,7 @@ def train(
     if edit.start:
         for one in run.optimizers:
             values.update(one.start)
+    values.update(edit.values)
     joined = edit.frozen or edit.changes.joined
     leaves = copies(program, values, joined)
     held = None if optimized is None or edit.everything or edit.frozen else {id(p) for p in optimized.parameters}
@@ -99,7 +100,7 @@ def train(
             loss = loss.sum()
         same = changes is measured
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
-        if number == steps or time.process_time() > end or not math.isfinite(losses[-1]):
+        if number == steps or not budget.take() or not math.isfinite(losses[-1]):
             break
         if how != "carry":
             for x in leaves.values():
@@ -111,9 +112,9 @@ def train(
 
 
 def train_over(
-    run: Run, program: Program, batches: Sequence[Changes], epochs: int, end: float = math.inf
+    run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
-    """Return the losses of a training on several batches from the start; None if time or a number ends it."""
+    """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
     values = dict(program.step.values)
     for one in run.optimizers:
         values.update(one.start)
@@ -124,7 +125,7 @@ def train_over(
     for changes in list(batches) * epochs:
         loss = program.run(leaves, changes)
         losses.append(_number(loss))
-        if time.process_time() > end or not math.isfinite(losses[-1]):
+        if not budget.take() or not math.isfinite(losses[-1]):
             return None
         for x in leaves.values():
             x.grad = None
@@ -144,11 +145,11 @@ def optimizer_like(
     like = optimized.optimizer
     groups: list[Params] = []
     rest = dict(leaves)
-    for group in like.param_groups:
+    for place, group in enumerate(like.param_groups):
         mine = [rest.pop(id(p)) for p in group["params"] if id(p) in rest]
         if mine:
             own = {key: x for key, x in group.items() if key not in ("params", "param_names")}
-            own["lr"] = group.get("initial_lr", group.get("lr"))
+            own["lr"] = _peak(optimized, place)
             groups.append({**own, "params": mine})
     if rest:
         groups.append({"params": list(rest.values())})
@@ -159,6 +160,13 @@ def optimizer_like(
     made: Optimizer = type(like).__new__(type(like))
     Optimizer.__init__(made, groups, dict(like.defaults))
     return made
+
+
+def _peak(optimized: Optimized, place: int) -> float:
+    """Return the largest learning rate of a parameter group in the run, else the rate that it has now."""
+    group = optimized.optimizer.param_groups[place]
+    seen = [x.rates[place] for x in optimized.history if place < len(x.rates) and x.rates[place] > 0]
+    return max(seen) if seen else float(group.get("initial_lr", group.get("lr", 0.0)))
 
 
 def _number(x: Tensor) -> float:

@@ -70,6 +70,7 @@ class Edit:
             from step to step, ``"none"`` makes no steps.
         start: whether to start from the parameters before the first step, not from those of the recorded step.
         everything: optimize all trainable leaves, not those of the optimizer.
+        values: other values for leaves at the start, by the id of the leaf.
         frozen: optimize leaves that do not require a gradient, too.
         written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
@@ -79,6 +80,7 @@ class Edit:
     options: Mapping[str, float] = field(default_factory=dict)
     without: str = ""
     start: bool = True
+    values: Mapping[int, Array] = field(default_factory=dict)
     everything: bool = False
     frozen: bool = False
     written: Changes = NOTHING

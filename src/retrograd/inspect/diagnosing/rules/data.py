@@ -10,7 +10,7 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train, train_over
 from ..probes.replay import NOTHING, Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges
@@ -47,7 +47,7 @@ def unnormalized_input(case: Case) -> Found | None:
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
     edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}))
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves):
         return None
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
@@ -91,11 +91,14 @@ def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
     "labels come in runs: batches of {batch} have {inside} of the {classes} classes on average, so each step unlearns "
     "the classes of the steps before.",
     "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
+    "the doctor runs one batch again, and this edit is about the order of several",
 )
 def unshuffled_data(case: Case) -> Found | None:
     found = _labels(case)
     labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
     if len(labels) < 4 or not found:
+        return None
+    if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
         return None
     if float(np.mean([(y[1:] == y[:-1]).mean() for y in labels])) < _RUNS:
         return None  # such as the words of a text, few of which repeat
@@ -116,12 +119,20 @@ def unshuffled_data(case: Case) -> Found | None:
     return Found(where, values)
 
 
+def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
+    """Return whether two classes come from the data, and are not those of a GAN, which alternate from call to call."""
+    constant = [int(y[0]) if (y == y[0]).all() else -1 for y in labels]
+    changes = sum(a != b for a, b in zip(constant, constant[1:], strict=False))
+    return sum(x.steps > 0 for x in case.run.optimizers) == 1 and len(labels) >= 3 * (changes + 1)
+
+
 @kind(
     "labels-unrelated",
     "Do labels have anything to do with the inputs?",
     "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
     "{permuted}), and {heart}.",
     "check the order of inputs and labels: shuffle both by the same permutation",
+    "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
     _, last = case.ends()
@@ -156,7 +167,7 @@ def labels_unrelated(case: Case) -> Found | None:
         return Found(None if call is None else call.site, values)
     heart = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
-        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
         heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(None if call is None else call.site, {**values, "heart": heart})
 
@@ -184,7 +195,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
             )
             for one in batches
         ]
-        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.end)
+        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.budget)
         if curve is None:
             return None
         losses.append(float(np.mean(curve[len(curve) // 2 :])))
@@ -246,6 +257,7 @@ def _agreement(x: np.ndarray, y: np.ndarray) -> float:
     "{operator} on this line mixes examples: the output for example {row} of {count} changes with the input of "
     "example {other}.",
     "{fix}",
+    "the recorded step does not show which dimension is meant",
 )
 def batch_mixing(case: Case) -> Found | None:
     step = case.step

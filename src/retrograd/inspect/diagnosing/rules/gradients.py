@@ -10,18 +10,22 @@ from dataclasses import replace
 import numpy as np
 
 from ....core.source_location import Site
+from ....ops.nn.activations.rectifiers import relu
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import Case, Found, HasPlace, Place, kind
+from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
-from ..probes.replay import Changes, Curves, Edit
-from ..recording import Call, Step
+from ..probes.replay import Changes, Curves, Edit, Replacement
+from ..recording import Array, Call, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
 _LEAST_LAYERS = 4
 _VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
 _EXPLODED = 1e3
+_FAR = 20.0  # times the loss of guessing
+_ZERO_GRAD = "call optimizer.zero_grad()"
 
 
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
@@ -39,6 +43,7 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
     "Does a backward pass run before each step?",
     "{steps} steps of {optimizer} found no gradient: no backward pass ran before them.",
     "call loss.backward() before {optimizer}.step()",
+    "the recorded step has no backward pass that could be run again",
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
@@ -57,9 +62,11 @@ def _unused_loss(step: Step) -> bool:
         reached |= step.below(root.source)
         if root.source.call < 0:
             return False  # a loss that was cut off from its graph
+    for source in step.asked:
+        reached |= step.below(source)
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
-        unused = call.index not in reached and call.index not in read
+        unused = call.index not in reached and call.index not in read and not call.inplace
         if unused and call.record.requires_grad and math.prod(call.shape) == 1:
             return True
     return False
@@ -124,14 +131,15 @@ def zeroed_before_step(case: Case) -> Found | None:
     "gradients-not-zeroed",
     "Does each step use its own gradient only?",
     "nothing zeroes the gradients of {optimizer}: {carried} of {steps} steps used the sum of all gradients so far.",
-    "call optimizer.zero_grad() before loss.backward(){rate}",
+    "{call} before loss.backward(){rate}",
 )
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
             where = without_call(case, "zero_grad", x.stepped) or x.used
             edit, curves, rate = _with_zero_grad(case, x)
-            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "rate": rate}
+            call = "set p.grad to None for each parameter p" if isinstance(x.optimizer, OwnUpdate) else _ZERO_GRAD
+            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "call": call, "rate": rate}
             return Found(where, values, edit, curves)
     return None
 
@@ -139,12 +147,12 @@ def gradients_not_zeroed(case: Case) -> Found | None:
 def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]:
     """Return the edit, at the rate as it is, or at a larger one if the sums of gradients have taken its place."""
     first = Edit("with zero_grad()", without="carry")
-    curves = compare(case.run, case.program, first, case.end)
+    curves = compare(case.run, case.program, first, case.budget)
     if curves is not None and not better(curves) and x is case.main and x.rates:
         for factor in (10.0, 100.0):
             rate = figure(max(x.rates) * factor)
             edit = replace(first, text=f"with zero_grad() and lr={rate}", options={"lr": factor})
-            tried = compare(case.run, case.program, edit, case.end)
+            tried = compare(case.run, case.program, edit, case.budget)
             if tried is not None and better(tried):
                 return edit, tried, f", and raise the rate to {rate}: sums of gradients have acted as a larger rate"
     return first, curves, ""
@@ -155,6 +163,7 @@ def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]
     "Does the loss depend on the parameters?",
     "the loss does not depend on {names}: {how} cuts the graph, and {optimizer} never gets a gradient for {them}.",
     "remove {how} from the path from the parameters to the loss",
+    "the recorded step does not show what the program is to compute in its place",
 )
 def detached(case: Case) -> Found | None:
     run = case.run
@@ -256,6 +265,7 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
     "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
     "value before.",
     "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
+    "the recorded step does not show what the program is to compute in its place",
 )
 def data_write(case: Case) -> Found | None:
     for step in case.run.steps:
@@ -283,6 +293,7 @@ def data_write(case: Case) -> Found | None:
     "Are all numbers finite?",
     "the loss is {loss} from backward pass {step} on{story}",
     "{fix}",
+    "the recorded step does not show which value is meant here",
 )
 def nan_birth(case: Case) -> Found | None:
     run = case.run
@@ -380,7 +391,10 @@ def vanishing_gradient(case: Case) -> Found | None:
     first, last = layers[0], layers[-1]
     if last[1] <= 0 or first[1] > _VANISHED * last[1]:
         return None
-    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)))
+    flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
+    replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
+    edit = Edit("with relu", Changes(calls=replaced)) if flat else None
+    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
 
 
 @kind(
@@ -397,19 +411,30 @@ def exploding_gradient(case: Case) -> Found | None:
         return None
     layers = _layers(case, step)
     start, last_loss = case.ends()
-    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start
+    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not last_loss > (case.baseline or math.inf)
     if not _depth(layers) or healthy and not _spikes(case):
         return None
     first, last = layers[0], layers[-1]
-    grown = last[1] > 0 and first[1] > _EXPLODED * last[1]
-    magnified = layers[-1][2] > _EXPLODED * max(layers[0][2], 1e-12)
+    far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # confident and wrong at the start
+    limit = _EXPLODED / 10 if far and not healthy else _EXPLODED
+    grown = last[1] > 0 and first[1] > limit * last[1]
+    magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
     if not grown and not magnified:
         return None
     values = _ends(first, last, first[1] / max(last[1], 1e-45))
     values["spikes"] = ""
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
-    return Found(first[0].record, values)
+    return Found(first[0].record, values, Edit("with weights scaled to keep the variance", values=_scaled(case)))
+
+
+def _scaled(case: Case) -> dict[int, Array]:
+    """Return the first values of all matrices and kernels, scaled as ``kaiming_normal_`` scales them."""
+    found: dict[int, Array] = {}
+    for key, start in ((key, x) for one in case.run.optimizers for key, x in one.start.items()):
+        if isinstance(start, np.ndarray) and start.ndim > 1 and (spread := float(start.std())) > 0:
+            found[key] = (start * (math.sqrt(2 / start[0].size) / spread)).astype(start.dtype)
+    return found
 
 
 def _spikes(case: Case) -> bool:
@@ -436,6 +461,7 @@ def _layer_name(call: Call) -> str:
     "Does each step have a graph of its own?",
     "{what}",
     "{fix}",
+    "memory and time grow, and not the loss",
 )
 def graph_grows(case: Case) -> Found | None:
     run = case.run

@@ -9,7 +9,7 @@ import numpy as np
 from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import Array, Call, Step
+from ..recording import LOGARITHMS, Array, Call, Step
 
 
 @kind(
@@ -136,6 +136,8 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             wanted = activations if call.name in LOSSES or call.record.call in LOSSES else activations[:1]
             if before is None or before.name not in wanted or call.name == before.name == "softmax" and call.index == 0:
                 continue
+            if call.name == before.name and not any(x.name in (*LOSSES, *LOGARITHMS) for x in step.following(call)):
+                continue  # twice within a network
             loss = call.record.call if call.record.call in LOSSES else call.name
             values = {"activation": before.name, "loss": loss}
             return Found(before.record, values, Edit("without it", Changes(calls={before.index: same})))

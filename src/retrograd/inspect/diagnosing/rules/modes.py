@@ -48,7 +48,7 @@ def _reaches(step: Step, entry: Opened) -> bool:
 )
 def eval_mode(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
-        for entry in step.outermost():
+        for entry in [*step.outermost(), *_left_in_evaluation(step)]:
             if entry.training or not entry.grad_enabled or not _trained(case, entry) or not _reaches(step, entry):
                 continue
             inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
@@ -79,6 +79,24 @@ def eval_mode(case: Case) -> Found | None:
     return None
 
 
+def _left_in_evaluation(step: Step) -> list[Opened]:
+    """Return the calls of parts in evaluation mode whose model is in training mode, and that drop elements.
+
+    Batch normalization alone is often left in evaluation mode on purpose.
+    """
+    parts = [x for x in step.modules if x.depth > 0 and not x.training and next(x.module.children(), None) is not None]
+    around = [x for x in step.outermost() if x.training]
+    parts = [x for x in parts if any(y.start <= x.start and x.end <= y.end for y in around)]
+    return [
+        x
+        for x in parts
+        if any(
+            _switchable(y) and not _normalizes(y) and not y.training and x.start <= y.start and y.end <= x.end
+            for y in step.modules
+        )
+    ]
+
+
 def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """Normalize by the statistics of the batch: batch normalization as it is in training mode."""
     return batch_norm(x, None, None, weight, bias, True, eps=eps)
@@ -90,6 +108,7 @@ def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
     "{layer} ran {calls} times in training mode outside of training steps: results are random or depend on the "
     "batch{effect}.",
     "call model.eval() before the evaluation, and model.train() after it",
+    "the mode of the evaluation does not change the training loss",
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
     steps = max((x.steps for x in case.run.optimizers), default=0)
@@ -142,6 +161,7 @@ def _is_measured(step: Step, entry: Opened) -> bool:
     "Does batch normalization see more than one example?",
     "{layer} normalizes batches of {shape}: one value per channel has no variance{consequence}.",
     "use a larger batch (and drop_last=True for the last one), or GroupNorm",
+    "the recorded step has no further examples",
 )
 def batch_norm_of_one(case: Case) -> Found | None:
     seen, ones, last = 0, 0, None

@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, kind
+from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
@@ -27,6 +27,7 @@ _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
     "Does a step make the prediction better?",
     "training goes the wrong way: {what}; the loss went from {first} to {last}.",
     "change the sign of the loss",
+    "the loss with the other sign has another minimum",
 )
 def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
@@ -58,7 +59,7 @@ def loss_sign(case: Case) -> Found | None:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
             values = {"what": what, "first": figure(first), "last": figure(last)}
             return Found(_sign_line(step, call), values, edit)
-    return _unbounded(case, step, first, last)
+    return _negative_divergence(step, first, last) or _unbounded(case, step, first, last)
 
 
 def _is_likelihood(step: Step, call: Call) -> bool:
@@ -84,6 +85,20 @@ def _is_minimized(step: Step, call: Call, sign: float) -> bool:
         return False
     low, high = sorted((sign * g.minimum, sign * g.maximum))
     return low >= 0 and high > 0
+
+
+def _negative_divergence(step: Step, first: float, last: float) -> Found | None:
+    """Return the finding for squares and exponentials that the loss has with a negative factor, as a divergence of
+    Gaussians with the wrong sign."""
+    negative: dict[str, Call] = {}
+    for call in step.passed():
+        g = call.record.gradients
+        if call.name in ("pow", "square", "exp") and g is not None and g.maximum < 0 and g.minimum > 1.001 * g.maximum:
+            negative.setdefault("exp" if call.name == "exp" else "square", call)
+    if len(negative) < 2:
+        return None
+    what = "the loss has squares and exponentials with a negative factor, and so no bound"
+    return Found(negative["exp"].record, {"what": what, "first": figure(first), "last": figure(last)})
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
@@ -141,6 +156,7 @@ def _sign_line(step: Step, call: Call) -> Record:
     "Does the mask act on single examples?",
     "{what}",
     "{fix}",
+    "the recorded step does not have the losses of single examples",
 )
 def masked_after_loss(case: Case) -> Found | None:
     found = _masked_infinity(case)
@@ -154,7 +170,8 @@ def masked_after_loss(case: Case) -> Found | None:
             masks = [i for i in range(len(call.shapes)) if math.prod(call.shapes[i]) > 1 and not call.needs(i)]
             if len(scalars) != 1 or not masks or not _is_mean(step, call.inputs[scalars[0]]):
                 continue
-            if step.module_of(call) is not None:
+            around = step.module_of(call)
+            if around is not None and next(around.module.parameters(), None) is not None:
                 continue
             what = (
                 f"the loss is already one number, a mean over all examples, when the mask of shape "
@@ -196,6 +213,7 @@ def _is_mean(step: Step, source: Source) -> bool:
     "Can the prediction reach the target?",
     "{what}",
     "{fix}",
+    "the right target is not known",
 )
 def target_mismatch(case: Case) -> Found | None:
     found = _failed_loss(case)
@@ -314,34 +332,47 @@ def _bounds(call: Call) -> tuple[float, float] | None:
     "Does the loss have the scale that the rate is for?",
     "{what}",
     "{fix}",
+    "the edit changes the loss itself",
 )
 def wrong_reduction_scale(case: Case) -> Found | None:
     step = case.step
     if step is None or not case.losses:
         return None
     first, last = case.ends()
-    trouble = case.stuck or not math.isfinite(last) or last > 0.9 * first
+    trouble = case.stuck or case.rose or not math.isfinite(last) or last > 0.9 * first
     for call in step.passed():
         slope = call.cotangent
-        summed = call.params.get("reduction") == "sum" or (
-            call.name in CLASS_LOSSES and isinstance(call.params["classes"].divisor, int)
-        )
-        summed = summed or call.name == "sum" and call.shape == () and bool(call.shapes[0])
+        summed = is_summed(call) or call.name == "sum" and call.shape == () and bool(call.shapes[0])
         if not summed or slope != 1.0 or not trouble:
             continue
         count = call.shapes[0][0] if call.shapes[0] else 1
         if count < 8:
             continue
         edit = Edit(f"with the mean over {count} examples", Changes(root=partial(_divided, number=count)))
-        curves = compare(case.run, case.program, edit, case.end)
-        if curves is None or not better(curves):
+        curves = compare(case.run, case.program, edit, case.budget)
+        proved = curves is not None and better(curves)
+        if not proved and not case.rose:
             continue
+        why = (
+            ""
+            if proved
+            else "a copy learns the recorded batch by heart with either, while the loss of new batches rose"
+        )
         what = (
             f"the loss is a sum over {count} examples, so that its gradient is {count} times that of the mean, and the "
-            f"steps are too large: it went from {figure(first)} to {figure(last)}."
+            f"steps are too large: {_course(case)}."
         )
-        return Found(call.record, {"what": what, "fix": 'use reduction="mean", or divide by the batch'}, edit, curves)
+        texts = {"what": what, "fix": 'use reduction="mean", or divide by the batch'}
+        return Found(call.record, texts, edit if proved else None, curves if proved else None, why)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _course(case: Case) -> str:
+    """Return how the loss went: from its start to its end, or above its start and that of guessing."""
+    if not case.rose or case.stuck:
+        return f"it went from {figure(case.ends()[0])} to {figure(case.ends()[1])}"
+    guessing = figure(case.baseline or 0.0)
+    return f"it rose from {figure(case.losses[0])} to {figure(max(case.losses))}, with {guessing} for guessing"
 
 
 def _divided(loss: Tensor, number: float) -> Tensor:
@@ -374,7 +405,7 @@ def _unlike_terms(step: Step) -> Found | None:
 
 def _divided_again(case: Case, step: Step) -> Found | None:
     """Return the finding for a mean that is divided once more by the size of the batch or the data."""
-    if not case.stuck or len(step.roots) != 1:
+    if len(step.roots) != 1:
         return None
     call = step.producer(step.roots[0].source)
     if call is None or call.name != "div" or len(call.inputs) != 2:
@@ -383,8 +414,11 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     number = float(np.asarray(divisor).reshape(-1)[0]) if divisor is not None and np.asarray(divisor).size == 1 else 0.0
     if number < 8 or not _is_mean(step, call.inputs[0]):
         return None
+    above = case.baseline is not None and case.ends()[1] * number > 0.5 * case.baseline
+    if not case.stuck and not above:
+        return None
     edit = Edit(f"without / {figure(number)}", Changes(calls={call.index: same}))
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves):
         return None
     what = f"the loss is a mean, and is divided by {figure(number)} once more: the steps are too small."
@@ -405,7 +439,7 @@ def accumulation_unscaled(case: Case) -> Found | None:
             if not root.inside:
                 groups.setdefault((root.site.file, root.site.line, root.after), []).append(root)
         for group in groups.values():
-            if len(group) < 2:
+            if len(group) < 2 or group[-1].site.code.count("backward(") > 1:
                 continue
             leaves = [{id(p) for p in step.leaves(root.source)} for root in group]
             if not set.intersection(*leaves):
@@ -449,5 +483,5 @@ def _factor(call: Call) -> float | None:
 def _reduced(call: Call) -> bool:
     """Return whether a call is a mean over examples."""
     if call.name in CLASS_LOSSES:
-        return not isinstance(call.params["classes"].divisor, int)
+        return not is_summed(call)
     return call.name == "mean" or call.name in PAIR_LOSSES and call.params.get("reduction", "mean") == "mean"

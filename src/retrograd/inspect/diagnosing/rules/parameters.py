@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-import os
+import linecache
 import re
-from pathlib import Path
 
 import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
+from ....ops.nn.activations.rectifiers import leaky_relu
 from ..kinds import Case, Found, HasPlace, Place, kind
-from ..probes.replay import Edit
+from ..own_updates import OwnUpdate
+from ..probes.replay import Changes, Edit, Replacement
 from ..recording import Array, Call, Opened, Step
+from ..run import Optimized
 from .modes import place_of
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -118,10 +120,11 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
 def attribute_line(entry: Opened, name: str) -> HasPlace:
     """Return the line on which a module's attribute is assigned, or the call of the module."""
     path = type(entry.module).forward.__code__.co_filename
-    if os.path.isfile(path):
-        for number, line in enumerate(Path(path).read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
-            if re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
-                return Place(path, number)
+    inside = False
+    for number, line in enumerate(linecache.getlines(path), start=1):
+        inside = inside or re.match(rf"\s*class {type(entry.module).__name__}\b", line) is not None
+        if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+            return Place(path, number)
     return entry.site
 
 
@@ -144,7 +147,7 @@ def reused_optimizer(case: Case) -> Found | None:
             if stale and x.steps:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
-                return Found(x.created or x.stepped, values)
+                return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
     return None
 
 
@@ -155,7 +158,7 @@ def _all_leaves(step: Step) -> list[Tensor]:
 @kind(
     "parameters-not-optimized",
     "Does an optimizer hold all trainable parameters?",
-    "{names} get a gradient in each step, and no optimizer holds them: they never change.",
+    "{names} get a gradient in each step, and {nothing}: they never change.",
     "give them to the optimizer: list(a.parameters()) + list(b.parameters()); or freeze them with "
     "requires_grad_(False), if this is meant",
 )
@@ -180,7 +183,10 @@ def parameters_not_optimized(case: Case) -> Found | None:
     where = stepping[0].created or stepping[0].stepped
     if len(missing) == 1 and not isinstance(next(iter(missing.values())), Parameter):
         names = f"{names} (not a Parameter)"
-    return Found(where, {"names": names, "count": len(missing)}, Edit("with all of them", everything=True))
+    own = isinstance(stepping[0].optimizer, OwnUpdate)
+    nothing = "the program's own update leaves them out" if own else "no optimizer holds them"
+    values = {"names": names, "count": len(missing), "nothing": nothing}
+    return Found(where, values, Edit("with all of them", everything=True))
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
@@ -236,6 +242,9 @@ def frozen_layer(case: Case) -> Found | None:
         if not fresh:
             continue
         late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
+        moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
+        if not trained and fresh[-1][0] == len(order) - 1 and moving and max(moving) < 2:
+            late = fresh[-1:]  # only biases are trained, before a head with random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
         if late or early:
@@ -260,6 +269,7 @@ def _freezing(case: Case, entry: Opened) -> Site | None:
     "Do the units of a layer differ?",
     "all {units} units of {name} have the same weights, and stay the same: they get the same gradient in each step.",
     "initialize weights at random (nn.init.kaiming_normal_), and only biases with a constant",
+    "the recorded step could not be run again",
 )
 def constant_init(case: Case) -> Found | None:
     main = case.main
@@ -279,16 +289,38 @@ def constant_init(case: Case) -> Found | None:
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
-        made = _created(case, owner.module) if owner is not None else None
+        made = _made(case, owner, p) if owner is not None else None
         site = where or made or _assigned(used[0].site, steps[0].name(p))
-        return Found(site, {"units": len(end), "name": steps[0].name(p)})
+        edit = Edit("with random weights", values=_random(main))
+        return Found(site, {"units": len(end), "name": steps[0].name(p)}, edit)
     return None
+
+
+def _random(main: Optimized) -> dict[int, Array]:
+    """Return random values for the constant matrices of an optimizer."""
+    rng = np.random.default_rng(0)
+    found: dict[int, Array] = {}
+    for p in main.parameters:
+        start = main.start.get(id(p))
+        if isinstance(start, np.ndarray) and start.ndim > 1 and bool((start == start.flat[0]).all()):
+            bound = 1 / np.sqrt(start[0].size)
+            found[id(p)] = rng.uniform(-bound, bound, start.shape).astype(start.dtype)
+    return found
+
+
+def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
+    """Return the line that creates a parameter: in the class of its module, else that of the module."""
+    if type(owner.module).__module__.partition(".")[0] == __name__.partition(".")[0]:
+        return _created(case, owner.module)
+    name = next((name for name, q in owner.module._parameters.items() if q is p), "")
+    found = attribute_line(owner, name)
+    return _created(case, owner.module) if found is owner.site else found
 
 
 def _assigned(near: Site, name: str) -> HasPlace:
     """Return the first line of a file that assigns a variable, else the site in this file."""
-    if name.isidentifier() and os.path.isfile(near.file):
-        for number, line in enumerate(Path(near.file).read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    if name.isidentifier():
+        for number, line in enumerate(linecache.getlines(near.file), start=1):
             if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
                 return Place(near.file, number)
     return near
@@ -304,6 +336,7 @@ def _alike(array: Array) -> bool:
     "Are layers that look separate really separate?",
     "{what}",
     "{fix}",
+    "the recorded step has one set of these weights only",
 )
 def tied_copies(case: Case) -> Found | None:
     held = _held(case)
@@ -392,5 +425,9 @@ def dead_units(case: Case) -> Found | None:
     if worst is None:
         return None
     mask = alive[worst]
+    dead = calls[worst]
+    replaced: dict[int, Replacement] = {dead.index: lambda x, **params: leaky_relu(x)}
+    last = case.step is not None and any(x is dead for x in case.step.calls)
+    edit = Edit("with leaky_relu", Changes(calls=replaced), start=False) if last else None
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
-    return Found(calls[worst].record, values)
+    return Found(dead.record, values, edit)

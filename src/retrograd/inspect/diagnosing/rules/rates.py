@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 
+from ....core.tensor.tensor import Tensor
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train
-from ..probes.replay import NOTHING, Curves, Edit
+from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
+from ..recording import Call, Source, Step
+from ..run import Optimized
 
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
@@ -36,22 +39,23 @@ def learning_rate_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
     diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
-    if not diverged and not (case.stuck and len(case.losses) >= 10):
+    if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
         return None
-    if not diverged and _moved(case) < 0.05:
+    if not diverged and not case.rose and _moved(case) < 0.05:
         return None
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
     best: Found | None = None
     lowest = math.inf
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
+        fails = fails or case.rose and max(plain) > 1.25 * plain[0]
         fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
         if best is not None and not fixed[-1] < lowest:
             break  # the rate before was better
@@ -126,12 +130,12 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.end)
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
     if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
         return None
     for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.end)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
         if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
@@ -175,35 +179,84 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         where = schedule.stepped or schedule.created if schedule is not None else main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
-        loss = figure(losses[-1]) if losses else "nan"
-        return Found(where, {**values, "since": since, "loss": loss})
+        values |= {"since": since, "loss": figure(losses[-1]) if losses else "nan"}
+        if main is not case.main or case.program is None:
+            return Found(where, values, unproved="the recorded step could not be run again")
+        edit = Edit(f"with the rate at {values['high']}", start=False)
+        high = train(case.run, case.program, NOTHING, NOTHING, {}, "", edit, case.budget)
+        killed = train(case.run, case.program, NOTHING, NOTHING, {"lr": rates[-1] / rates.max()}, "", edit, case.budget)
+        return Found(where, values, edit, Curves(high, killed))
     return None
 
 
 @kind(
     "weight-decay-too-high",
     "Is the weight decay small beside the gradient?",
-    "weight_decay={decay} pulls at the parameters {ratio} times as hard as the loss does.",
-    "lower weight_decay of {optimizer} from {decay} to 1e-4",
+    "{decay} pulls at the parameters {ratio}.",
+    "lower {factor}",
 )
 def weight_decay_too_high(case: Case) -> Found | None:
     main = case.main
     if main is None or main.steps < 10:
         return None
+    penalty = _penalty(case, main)
+    if penalty is not None:
+        return penalty
     decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])
     first, last = case.ends()
     if decay < 1e-2 or not last > _FAR * first:
         return None
-    measured = [x for x in main.history if x.weights]
+    recorded = {step.number for step in case.run.steps}
+    measured = [x for x in main.history if x.weights and x.step in recorded]
     ratios = []
     for one in measured[len(measured) // 2 :]:
         pull = decay * math.sqrt(sum([x * x for x in one.weights.values()]))
         push = math.sqrt(sum([x * x for x in one.gradients.values()]))
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
-    curves = compare(case.run, case.program, edit, case.end)
+    curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
-    values = {"decay": figure(decay), "ratio": figure(ratio), "optimizer": main.name}
-    return Found(main.created or main.stepped, values, edit, curves)
+    values = {"decay": f"weight_decay={figure(decay)}", "ratio": f"{figure(ratio)} times as hard as the loss does"}
+    factor = f"weight_decay of {main.name} from {figure(decay)} to 1e-4"
+    return Found(main.created or main.stepped, {**values, "factor": factor}, edit, curves)
+
+
+def _penalty(case: Case, main: Optimized) -> Found | None:
+    """Return the finding for a penalty on parameters, written as a term of the loss."""
+    step, base = case.step, case.baseline
+    loss = case.loss_call(step) if step is not None else None
+    if step is None or not step.roots or loss is None or base is None or loss.record.values is None:
+        return None
+    if not loss.record.values.mean > _FAR * base:
+        return None
+    calls: dict[int, Replacement] = {}
+    source = step.roots[-1].source
+    last: Call | None = None
+    while (call := step.producer(source)) is not None and call.name == "add" and len(call.inputs) == 2:
+        penalties = [place for place in range(2) if _of_parameters(step, call.inputs[place])]
+        if len(penalties) != 1:
+            break
+        calls[call.index] = _second if penalties[0] == 0 else same
+        last, source = last or call, call.inputs[1 - penalties[0]]
+    if last is None:
+        return None
+    edit = Edit("without the penalty", Changes(calls=calls))
+    curves = compare(case.run, case.program, edit, case.budget)
+    share = 1.0 if loss.record.values.mean > 0.9 * base else 0.67
+    if curves is None or not better(curves) or not curves.fixed[-1] < share * curves.plain[-1]:
+        return None
+    values = {"decay": "the penalty on parameters in the loss", "ratio": "harder than the loss of the predictions does"}
+    return Found(last.record, {**values, "factor": "the factor of the penalty"}, edit, curves)
+
+
+def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
+    return b
+
+
+def _of_parameters(step: Step, source: Source) -> bool:
+    """Return whether a value depends on parameters and on no data."""
+    inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
+    data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)
+    return not data and any(x.leaf is not None and x.leaf._requires for x in inputs)

@@ -1,0 +1,114 @@
+"""Notes what the program creates and switches: optimizers, modules, schedulers, loaders, modes and frozen leaves."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeAlias
+from weakref import ref
+
+from ...core.source_location import user_site
+from ...core.tensor.tensor import Tensor
+from .recording import Array
+from .run import Loader, Run, Schedule
+
+if TYPE_CHECKING:
+    from ...nn.base.module import Module
+    from ...optim.lr_scheduler.base import LRScheduler
+    from ...optim.optimizer import Optimizer
+
+Plain: TypeAlias = Callable[..., Array]  # what a patch calls
+
+
+class Patches:
+    """Functions of the package that are replaced until ``undo``."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self.undo = self.stack.close
+
+    def patch(self, owner: Array, name: str, around: Plain) -> None:
+        owner = next(x for x in getattr(owner, "__mro__", (owner,)) if name in x.__dict__)
+        plain = owner.__dict__[name]
+
+        @functools.wraps(plain)
+        def patched(*args: object, **kwargs: object) -> Array:
+            return around(plain, *args, **kwargs)
+
+        setattr(owner, name, patched)
+        self.stack.callback(setattr, owner, name, plain)
+
+
+class Creations:
+    """Fills a ``Run`` from what the program creates and switches."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def watch(self, patches: Patches) -> None:
+        """Patch what creates and switches."""
+        from ...data.loader import DataLoader
+        from ...nn.base.module import Module
+        from ...optim.lr_scheduler.base import LRScheduler
+        from ...optim.lr_scheduler.plateau import ReduceLROnPlateau
+        from ...optim.optimizer import Optimizer
+
+        patch = patches.patch
+        patch(Optimizer, "__init__", self._new_optimizer)
+        patch(Module, "__init__", self._new_module)
+        patch(Module, "train", self._switching)
+        patch(Module, "load_state_dict", self._loading)
+        for schedule in (LRScheduler, ReduceLROnPlateau):
+            patch(schedule, "__init__", self._new_schedule)
+        patch(LRScheduler, "step", self._scheduling)
+        patch(DataLoader, "__init__", self._new_loader)
+        self._patch_requires_grad(patches.stack)
+
+    def _patch_requires_grad(self, stack: ExitStack) -> None:
+        plain: Array = Tensor.__dict__["requires_grad"]
+
+        def switch(x: Tensor, value: bool) -> None:
+            plain.fset(x, value)
+            if not value:
+                self.run.frozen[id(x)] = user_site(2)
+
+        name = "requires_grad"
+        setattr(Tensor, name, property(plain.fget, switch, doc=plain.__doc__))
+        stack.callback(setattr, Tensor, name, plain)
+
+    def _new_optimizer(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+        plain(optimizer, *args, **kwargs)
+        self.run.add(optimizer, user_site(3))
+
+    def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
+        plain(module, *args, **kwargs)
+        self.run.created[id(module)] = ref(module), user_site(3)
+
+    def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
+        self.run.schedules.append(Schedule(scheduler, user_site(3)))
+        plain(scheduler, *args, **kwargs)
+
+    def _new_loader(self, plain: Plain, loader: object, *args: object, **kwargs: object) -> None:
+        plain(loader, *args, **kwargs)
+        shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
+        self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
+
+    def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
+        result = plain(module, *args, **kwargs)
+        self.run.loaded.update(id(p) for p in module.parameters())
+        return result
+
+    def _switching(self, plain: Plain, module: Module, mode: bool = True) -> Array:
+        result = plain(module, mode)
+        site = user_site(3)
+        if "nn/base" not in site.file.replace("\\", "/"):
+            for x in module.modules():
+                self.run.switched[id(x)] = bool(mode), site
+        return result
+
+    def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:
+        for x in self.run.schedules:
+            if x.scheduler is scheduler:
+                x.sites[user_site(3)] += 1
+        return plain(scheduler, *args, **kwargs)

@@ -1,0 +1,111 @@
+"""Steps of programs that change their parameters themselves, as in ``w -= lr * w.grad``, without an optimizer."""
+
+from __future__ import annotations
+
+import math
+
+from ...core.source_location import Site
+from ...core.tensor.tensor import Tensor
+from ...nn.parameter import Parameter
+from ...optim.sgd import SGD
+from .recording import Array, Step, beginning
+from .run import Optimized, Run, StepHistory
+
+_TRIES = 3  # backward passes after which all leaves are looked at
+_PARALLEL = 1e-3  # the most that an update may differ from a multiple of the gradient, relative to its size
+
+
+class OwnUpdate(SGD):
+    """Stands for the update of a program, in trials; its parameters are those that the program changed."""
+
+
+class OwnUpdates:
+    """Notes such steps, by the values of the leaves between two backward passes."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.optimized: Optimized | None = None
+        self._tries = 0
+        self._seen: list[tuple[Tensor, Array, Array]] = []  # leaves, and their values and gradients after a backward
+
+    @property
+    def alone(self) -> bool:
+        """Whether the program has no optimizer."""
+        return all(x is self.optimized for x in self.run.optimizers)
+
+    def after_backward(self, step: Step | None) -> None:
+        """Note the values of the leaves that the backward pass of a recorded step reached, then of one of them."""
+        self._seen = []
+        if not self.alone:
+            return
+        leaves: list[Tensor] = []
+        if self.optimized is not None and self.optimized.probe is not None:
+            leaves = [self.optimized.probe]
+        elif self.optimized is None and step is not None and step.roots and self._tries < _TRIES:
+            self._tries += 1
+            leaves = step.leaves(step.roots[-1].source)
+        graded = [(p, p._grad) for p in leaves if p._grad is not None and p.array.dtype.kind == "f"]
+        self._seen = [(p, p.array.copy(), grad.array.copy()) for p, grad in graded]
+
+    def before_backward(self, step: Step | None) -> None:
+        """Note a step if the values have changed since."""
+        changed = [x for x in self._seen if bool((x[0].array != x[1]).any())]
+        self._seen = []
+        if not changed or not self.run.losses:
+            return
+        if self.optimized is None:
+            if step is None or not _trains(step, [p for p, _, _ in changed]):
+                return
+            self.optimized = self._begin(step, changed)
+        x = self.optimized
+        p, before, gradient = changed[0]
+        rate = _rate(p, before, gradient)
+        x.history.append(StepHistory(x.steps, self.run.losses[-1], [rate]))
+        x.rates.append(rate)
+        x.losses.append(self.run.losses[-1])
+        x.used = self.run.backward_site
+        x.steps += 1
+        x.carried += x.is_carried
+        x.is_carried = False
+        x.left = gradient
+
+    def _begin(self, step: Step, changed: list[tuple[Tensor, Array, Array]]) -> Optimized:
+        changed.sort(key=lambda x: int(x[0].array.size))
+        rate = _rate(*changed[0])
+        x = self.run.add(OwnUpdate([p for p, _, _ in changed], lr=rate if rate > 0 else 0.01))
+        x.name = "the program's own update"
+        x.start = {id(p): before for p, before, _ in changed}
+        x.graded = set(x.start)
+        x.probe = changed[0][0]
+        x.before = beginning(x.probe)
+        x.stepped = x.created = _site(step, x.graded) or self.run.backward_site
+        return x
+
+
+def _rate(p: Tensor, before: Array, gradient: Array) -> float:
+    """Return the factor of the gradient in an update, NaN if the update is not a multiple of it."""
+    change, g = (before - p.array).reshape(-1), gradient.reshape(-1)
+    square = float(g.dot(g))
+    if not square or not math.isfinite(square):
+        return math.nan
+    factor = float(change.dot(g)) / square
+    rest, size = (float(abs(x).max()) for x in (change - factor * g, change))
+    return factor if factor > 0 and rest <= _PARALLEL * size else math.nan
+
+
+def _trains(step: Step, changed: list[Tensor]) -> bool:
+    """Return whether what changed are parameters of a model, and not only data, such as an image that is optimized."""
+    inputs = {id(x.leaf) for entry in step.modules for x in entry.inputs if x.leaf is not None}
+    if all(id(p) in inputs for p in changed):
+        return False
+    of_modules = any(True for entry in step.modules for p in entry.module.parameters() if p._requires)
+    return not of_modules or any(isinstance(p, Parameter) for p in changed)
+
+
+def _site(step: Step, keys: set[int]) -> Site | None:
+    """Return the line that changes one of these leaves in place."""
+    for call in step.calls:
+        source = call.inputs[0] if call.inplace and call.inputs else None
+        if source is not None and id(source.leaf) in keys and (source.cut or not call.record.grad_enabled):
+            return call.site
+    return None
