@@ -23,7 +23,7 @@ def library() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library found
-        raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from None
+        raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from error
     return MPI
 
 
