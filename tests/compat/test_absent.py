@@ -77,6 +77,26 @@ message("torch.nn.Conv2D")
 message("torch.mse_loss")
 message("torch.distributed.checkpoint.Foo")
 message("torch.nn.utils.prune.foo")
+message("torch.autograd.forward_ad.foo")
+"""
+
+# Asks every module of PyTorch's layout for a name that nobody has.
+SWEEP = """
+import importlib, torch
+from retrograd.compat.paths import PATHS
+public = ["autograd", "cuda", "distributed", "distributions", "fft", "func", "linalg", "nn", "onnx", "optim", "utils"]
+asked = 0
+for path in [*PATHS, *(f"retrograd.{name}" for name in public)]:
+    name = path.replace("retrograd", "torch", 1)
+    module = importlib.import_module(name)
+    try:
+        module.made_up
+    except AttributeError as error:
+        right = str(error).startswith(f"module {name!r} has no attribute 'made_up'. {name}.made_up is not available in")
+        asked += right and "docs/guides/packages.md" in str(error)
+        continue
+    print("no error for", name)
+print(asked - len(PATHS) - len(public), asked > 300)
 """
 
 
@@ -96,7 +116,16 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         "AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo'. "
         + said("torch.distributed.checkpoint.Foo"),
         f"AttributeError module 'torch.nn.utils.prune' has no attribute 'foo'. {said('torch.nn.utils.prune.foo')}",
+        "AttributeError module 'torch.autograd.forward_ad' has no attribute 'foo'. "
+        + said("torch.autograd.forward_ad.foo"),
     ]
+
+
+@pytest.mark.slow
+def test_every_module_of_pytorchs_layout_says_pytorchs_name_of_a_missing_one(tmp_path):
+    (tmp_path / "program.py").write_text(SWEEP)
+    command = [sys.executable, "-W", "ignore", "-m", "retrograd", "run", str(tmp_path / "program.py")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == ["0 True"]
 
 
 @pytest.mark.parametrize(

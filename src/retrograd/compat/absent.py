@@ -336,6 +336,7 @@ SUBJECTS: tuple[tuple[str, str, str], ...] = (
      "Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce"),
     ("belongs to layers, losses and their functions", "", "nn nn.functional"),
     ("belongs to optimizers", "", "optim"),
+    ("belongs to a module that PyTorch does not have", "", "inspect scipy"),
     ("belongs to probability distributions", "", "distributions"),
     ("belongs to linear algebra", "", "linalg"),
     ("belongs to special functions", "", "special"),
