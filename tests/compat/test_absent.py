@@ -159,6 +159,28 @@ def test_methods_and_storages_of_pytorch_say_what_they_are_for():
         storage.untyped_bytes
 
 
+def test_legacy_storages_are_classes_of_one_dtype():
+    storage = rg.FloatStorage([1, 2, 3])
+    assert type(storage) is rg.TypedStorage and storage.type() == "torch.FloatStorage"
+    assert isinstance(storage, rg.FloatStorage) and not isinstance(storage, rg.DoubleStorage)
+    assert isinstance(rg.ones(1).long().storage(), rg.LongStorage) and rg.ones(1).storage_type() is rg.FloatStorage
+    raw = rg.ones(2).untyped_storage()
+    assert isinstance(raw, rg.UntypedStorage) and not isinstance(raw, (rg.TypedStorage, rg.FloatStorage))
+    assert issubclass(rg.BFloat16Storage, rg.TypedStorage) and len(rg.BFloat16Storage(3)) == 3
+    assert rg.FloatStorage(wrap_storage=raw).tolist() == [1, 1] and rg.is_storage(raw)
+    assert rg.FloatStorage.from_buffer(b"\0\0\x80?", "little").tolist() == [1]
+    assert storage.type(rg.LongStorage).tolist() == storage.type("torch.LongStorage").tolist() == [1, 2, 3]
+    shared = rg.FloatTensor(storage)
+    shared[0] = 7
+    assert storage[0] == 7 and rg.zeros(0).set_(storage, 1, (2,)).tolist() == [2, 3]
+    bits = rg.zeros(0, dtype=rg.int32).set_(raw)
+    assert bits.dtype == rg.int32 and bits.tolist() == [0x3F800000] * 2
+    with pytest.raises(RuntimeError, match="set_: the Tensor is float64 and the source is float32"):
+        rg.DoubleTensor(storage)
+    with pytest.raises(TypeError, match=r"torch.FloatStorage: expected a size, a sequence .* got \(float32\(2,\)\)"):
+        rg.FloatStorage(rg.ones(2))
+
+
 def test_storages_are_made_of_numbers_bytes_and_buffers_and_converted():
     from retrograd.storage import TypedStorage, UntypedStorage
 

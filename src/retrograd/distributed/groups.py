@@ -16,9 +16,8 @@ from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
 from .launcher import local_rank
-from .mpi import MPITransport, library
+from .mpi import MPITransport, OneProcessTransport, library
 from .nccl import NCCLTransport
-from .one_process import OneProcessTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 _TEXT = 512  # bytes of a call's description that ranks compare
@@ -44,7 +43,7 @@ class ProcessGroup:
         self.number = number
         self._comm = comm
         self._headers = comm.Dup()  # a communicator of its own keeps descriptions of calls apart from their data
-        self._host: Any = MPITransport(comm) if comm.size > 1 else OneProcessTransport()
+        self._host: MPITransport | OneProcessTransport = MPITransport(comm) if comm.size > 1 else OneProcessTransport()
         self._devices: Any = None
         self._mine, self._all = np.zeros(2, np.int64), np.zeros(2, np.int64)
         self._calls = 0

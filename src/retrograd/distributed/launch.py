@@ -16,8 +16,7 @@ from ..core.arrays.devices import is_cuda_available
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
 from .launcher import integer_of, launched
-from .mpi import library
-from .one_process import OneProcess
+from .mpi import OneProcess, library
 from .work import communicator
 
 BACKENDS = ("mpi", "gloo", "nccl")

@@ -27,7 +27,8 @@ from ....core.mapping.batched import Batched
 from ....core.tensor.printing import print_options
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....nn.init import uniform_
-from ...types import TypedStorage, layout
+from ...storages import UntypedStorage
+from ...types import layout
 from ..devices import current_accelerator
 
 Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
@@ -321,7 +322,7 @@ NAMES: dict[str, str | dict[str, Value]] = {
     "nn.init": {"_no_grad_uniform_": uniform_},
     "retrograd": {
         **{f"_cast_{name}": _cast(name) for name in ("Byte", "Double", "Float", "Half", "Int", "Long", "Short")},
-        "StorageBase": TypedStorage, "_convert_indices_from_coo_to_csr": _convert_indices_from_coo_to_csr,
+        "StorageBase": UntypedStorage, "_convert_indices_from_coo_to_csr": _convert_indices_from_coo_to_csr,
         "_convert_indices_from_csr_to_coo": _convert_indices_from_csr_to_coo, "from_file": from_file,
         "jagged": layout("jagged"), "sparse_bsc": layout("sparse_bsc"), "sparse_bsr": layout("sparse_bsr"),
         "sparse_compressed_tensor": sparse_compressed_tensor, "sparse_csc": layout("sparse_csc"),
