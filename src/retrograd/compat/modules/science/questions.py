@@ -294,10 +294,6 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class Error(RuntimeError):
-    """An error of PyTorch's compiler. It is never raised."""
-
-
 NAMES: dict[str, str | dict[str, Value]] = {
     "_C": "_are_functorch_transforms_active _get_accelerator _get_default_device _is_alias_of",
     "_C._distributed_rpc": "_is_current_rpc_agent_set=_never",
@@ -318,7 +314,6 @@ NAMES: dict[str, str | dict[str, Value]] = {
         "is_concrete_bool": _always, "is_concrete_float": _always, "is_concrete_int": _always, "is_symbolic": _never,
         "statically_known_false": operator.not_, "statically_known_true": bool, "sym_eq": operator.eq,
     },
-    "jit": "Error",
     "nn.init": {"_no_grad_uniform_": uniform_},
     "retrograd": {
         **{f"_cast_{name}": _cast(name) for name in ("Byte", "Double", "Float", "Half", "Int", "Long", "Short")},
