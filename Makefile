@@ -71,7 +71,7 @@ lowest: $(VENV)/lowest.stamp
 PACKAGES := $(VENV)/packages
 packages:
 	test -d $(PACKAGES) || python3 -m venv $(PACKAGES)
-	$(PACKAGES)/bin/pip install -q --editable . pytest wheel
+	$(PACKAGES)/bin/pip install -q --editable '.[bfloat16]' pytest wheel
 	$(PACKAGES)/bin/retrograd torch install
 	$(PACKAGES)/bin/pip install -q -r tests/packages/requirements.txt
 	$(PACKAGES)/bin/python -m pytest -q -m slow tests/packages

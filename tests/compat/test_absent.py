@@ -77,6 +77,26 @@ message("torch.nn.Conv2D")
 message("torch.mse_loss")
 message("torch.distributed.checkpoint.Foo")
 message("torch.nn.utils.prune.foo")
+message("torch.autograd.forward_ad.foo")
+"""
+
+# Asks every module of PyTorch's layout for a name that nobody has.
+SWEEP = """
+import importlib, torch
+from retrograd.compat.paths import PATHS
+public = ["autograd", "cuda", "distributed", "distributions", "fft", "func", "linalg", "nn", "onnx", "optim", "utils"]
+asked = 0
+for path in [*PATHS, *(f"retrograd.{name}" for name in public)]:
+    name = path.replace("retrograd", "torch", 1)
+    module = importlib.import_module(name)
+    try:
+        module.made_up
+    except AttributeError as error:
+        right = str(error).startswith(f"module {name!r} has no attribute 'made_up'. {name}.made_up is not available in")
+        asked += right and "docs/guides/packages.md" in str(error)
+        continue
+    print("no error for", name)
+print(asked - len(PATHS) - len(public), asked > 300)
 """
 
 
@@ -96,7 +116,16 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         "AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo'. "
         + said("torch.distributed.checkpoint.Foo"),
         f"AttributeError module 'torch.nn.utils.prune' has no attribute 'foo'. {said('torch.nn.utils.prune.foo')}",
+        "AttributeError module 'torch.autograd.forward_ad' has no attribute 'foo'. "
+        + said("torch.autograd.forward_ad.foo"),
     ]
+
+
+@pytest.mark.slow
+def test_every_module_of_pytorchs_layout_says_pytorchs_name_of_a_missing_one(tmp_path):
+    (tmp_path / "program.py").write_text(SWEEP)
+    command = [sys.executable, "-W", "ignore", "-m", "retrograd", "run", str(tmp_path / "program.py")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines() == ["0 True"]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +157,28 @@ def test_methods_and_storages_of_pytorch_say_what_they_are_for():
     assert storage.tolist() == [0, 1, 2]
     with pytest.raises(AttributeError, match="torch.TypedStorage.untyped_bytes is not available in Retrograd"):
         storage.untyped_bytes
+
+
+def test_legacy_storages_are_classes_of_one_dtype():
+    storage = rg.FloatStorage([1, 2, 3])
+    assert type(storage) is rg.TypedStorage and storage.type() == "torch.FloatStorage"
+    assert isinstance(storage, rg.FloatStorage) and not isinstance(storage, rg.DoubleStorage)
+    assert isinstance(rg.ones(1).long().storage(), rg.LongStorage) and rg.ones(1).storage_type() is rg.FloatStorage
+    raw = rg.ones(2).untyped_storage()
+    assert isinstance(raw, rg.UntypedStorage) and not isinstance(raw, (rg.TypedStorage, rg.FloatStorage))
+    assert issubclass(rg.BFloat16Storage, rg.TypedStorage) and len(rg.BFloat16Storage(3)) == 3
+    assert rg.FloatStorage(wrap_storage=raw).tolist() == [1, 1] and rg.is_storage(raw)
+    assert rg.FloatStorage.from_buffer(b"\0\0\x80?", "little").tolist() == [1]
+    assert storage.type(rg.LongStorage).tolist() == storage.type("torch.LongStorage").tolist() == [1, 2, 3]
+    shared = rg.FloatTensor(storage)
+    shared[0] = 7
+    assert storage[0] == 7 and rg.zeros(0).set_(storage, 1, (2,)).tolist() == [2, 3]
+    bits = rg.zeros(0, dtype=rg.int32).set_(raw)
+    assert bits.dtype == rg.int32 and bits.tolist() == [0x3F800000] * 2
+    with pytest.raises(RuntimeError, match="set_: the Tensor is float64 and the source is float32"):
+        rg.DoubleTensor(storage)
+    with pytest.raises(TypeError, match=r"torch.FloatStorage: expected a size, a sequence .* got \(float32\(2,\)\)"):
+        rg.FloatStorage(rg.ones(2))
 
 
 def test_storages_are_made_of_numbers_bytes_and_buffers_and_converted():

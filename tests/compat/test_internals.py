@@ -124,6 +124,58 @@ def test_lists_of_other_lengths_are_refused():
     assert a[0].sum() > 0 and b[0].sum() == 0
 
 
+@pytest.mark.parametrize("length", [5, 20000])
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64, rg.float16])
+def test_foreach_functions_in_place_write_what_methods_of_each_tensor_write(length, dtype):
+    def lists():
+        rg.manual_seed(0)
+        return [[rg.rand(length).to(dtype) + 0.5 for _ in range(3)] for _ in range(3)]
+
+    calls = [
+        ("add", (2,), {}), ("add", ("b",), {"alpha": -0.5}), ("sub", ("b",), {"alpha": 2}), ("mul", (0.5,), {}),
+        ("mul", ("b",), {}), ("div", ([2.0, 3.0, 4.0],), {}), ("div", (rg.tensor(2.0),), {}), ("sqrt", (), {}),
+        ("neg", (), {}), ("reciprocal", (), {}), ("lerp", ("b", 0.1), {}), ("lerp", ("b", 0.75), {}),
+        ("addcmul", ("b", "c"), {"value": 0.5}), ("addcdiv", ("b", "c", [1.0, 2.0, 3.0]), {}),
+        ("addcdiv", ("b", "c"), {}),
+    ]  # fmt: skip
+    for name, args, options in calls:
+        (a, b, c), (own, *_) = lists(), lists()
+        columns = [{"b": b, "c": c}.get(arg, arg) if isinstance(arg, str) else arg for arg in args]
+        assert getattr(rg, f"_foreach_{name}_")(a, *columns, **options) is a
+        for i, x in enumerate(own):
+            rest = [column[i] if isinstance(column, list) else column for column in columns]
+            if name.startswith("addc") and len(rest) == 3:
+                rest, options = rest[:2], {"value": rest[2]}
+            getattr(x, f"{name}_")(*rest, **options)
+            np.testing.assert_array_equal(a[i].array, x.array, err_msg=name)
+    norms = rg._foreach_norm(a)
+    np.testing.assert_allclose(
+        [float(x) for x in norms], [float(x.norm()) for x in a], rtol=1e-3 if dtype == rg.float16 else 1e-6
+    )
+    assert all(x.dtype == dtype and x.shape == () for x in norms)
+
+
+def test_foreach_functions_in_place_keep_saved_values_gradients_and_overlaps():
+    a, w = [rg.ones(3), rg.ones(3)], rg.ones(3, requires_grad=True)
+    loss = (a[0] * w).sum()
+    rg._foreach_mul_(a, 2.0)
+    loss.backward()
+    assert w.grad.tolist() == [1, 1, 1] and a[0].tolist() == [2, 2, 2]
+    rg._foreach_addcmul_(a, [w, w], [w, w])
+    a[1].sum().backward()
+    assert a[0].requires_grad and w.grad.tolist() == [3, 3, 3]
+    with pytest.raises(RuntimeError, match="leaf"):
+        rg._foreach_mul_([w, rg.ones(3)], 2.0)
+    same = rg.ones(3)
+    rg._foreach_add_([same, same], 1.0)
+    assert same.tolist() == [3, 3, 3]
+    whole = rg.arange(4.0)
+    rg._foreach_mul_([whole[1:]], [whole[:3]])
+    assert whole.tolist() == [0, 0, 2, 6]
+    with pytest.raises(RuntimeError, match="same number of elements, got 2 and 1"):
+        rg._foreach_addcdiv_([rg.ones(2)] * 2, [rg.ones(2)], [rg.ones(2)])
+
+
 def test_a_registered_operator_is_found_by_name_and_has_the_derivative_it_was_given():
     def scaled(x, factor=3):
         """Scale."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import math
+import pickle
 import runpy
 import subprocess
 import sys
@@ -148,6 +150,39 @@ def test_marks_for_compilers_change_nothing():
     assert rg.compiler.disable(len)([1]) == 1 and not rg.compiler.is_compiling()
     assert rg.jit.freeze(mod=model) is model and rg.jit.trace_module(model, {"forward": None}) is model
     assert rg.jit._overload_method(len) is len
+
+
+def test_scripted_functions_and_modules_raise_torchscripts_types_of_errors():
+    class Checked(rg.nn.Linear):
+        def forward(self, input):
+            assert input.shape[1] == 2, "two columns"
+            if input.shape[0] == 3:
+                raise KeyError("three")
+            return super().forward(input)
+
+    @rg.jit.script
+    def second(x: rg.Tensor, place: int = 1):
+        """Return an item."""
+        return x[place]
+
+    model = rg.nn.Sequential(Checked(2, 1))
+    plain = copy.deepcopy(model)
+    assert rg.jit.script(model) is model
+    for call, message in (
+        (lambda: model(rg.ones(1, 3)), "builtins.AssertionError: two columns"),
+        (lambda: model(rg.ones(3, 2)), "builtins.KeyError: 'three'"),
+        (lambda: model(), "builtins.TypeError: .* missing 1 required positional argument"),
+        (lambda: second(rg.ones(1)), "builtins.IndexError"),
+    ):
+        with pytest.raises(rg.jit.Error, match=message) as caught:
+            call()
+        assert isinstance(caught.value, RuntimeError) and caught.value.__cause__ is not None
+    assert second.__name__ == "second" and second(rg.tensor([1, 2])).item() == 2
+    for other in (plain, copy.deepcopy(model)):
+        with pytest.raises(AssertionError, match="two columns"):
+            other(rg.ones(1, 3))
+        assert rg.equal(other(rg.ones(1, 2)), model(rg.ones(1, 2)))
+    assert "forward" not in vars(pickle.loads(pickle.dumps(rg.jit.script(rg.nn.Linear(2, 1)))))
 
 
 def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):

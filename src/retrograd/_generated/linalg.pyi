@@ -497,7 +497,8 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False) -> InvExResult:
         A: square matrices.
         check_errors: whether to raise an error all the same.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
+    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+        infinite or NaN.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -518,7 +519,8 @@ def inv_ex(*, input: Tensor, check_errors: builtins.bool = False) -> InvExResult
         A: square matrices.
         check_errors: whether to raise an error all the same.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
+    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+        infinite or NaN.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1194,7 +1196,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: 
         left: whether A stands on the left of X.
         check_errors: whether to raise an error all the same.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1217,7 +1219,7 @@ def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_erro
         left: whether A stands on the left of X.
         check_errors: whether to raise an error all the same.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1240,7 +1242,7 @@ def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: 
         left: whether A stands on the left of X.
         check_errors: whether to raise an error all the same.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.

@@ -18,6 +18,7 @@ from ..core.graph.modes import modes
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
 from ..core.graph.observers import Observer, attach, detach
 from ..core.graph.plan import Recordable
+from ..core.missing_names import legacy_names
 from ..core.named_tuples import NamedTuple
 from ..core.tensor.printing import details
 from ..core.tensor.storage import share, storage_of
@@ -81,10 +82,13 @@ class _ThreadState(threading.local):
 _thread_state = _ThreadState()
 
 
-def __getattr__(name: str) -> int:
+_legacy_name = legacy_names(__name__)
+
+
+def __getattr__(name: str) -> Any:
     if name == "_current_level":  # PyTorch's level number, by which programs test whether a level is active
         return -1 if _thread_state.level is None else 0
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _legacy_name(name)
 
 
 class UnpackedDualTensor(NamedTuple):

@@ -314,8 +314,8 @@ SUBJECTS: tuple[tuple[str, str, str], ...] = (
      "Serialization StaticModule StreamObjType StringType TracingState TupleType Type UnionType Use Value BufferDict "
      "fork wait import_ir parse_ merge_type unify_type FileCheck"),
     (*_QUANTIZES, "ao quantization nn.quantized nn.quantizable nn.intrinsic nn.qat nn.cpp quantize choose_qparams "
-     "fake_quantize fbgemm_ fused_moving_avg q_ qscheme int_repr dequantize empty_quantized Tensor.q_ Tensor.qscheme "
-     "Tensor.int_repr Tensor.dequantize"),
+     "QInt QUInt fake_quantize fbgemm_ fused_moving_avg q_ qscheme int_repr dequantize empty_quantized Tensor.q_ "
+     "Tensor.qscheme Tensor.int_repr Tensor.dequantize"),
     (*_MASKS, "masked nested"),
     (*_FILES, "serialization storage UntypedStorage TypedStorage utils.serialization utils.show_pickle"),
     ("writes ONNX files in PyTorch's way", "Use torch.onnx.export, which is retrograd.onnx.export.", "onnx"),
@@ -336,6 +336,7 @@ SUBJECTS: tuple[tuple[str, str, str], ...] = (
      "Tensor.eig Tensor.lstsq Tensor.solve Tensor.symeig Tensor.reinforce"),
     ("belongs to layers, losses and their functions", "", "nn nn.functional"),
     ("belongs to optimizers", "", "optim"),
+    ("belongs to a module that PyTorch does not have", "", "inspect scipy"),
     ("belongs to probability distributions", "", "distributions"),
     ("belongs to linear algebra", "", "linalg"),
     ("belongs to special functions", "", "special"),

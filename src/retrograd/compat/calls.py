@@ -22,7 +22,7 @@ from ..core.tensor.storage import overlaps_itself
 from ..core.tensor.tensor import Tensor
 from ..ops.linear.sparse.methods import cat
 from ..ops.linear.sparse.sparse import SparseTensor, mm, sparse_coo_tensor
-from .types import resize
+from .storages import resize
 
 # Keywords that have no effect, and a test for the values that may be ignored.
 _IGNORED: dict[str, Callable[[Any], bool]] = {

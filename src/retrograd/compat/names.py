@@ -22,6 +22,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
         "compat.modules.toplevel:retrograd",
         "compat.modules.toplevel:retrograd.dtypes",
         "compat.types:retrograd",
+        "compat.storages:retrograd",
         "compat.modules.functions:retrograd",
         "compat.modules.internals.control_flow:retrograd",
         "compat.modules.internals.foreach:retrograd",

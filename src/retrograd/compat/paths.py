@@ -134,7 +134,7 @@ _SECTIONS = {
     "modules.utils:utils.benchmark": "utils.benchmark",
     "modules.utils:utils.tensorboard": "utils.tensorboard utils.tensorboard.writer",
     "types:autograd": "autograd.variable",
-    "types:storage": "storage",
+    "storages:storage": "storage",
     "types:types": "types nn.common_types",
 }  # fmt: skip
 

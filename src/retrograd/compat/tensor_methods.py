@@ -18,9 +18,9 @@ from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor, constructed, new_tensor
 from ..ops.table.arguments import integers
 from . import absent, torch_function
-from .types import TypedStorage, UntypedStorage, memory_of, place_in_memory
+from .storages import CUDA_STORAGES, STORAGES, TypedStorage, UntypedStorage, memory_of, place_in_memory
+from .storages import resize as _resize
 from .types import layout as _layout
-from .types import resize as _resize
 
 
 def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tensor:
@@ -77,6 +77,13 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     if source is None:
         self.data = new_tensor(self.array[:0].reshape(0))
         return self
+    if isinstance(source, UntypedStorage):
+        source = TypedStorage(wrap_storage=source, dtype=self.dtype)
+    if source.dtype != self.dtype:
+        raise RuntimeError(
+            f"set_: the Tensor is {self.dtype.name} and the source is {source.dtype.name}; pass a source of the same "
+            "dtype, or an UntypedStorage"
+        )
     base = source._tensor if isinstance(source, TypedStorage) else source
     if size is not None or isinstance(source, TypedStorage):
         memory, _ = place_in_memory(base)
@@ -194,8 +201,8 @@ def storage_offset(self: Tensor) -> int:
 
 
 def storage_type(self: Tensor) -> type:
-    """Return the type of ``storage()``."""
-    return TypedStorage
+    """Return the class of the legacy storage of the Tensor's dtype, such as ``FloatStorage``."""
+    return (CUDA_STORAGES if self.is_cuda else STORAGES)[storage(self).pickle_storage_type()]
 
 
 def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:

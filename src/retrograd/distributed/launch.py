@@ -16,7 +16,7 @@ from ..core.arrays.devices import is_cuda_available
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
 from .launcher import integer_of, launched
-from .mpi import library
+from .mpi import OneProcess, library
 from .work import communicator
 
 BACKENDS = ("mpi", "gloo", "nccl")
@@ -25,23 +25,23 @@ _group_numbers = itertools.count()
 
 
 def is_available() -> bool:
-    """Whether mpi4py is installed."""
-    return importlib.util.find_spec("mpi4py") is not None
+    """Whether process groups can be created: True. More than one process needs MPI; see ``is_mpi_available``."""
+    return True
 
 
 def is_mpi_available() -> bool:
-    """Whether the backend ``"mpi"`` is available; see ``is_available``."""
-    return is_available()
+    """Whether mpi4py is installed, which groups of several processes need."""
+    return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_gloo_available() -> bool:
-    """Whether the backend ``"gloo"``, an alias of ``"mpi"``, is available; see ``is_available``."""
+    """Whether the backend ``"gloo"``, an alias of ``"mpi"``, can be used: True; see ``is_available``."""
     return is_available()
 
 
 def is_nccl_available() -> bool:
     """Whether mpi4py is installed and CuPy finds a GPU."""
-    return is_available() and is_cuda_available()
+    return is_mpi_available() and is_cuda_available()
 
 
 def is_torchelastic_launched() -> bool:
@@ -62,7 +62,8 @@ def init_process_group(
 ) -> None:
     """Create the default process group. All processes that ``mpiexec`` started must call it.
 
-    Afterwards the whole job ends, with one line that names the rank and the reason, when a rank dies, raises an
+    A program that runs as one process needs neither ``mpiexec`` nor MPI. With several processes,
+    afterwards the whole job ends, with one line that names the rank and the reason, when a rank dies, raises an
     uncaught error, exits before the others, or does not reach a collective within the timeout.
 
     Args:
@@ -73,7 +74,7 @@ def init_process_group(
         init_method, store, group_name, pg_options, device_id: ignored; for compatibility.
 
     Raises:
-        ImportError: mpi4py is not installed (extra ``mpi``).
+        ImportError: the job has several processes, and mpi4py is not installed (extra ``mpi``).
         RuntimeError: it was called before, or the launcher's number of processes or rank differs from the expected.
         ValueError: ``backend`` is unknown or ``timeout`` is not positive.
 
@@ -93,16 +94,18 @@ def init_process_group(
             "init_process_group: this process was started by the program, not by mpiexec; call init_process_group in "
             "each process that mpiexec has started, and start no others"
         )
-    MPI = library()
-    world = MPI.COMM_WORLD.Dup()
     expected = _expected(world_size, "WORLD_SIZE"), _expected(rank, "RANK")
+    world = _world(expected[0])
     if expected[0] not in (-1, world.size):
         raise RuntimeError(
             f"init_process_group: the program expects {expected[0]} processes, and there {_are(world.size)}; start it "
             f"with: mpiexec -n {expected[0]} retrograd run program.py"
         )
     if expected[1] not in (-1, world.rank):
-        raise RuntimeError(f"init_process_group: the program expects rank {expected[1]}, MPI reports rank {world.rank}")
+        raise RuntimeError(
+            f"init_process_group: the program expects rank {expected[1]}, this process has rank {world.rank} of "
+            f"{world.size}"
+        )
     group = ProcessGroup(world, range(world.size), seconds, name if backend else "mpi", next(_group_numbers))
     if world.size > 1:
         address = np.zeros(512, np.uint8)
@@ -114,6 +117,20 @@ def init_process_group(
         host, port, token = bytes(address).rstrip(b"\0").decode().split()
         guard.open((host, int(port)), world.rank, token)
     GroupMember.WORLD = group
+
+
+def _world(expected: int) -> Any:
+    """Return the communicator of all processes. One process needs no MPI."""
+    try:
+        return library().COMM_WORLD.Dup()
+    except ImportError as error:
+        count = max(expected, launched()[1])
+        if count > 1:
+            raise ImportError(
+                f"init_process_group: {count} processes need MPI: pip install 'retrograd[mpi]', and start the program "
+                f"with: mpiexec -n {count} retrograd run program.py ({error.__cause__})"
+            ) from None
+        return OneProcess()
 
 
 def _expected(given: int, variable: str) -> int:
@@ -172,7 +189,8 @@ def new_group(
     world.run(f"new_group({members})", None)
     number = next(_group_numbers)
     inside = world.rank() in members
-    comm = world._comm.Split(0 if inside else library().UNDEFINED, world.rank())
+    outside = library().UNDEFINED if world.size() > 1 else 1
+    comm = world._comm.Split(0 if inside else outside, world.rank())
     if not inside:
         return GroupMember.NON_GROUP_MEMBER
     return ProcessGroup(comm, members, seconds, backend or world.backend, number)

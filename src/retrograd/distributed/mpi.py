@@ -1,4 +1,4 @@
-"""Collectives on NumPy arrays by MPI (mpi4py), non-blocking.
+"""Collectives on NumPy arrays by MPI (mpi4py), non-blocking, and of one process, which needs no MPI.
 
 ``MPITransport`` and ``NCCLTransport`` have the same methods, which take contiguous arrays and return requests to poll.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from .reductions import ReduceOp
 
 
@@ -23,7 +24,7 @@ def library() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: no MPI library found
-        raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from None
+        raise ImportError(f"retrograd.distributed needs MPI: pip install 'retrograd[mpi]' ({error})") from error
     return MPI
 
 
@@ -67,6 +68,54 @@ class MPITransport:
 
     def receive(self, array: Any, source: int, tag: int) -> list[Any]:
         return [self.comm.Irecv(_bytes(array), source, tag)]
+
+
+class OneProcess:
+    """A communicator of one rank, with the methods of mpi4py's that a group of one rank calls."""
+
+    rank, size = 0, 1
+
+    def Dup(self) -> OneProcess:
+        return self
+
+    def Split(self, color: int, key: int) -> OneProcess:
+        return self
+
+
+class OneProcessTransport:
+    """The methods of ``MPITransport`` for one rank, on arrays of any device."""
+
+    size = 1
+
+    def all_reduce(self, send: Array, receive: Array, op: ReduceOp) -> list[object]:
+        return self._copy(send, receive)
+
+    def reduce(self, send: Array, receive: Array, op: ReduceOp, root: int) -> list[object]:
+        return self._copy(send, receive)
+
+    def reduce_scatter(self, send: Array, receive: Array, op: ReduceOp) -> list[object]:
+        return self._copy(send, receive)
+
+    def broadcast(self, array: Array, root: int) -> list[object]:
+        return []
+
+    def all_gather(self, send: Array, receive: Array) -> list[object]:
+        return self._copy(send, receive)
+
+    def gather(self, send: Array, receive: Array, root: int) -> list[object]:
+        return self._copy(send, receive)
+
+    def scatter(self, send: Array, receive: Array, root: int) -> list[object]:
+        return self._copy(send, receive)
+
+    def all_to_all(self, send: Array, receive: Array, sent: list[int], received: list[int]) -> list[object]:
+        return self._copy(send, receive)
+
+    def _copy(self, send: Array, receive: Array) -> list[object]:
+        """Copy the array and return no requests to wait for."""
+        if send is not receive:
+            receive[...] = send.reshape(receive.shape)
+        return []
 
 
 def _bytes(array: Any) -> Any:

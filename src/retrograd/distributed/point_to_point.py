@@ -155,6 +155,8 @@ def recv(
         return -1
     process_group = found
     if src is None and group_src is None:
+        if process_group.size() == 1:
+            raise ValueError("recv: the group has one rank, so that there is no other rank to receive from")
         MPI = library()
         status = MPI.Status()
 

@@ -6,6 +6,8 @@ All of them use the records of ``trace``, cost nothing while they are off, and n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ..core.missing_names import legacy_names
+
 if TYPE_CHECKING:
     from .diagnosing.doctor_mode import diagnose as diagnose
     from .diagnosing.doctor_mode import doctor as doctor
@@ -37,9 +39,10 @@ _WHERE = {
 __all__ = list(_WHERE)
 
 if not TYPE_CHECKING:  # type checkers use the imports above
+    _legacy_name = legacy_names(__name__)
 
     def __getattr__(name: str) -> Any:
         if name not in _WHERE:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return _legacy_name(name)
         value = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
         return value

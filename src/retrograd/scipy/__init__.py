@@ -9,6 +9,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from ..core.missing_names import legacy_names as _legacy_names
+
 if TYPE_CHECKING:
     from . import fft as fft
     from . import interpolate as interpolate
@@ -23,11 +25,10 @@ _MODULES = (
 )  # fmt: skip
 
 if not TYPE_CHECKING:
+    _legacy_name = _legacy_names(__name__)
 
     def __getattr__(name: str) -> _Any:
-        if name in _MODULES:
-            return _import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _import_module(f"{__name__}.{name}") if name in _MODULES else _legacy_name(name)
 
 
 __all__: list[str] = []

@@ -8,9 +8,11 @@ from ...core.arrays.devices import Device, cupy_backend, is_cuda_available
 from ...core.tensor.tensor import Tensor
 from ...ops.make.generators import default_generator
 from ...ops.table.types import DeviceLike
+from ..storages import CUDA_STORAGES
 from ..types import CUDA_TYPES
 
 globals().update(CUDA_TYPES)  # cuda.FloatTensor and other legacy constructors
+globals().update(CUDA_STORAGES)
 
 has_half = True
 has_magma = False

@@ -26,8 +26,6 @@ from ...ops.make.dlpack import from_dlpack as from_dlpack
 from ...ops.make.dlpack import to_dlpack as to_dlpack
 from ...ops.make.generators import Generator
 from ...ops.table.types import DeviceLike, Dims, DTypeLike
-from ..types import TypedStorage as TypedStorage
-from ..types import UntypedStorage as UntypedStorage
 from .cuda import Event as Event
 from .cuda import OutOfMemoryError as OutOfMemoryError
 from .cuda import Stream as Stream
@@ -438,7 +436,7 @@ _FUNCTIONAL: dict[str, object] = {
 
 def _not_in_functional() -> dict[str, object]:
     names = """
-        Event OutOfMemoryError Stream TypedStorage UntypedStorage affine_grid_generator binomial convolution
+        Event OutOfMemoryError Stream affine_grid_generator binomial convolution
         embedding_renorm_ empty_permuted empty_strided feature_dropout frobenius_norm get_deterministic_debug_mode
         grid_sampler grid_sampler_2d grid_sampler_3d is_anomaly_check_nan_enabled is_conj is_distributed is_inference
         is_neg is_warn_always_enabled native_batch_norm native_channel_shuffle native_dropout native_group_norm

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
+from inspect import isfunction
 from typing import Any, NoReturn, TypeVar
 from typing import Final as Final
 
@@ -29,8 +30,46 @@ def unchanged(*args: object, **kwargs: object) -> Any:
     return next(iter((*args, *kwargs.values())))
 
 
+class Error(RuntimeError):
+    """An error that a scripted or traced function or module raised: ``builtins.ValueError: message``."""
+
+
+# Errors of Python, and of operators, that TorchScript raises as RuntimeError or as ``jit.Error``.
+_TRANSLATED = frozenset([
+    ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError,
+])  # fmt: skip
+
+
+def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with the types of errors that a function of TorchScript raises."""
+
+    @functools.wraps(function)
+    def scripted(*args: object, **kwargs: object) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if type(error) in _TRANSLATED:
+                raise Error(f"builtins.{type(error).__name__}: {error}") from error
+            raise
+
+    return scripted
+
+
+def _scripted(obj: Any) -> Any:
+    """Return a function that translates errors, or the module after its ``forward`` does so."""
+    if isinstance(obj, Module):
+        own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
+        scripted = _translating(type(obj).forward.__get__(obj) if own is None else own)
+        obj.__dict__.update(forward=scripted, _compiled=(scripted, own))  # copies and pickles leave it out
+        return obj
+    return _translating(obj) if isfunction(obj) else obj
+
+
 def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
-    """Return the function, class or module unchanged.
+    """Return the function, class or module, which stays Python. Its errors have TorchScript's types.
+
+    A Python error inside a scripted function or module, such as ``AssertionError``, is raised as ``jit.Error``, a
+    RuntimeError.
 
     >>> import retrograd as rg
     >>> @rg.jit.script
@@ -39,15 +78,16 @@ def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
     >>> double(rg.ones(1))
     tensor([2.])
     """
-    return obj
+    scripted: Marked = _scripted(obj)
+    return scripted
 
 
 def trace(func: Marked, example_inputs: object = None, *args: object, **kwargs: object) -> Marked:
-    """Return the function or module unchanged, after one call with the example inputs."""
+    """Return the function or module as ``script`` does, after one call with the example inputs."""
     if example_inputs is not None and callable(func):
         with no_grad():
             func(*example_inputs) if isinstance(example_inputs, (tuple, list)) else func(example_inputs)
-    return func
+    return script(func)
 
 
 def ignore(fn: object = None, **kwargs: object) -> Any:
@@ -285,11 +325,11 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[T
 
 NAMES: Mapping[str, str | Mapping[str, object]] = {
     "jit": """
-        Attribute=unchanged Final ScriptFunction=Callable TracerWarning _overload=ignore
+        Attribute=unchanged Error Final ScriptFunction=Callable TracerWarning _overload=ignore
         _overload_method=ignore annotate export=ignore fork freeze=unchanged fuser=optimized_execution ignore
         interface=unchanged is_scripting is_tracing=is_scripting isinstance=jit_isinstance load=jit_load
         optimize_for_inference=unchanged optimized_execution save=jit_save script script_if_tracing=ignore
-        _script_if_tracing=ignore script_method=ignore trace trace_module=unchanged unused=ignore wait
+        _script_if_tracing=ignore script_method=ignore trace trace_module=script unused=ignore wait
     """,
     "onnx": "OperatorExportTypes TrainingMode is_in_onnx_export",
     "_C": {

@@ -27,7 +27,7 @@ from ...ops.make.generators import seed as seed
 from ...ops.make.generators import set_rng_state as set_rng_state
 from ...ops.shape.conversion import get_default_dtype
 from ...ops.table.types import DTypeLike
-from .. import types
+from .. import storages
 from ..types import layout as layout
 from ..types import memory_format as memory_format
 from .precision import GradScaler as GradScaler
@@ -256,7 +256,7 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def is_storage(obj: object) -> bool:
     """Return whether the object is a storage, as ``Tensor.storage()`` returns."""
-    return isinstance(obj, types.TypedStorage)
+    return isinstance(obj, (storages.TypedStorage, storages.UntypedStorage))
 
 
 def typename(obj: object) -> str:

@@ -1,7 +1,7 @@
 """``torch._foreach_add`` and its like: an operator applied to each Tensor of a list.
 
-As in PyTorch, results are a tuple, and functions that write in place return their list. They loop in Python.
-Optimizers of packages call them; Retrograd's own optimizers do not.
+As in PyTorch, results are a tuple, and functions that write in place return their list. They loop in Python, except for
+what ``foreach_arrays`` can write at once. Optimizers of packages call them; Retrograd's own optimizers do not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ...._generated.linalg import vector_norm
 from ...._generated.toplevel import pow as power
 from ....core.tensor.tensor import Tensor
 from ....ops.table.types import DTypeLike
+from . import foreach_arrays
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round "
@@ -50,6 +51,10 @@ def _each(name: str, in_place: bool) -> Callable[..., Results]:
         if name.startswith("addc"):
             others, options["value"] = others[:2], _value(others, options)
         tensors = cast(Sequence[Tensor], self)
+        if in_place and name in foreach_arrays.NAMES:
+            factors = [options.get("alpha", 1)] if name in ("add", "sub") else list(options.values())
+            if len(options) <= len(factors) and foreach_arrays.write(name, tensors, [*others, *factors]):
+                return tensors
         values = options.get("value")
         columns = [_column(full, len(tensors), place, other) for place, other in enumerate((*others, values), 1)]
         *columns, values_column = columns
@@ -87,6 +92,9 @@ def _column(name: str, length: int, place: int, other: object) -> Sequence[objec
 def _foreach_norm(self: Sequence[Tensor], ord: float = 2, dtype: DTypeLike | None = None) -> Results:
     """Return the norm of each Tensor."""
     _check("_foreach_norm", self)
+    norms = foreach_arrays.norms(self) if ord == 2 and dtype is None else None
+    if norms is not None:
+        return norms
     return tuple(vector_norm(x, ord, dtype=dtype) for x in self)
 
 
@@ -120,6 +128,8 @@ def _foreach_copy_(self: Sequence[Tensor], src: Sequence[Tensor], non_blocking: 
 def _foreach_zero_(self: Sequence[Tensor]) -> Results:
     """Fill each Tensor with zeros, and return the list."""
     _check("_foreach_zero_", self)
+    if foreach_arrays.write("zero", self, []):
+        return self
     for x in self:
         x.zero_()
     return self

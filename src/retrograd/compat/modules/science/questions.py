@@ -27,7 +27,8 @@ from ....core.mapping.batched import Batched
 from ....core.tensor.printing import print_options
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....nn.init import uniform_
-from ...types import TypedStorage, layout
+from ...storages import UntypedStorage
+from ...types import layout
 from ..devices import current_accelerator
 
 Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
@@ -293,10 +294,6 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class Error(RuntimeError):
-    """An error of PyTorch's compiler. It is never raised."""
-
-
 NAMES: dict[str, str | dict[str, Value]] = {
     "_C": "_are_functorch_transforms_active _get_accelerator _get_default_device _is_alias_of",
     "_C._distributed_rpc": "_is_current_rpc_agent_set=_never",
@@ -317,11 +314,10 @@ NAMES: dict[str, str | dict[str, Value]] = {
         "is_concrete_bool": _always, "is_concrete_float": _always, "is_concrete_int": _always, "is_symbolic": _never,
         "statically_known_false": operator.not_, "statically_known_true": bool, "sym_eq": operator.eq,
     },
-    "jit": "Error",
     "nn.init": {"_no_grad_uniform_": uniform_},
     "retrograd": {
         **{f"_cast_{name}": _cast(name) for name in ("Byte", "Double", "Float", "Half", "Int", "Long", "Short")},
-        "StorageBase": TypedStorage, "_convert_indices_from_coo_to_csr": _convert_indices_from_coo_to_csr,
+        "StorageBase": UntypedStorage, "_convert_indices_from_coo_to_csr": _convert_indices_from_coo_to_csr,
         "_convert_indices_from_csr_to_coo": _convert_indices_from_csr_to_coo, "from_file": from_file,
         "jagged": layout("jagged"), "sparse_bsc": layout("sparse_bsc"), "sparse_bsr": layout("sparse_bsr"),
         "sparse_compressed_tensor": sparse_compressed_tensor, "sparse_csc": layout("sparse_csc"),

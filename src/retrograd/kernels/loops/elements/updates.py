@@ -67,12 +67,23 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Seq
 
 def sum_of_squares(arrays: Sequence[Any]) -> float:
     """Return the sum over all arrays in double precision; the result does not depend on the number of threads."""
+    return float(_sums_of_blocks(arrays)[0].sum())
+
+
+def sums_of_squares(arrays: Sequence[Array]) -> Array:
+    """Return the sum over each array, none of which is empty, in double precision."""
+    sums, bounds = _sums_of_blocks(arrays)
+    return np.add.reduceat(sums, bounds[:-1])
+
+
+def _sums_of_blocks(arrays: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the sum over each block of each array, and the offsets of the arrays' blocks."""
     sizes = [array.size for array in arrays]
     bounds, total = _bounds(*[-(-size // BLOCK) for size in sizes])
     out = np.empty(total)
     table = _table([[array] for array in arrays]), bounds, np.array(sizes, np.intp)
     launch(loop("loops.elements.update_loops", SQUARES), len(out), 1, *table, out, arrays[0].dtype.type(0))
-    return float(out.sum())
+    return out, bounds
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,7 @@
 """Inverses, solutions and factors that report failures per matrix instead of raising errors.
 
-``info`` is 0 where a matrix could be done. Elsewhere it says why; inverses and solutions are NaN there, and a Cholesky
-factor is what elimination had computed.
+``info`` is 0 where a matrix could be done. Elsewhere it says why; inverses and solutions are infinite or NaN there,
+from divisions by zero pivots, and a Cholesky factor is what elimination had computed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
+from ....core.arrays.fp_warnings import silently
 from ....core.errors import LinAlgError, describe
 from ....core.graph.primitive import operand
 from ....core.named_tuples import NamedTuple
@@ -115,9 +116,32 @@ def _without_failures(x: Tensor, info: object) -> Tensor:
     return where(new_tensor(np.asarray(info != 0)[..., None, None]), eye, x)
 
 
-def _with_failures(result: Tensor, info: Any, dims: int) -> Tensor:
-    bad = np.asarray(info != 0).reshape((*info.shape, *(1,) * dims))
-    return where(new_tensor(bad), new_tensor(array_module(result).full((), np.nan, result.dtype)), result)
+@silently
+def _divided_by_zero_pivots(a: Array, b: Array, left: bool) -> Array:
+    """Solve ``a @ x = b``, or ``x @ a = b``, by substitution with the factors of a singular matrix, as LAPACK does."""
+    packed, pivots = lu_factor(new_tensor(a))
+    factors, order, size = packed.array, np.arange(a.shape[-1]), a.shape[-1]
+    for row, other in enumerate(pivots.tolist()):
+        order[[row, other - 1]] = order[[other - 1, row]]
+    x, triangles = (b[order], factors) if left else (b.T.copy(), factors.T)
+    for i in range(size):  # L has ones on its diagonal; it is the lower triangle for a matrix on the left
+        x[i] = (x[i] - (triangles[i, :i, None] * x[:i]).sum(axis=0)) / (1 if left else factors[i, i])
+    for i in reversed(range(size)):
+        x[i] = (x[i] - (triangles[i, i + 1 :, None] * x[i + 1 :]).sum(axis=0)) / (factors[i, i] if left else 1)
+    if x.dtype.kind == "c":
+        x[~np.isfinite(x)] = complex(np.nan, np.nan)
+    return x if left else x[order.argsort()].T
+
+
+def _with_failures(result: Tensor, a: Tensor, b: Array, info: Array, left: bool = True) -> Tensor:
+    """Replace the results of singular matrices. The right sides ``b`` broadcast to the result's shape."""
+    solved = array_module(result).zeros(result.array.shape, result.dtype)
+    batch, b = result.array.shape[:-2], np.broadcast_to(b, result.array.shape)
+    failed, matrix = np.broadcast_to(info != 0, batch), np.broadcast_to(a.array, (*batch, *a.array.shape[-2:]))
+    for place in np.ndindex(*batch):
+        if failed[place]:
+            solved[place] = _divided_by_zero_pivots(matrix[place], b[place], left)
+    return where(new_tensor(failed[..., None, None]), new_tensor(solved), result)
 
 
 def _info(x: Array) -> Tensor:
@@ -136,7 +160,8 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
     Args:
         A: square matrices.
 
-    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix, and its inverse NaN.
+    Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
+        infinite or NaN.
 
     Raises:
         RuntimeError: A is not square, or with ``check_errors`` singular.
@@ -152,7 +177,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
         if check_errors:
             raise
     info = _singular(x.array)
-    return InvExResult(_with_failures(inv(_without_failures(x, info)), info, 2), _info(info))
+    inverses = inv(_without_failures(x, info))
+    eye = array_module(x).eye(x.array.shape[-1], dtype=x.dtype)
+    return InvExResult(_with_failures(inverses, x, eye, info), _info(info))
 
 
 @operator(namespace="linalg", method=False)
@@ -168,7 +195,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         A: square matrices.
         left: whether A stands on the left of X.
 
-    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A, and its result NaN.
+    Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
     Raises:
         RuntimeError: the shapes do not fit, or with ``check_errors`` A is singular.
@@ -184,8 +211,11 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         if check_errors:
             raise
     info = _singular(a.array)
-    dims = 1 if is_vector_batch(a, b) else 2
-    return SolveExResult(_with_failures(solve(_without_failures(a, info), b, left=left), info, dims), _info(info))
+    solutions = solve(_without_failures(a, info), b, left=left)
+    if is_vector_batch(a, b):
+        columns = _with_failures(solutions.unsqueeze(-1), a, b.array[..., None], info)
+        return SolveExResult(columns.squeeze(-1), _info(info))
+    return SolveExResult(_with_failures(solutions, a, b.array, info, left), _info(info))
 
 
 @operator(namespace="linalg", method=False)
