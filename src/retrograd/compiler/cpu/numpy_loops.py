@@ -150,7 +150,10 @@ def factorization(name: str, out: Place, inputs: Sequence[Place]) -> Step:
         body.do("ret i1 %fine")
         return kernel_of(step, body)._replace(result="i1")
 
-    return Step(name, [out, *inputs], 1, make, checked=True)
+    places = [out, *inputs]
+    outer: list[tuple[int, list[int]]] = [(k, []) for k in [*range(1, len(places)), 0]]
+    content = NumpyCall(loop, [], [1, *sizes], [*[0] * len(places), *strides], outer)
+    return Step(name, places, 1, make, checked=True, content=content)
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:

@@ -44,6 +44,7 @@ class MapCode(NamedTuple):
     rows: list[list[int]]
     numbers: list[float]
     registers: int
+    group: int = 1
     constant: str = ""
 
 
@@ -84,15 +85,18 @@ def map_code(step: Map) -> MapCode:
         if made[-1].startswith("%x") and inputs[int(made[-1][2:])].dtype == out.dtype:
             return MapCode(out.dtype, shape, steps, [], [], 0)
         if not made[-1].startswith("%"):
-            return MapCode(out.dtype, shape, steps, [], [], 0, made[-1])
-    return _Reader(body.lines, out, inputs, steps).code(made[-1], shape)
+            return MapCode(out.dtype, shape, steps, [], [], 0, constant=made[-1])
+    return _Reader(body.lines, out, inputs, steps, shape).code(made[-1])
 
 
 class _Reader:
     """Reads LLVM text of scalar operations as rows."""
 
-    def __init__(self, lines: Sequence[str], out: Place, inputs: Sequence[Place], strides: list[list[int]]) -> None:
-        self.out, self.inputs, self.strides = out, inputs, strides
+    def __init__(
+        self, lines: Sequence[str], out: Place, inputs: Sequence[Place], strides: list[list[int]], lengths: list[int]
+    ) -> None:
+        self.out, self.inputs, self.strides, self.lengths = out, inputs, strides, lengths
+        self.group = max(1, min(region_code.LANES // lengths[-1], lengths[-2]))
         self.lines = [self._parsed(line) for line in lines]
         types = {words.split()[0 if name != "fcmp" else 1] for _, name, words in self.lines if name in _ARITHMETIC}
         types = {kind for kind in types if kind in _FLOATS} or {TYPES[out.dtype.name]}
@@ -112,15 +116,15 @@ class _Reader:
             raise Unlowered(line.strip())
         return found[1], found[2], found[3]
 
-    def code(self, result: str, shape: list[int]) -> MapCode:
+    def code(self, result: str) -> MapCode:
         for name, operation, words in self.lines:
             self.slots[name] = self._row(operation, words)
-        slot, size = self.slot(result), self.dtype.itemsize
+        slot = self.slot(result)
         if self.out.dtype == np.bool_:
             self.rows.do(region_code.STORE_BYTE, 0, slot)
         elif self.out.dtype != self.dtype:
             raise Unlowered(f"{self.dtype} to {self.out.dtype}")
-        elif self.strides[0][-1] != size:
+        elif not self._adjacent(0):
             self.rows.do(region_code.STORE, 0, slot)
         elif self.rows.rows and self.rows.rows[-1][1] == slot and slot >= self.rows.free:
             self.rows.rows[-1][1] = 0
@@ -130,7 +134,7 @@ class _Reader:
         if 1 + len(self.inputs) + registers > region_code.MAX_SLOTS:
             raise Unlowered("an elementwise step of many operations")
         numbers = list(map(number_of, self.numbers))
-        return MapCode(self.dtype, shape, self.strides, rows.tolist(), numbers, registers)
+        return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, registers, self.group)
 
     def slot(self, name: str) -> int:
         """Return the slot of a register of the text, a constant or an operand, which is loaded if need be."""
@@ -151,12 +155,17 @@ class _Reader:
         """Return the slot of an operand, converted to the dtype of the step."""
         number = int(name[2:]) + 1
         place = self.inputs[number - 1]
-        if place.dtype == self.dtype and self.strides[number][-1] == self.dtype.itemsize:
+        if place.dtype == self.dtype and self._adjacent(number):
             return number
         load = at.LOADS.get(place.dtype.name)
         if load is None:
             raise Unlowered(f"an operand of {place.dtype}")
         return self.rows.do(load, None, number)
+
+    def _adjacent(self, number: int) -> bool:
+        """Return whether the elements for a register are adjacent in memory."""
+        outer, inner = self.strides[number][-2:]
+        return inner == self.dtype.itemsize and (self.group == 1 or outer == inner * self.lengths[-1])
 
     def _row(self, operation: str, words: str) -> int:
         kind, _, rest = words.partition(" ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,25 +27,47 @@ def execute() -> Callable[..., Any] | None:
     return found
 
 
+class Repeated(NamedTuple):
+    """A loop around a region: see ``StepCode.begin``."""
+
+    rows: dict[Buffer, int]
+    pairs: Sequence[tuple[Buffer, Buffer, bool, int]]
+    reverse: bool
+
+
 class RegionProgram:
-    """The code of a region.
+    """The code of a region, or of a loop.
+
+    The tuple that ``call`` takes has the inputs and the results, of a loop then the number of repetitions and a second
+    array for each carry, and the arena.
 
     Attributes:
-        arena: the bytes of the arena, the last item of the tuple that ``call`` takes.
+        arena: the bytes of the arena.
     """
 
-    def __init__(self, steps: Sequence[Step], inputs: Sequence[Buffer], outs: Sequence[Buffer], arena: int) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        inputs: Sequence[Buffer],
+        outs: Sequence[Buffer],
+        arena: int,
+        repeated: Repeated | None = None,
+    ) -> None:
         buffers = {buffer: number for number, buffer in enumerate([*inputs, *outs])}
-        if len(buffers) >= at.MAX_BUFFERS:
+        last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs))
+        if last >= at.MAX_BUFFERS:
             raise Unlowered("many arrays")
-        code = StepCode(buffers, len(buffers))
+        code = StepCode(buffers, last)
         for pair in checked_pairs(steps):
             code.separate(*pair)
+        begin = code.begin(len(buffers), *repeated) if repeated is not None else 0
         for step in steps:
             code.append(step)
+        if begin:
+            code.end(begin)
         registers = at.HEAD + -(-arena // 64) * 64
         self.arena = registers + at.REGISTER * code.registers
-        header = [at.HEADER + len(code.words), len(buffers) + 1, registers]
+        header = [at.HEADER + len(code.words), last + 1, registers]
         self._code = np.array([*header, *code.words], np.int64)
         self._run, self._address = execute(), self._code.ctypes.data
 

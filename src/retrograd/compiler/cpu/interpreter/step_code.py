@@ -50,6 +50,29 @@ class StepCode:
         both = [(self._buffers[buffer], buffer.low, buffer.high) for buffer in (one, other)]
         self._write(at.SEPARATE, *both[0], *both[1])
 
+    def begin(
+        self, count: int, rows: Mapping[Buffer, int], pairs: Sequence[tuple[Buffer, Buffer, bool, int]], reverse: bool
+    ) -> int:
+        """Begin a loop over the following steps; return its place, which ``end`` takes.
+
+        Args:
+            count: the number of the buffer with the number of repetitions; then come second arrays of the carries.
+            rows: the buffers of which each step takes a row, with the bytes of a row.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and its bytes.
+            reverse: whether the loop starts at the last row.
+        """
+        first, words = at.HEADER + len(self.words), list[int]()
+        for buffer, size in rows.items():
+            words += [self._buffers[buffer], size]
+        for second, (before, after, saved, size) in enumerate(pairs, count + 1):
+            words += [self._buffers[before], self._buffers[after], second, saved, size]
+        self._write(at.BEGIN, count, reverse, len(rows), len(pairs), *words)
+        return first
+
+    def end(self, begin: int) -> None:
+        """End a loop."""
+        self._write(at.AGAIN, begin)
+
     def _write(self, operation: int, *words: int) -> None:
         self.words += [operation, 2 + len(words), *map(int, words)]
 
@@ -65,7 +88,8 @@ class StepCode:
         if code.rows:
             self.registers = max(self.registers, code.registers)
             sizes = code.dtype.itemsize, len(places), len(code.numbers), len(code.rows)
-            self._write(at.MAP, *sizes, *code.lengths, code.registers, *[word for place in places for word in place],
+            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group,
+                        *[word for place in places for word in place],
                         *map(_bits, code.numbers), *[word for row in code.rows for word in row])  # fmt: skip
             return
         size = code.dtype.itemsize
@@ -86,6 +110,8 @@ class StepCode:
         self._write(at.CALL, function, data, len(places), len(call.sizes), len(call.strides),
                     *padded(call.lengths, 1, 3), *call.sizes, *call.strides,
                     *[word for place in places for word in place])  # fmt: skip
+        if step.checked:
+            self._write(at.NUMBER, step.operands[0].dtype.itemsize, *self._at(step.operands[0]))
 
     def _gather(self, step: Step, gather: Gathering) -> None:
         x, part, *indices = gather.operands(step)

@@ -78,14 +78,24 @@ def _loaded(operation, out, x, step):
 
 
 @_step
-def _stored(operation, address, step, x, number):
-    """Write a register to elements at a distance of ``step`` bytes."""
-    if operation == at.STORE_BYTE:
-        for j in range(x.size):
-            _vector(address + j * step, 1, np.uint8(0))[0] = x[j] != 0
-    else:
-        for j in range(x.size):
-            _vector(address + j * step, 1, number)[0] = x[j]
+def _loaded_rows(operation, out, x, outer, step, rows):
+    """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
+    columns = out.size // rows
+    for r in range(rows):
+        _loaded(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
+
+
+@_step
+def _stored_rows(operation, address, outer, step, x, rows, number):
+    """Write a register to such rows."""
+    columns = x.size // rows
+    for r in range(rows):
+        for j in range(columns):
+            place = address + r * outer + j * step
+            if operation == at.STORE_BYTE:
+                _vector(place, 1, np.uint8(0))[0] = x[r * columns + j] != 0
+            else:
+                _vector(place, 1, number)[0] = x[r * columns + j]
 
 
 def _mapped(functions):
@@ -94,20 +104,22 @@ def _mapped(functions):
     def run(words, first, arena, none):
         places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
         n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
-        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 11
+        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 12
         slots = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
         constants = place + 6 * places
         code = constants + numbers
         for k in range(words[first + 10]):
             slots[places + k] = arena + words[2] + at.REGISTER * k
         values = _vector(words.ctypes.data + 8 * constants, numbers, np.float64(0))
+        group = words[first + 11]
         for k in range(numbers):
-            _fill(_vector(slots[places + k], min(columns, at.LANES), none), values[k])
+            _fill(_vector(slots[places + k], min(group * columns, at.LANES), none), values[k])
         for i0 in range(n0):
             for i1 in range(n1):
-                for i2 in range(n2):
+                for i2 in range(0, n2, group):
+                    together = min(group, n2 - i2)
                     for column in range(0, columns, at.LANES):
-                        n = min(at.LANES, columns - column)
+                        n = together * min(at.LANES, columns - column)
                         for k in range(places):
                             p = place + 6 * k
                             outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
@@ -116,12 +128,14 @@ def _mapped(functions):
                             row = code + 5 * r
                             operation, target, at_x = words[row], slots[words[row + 1]], slots[words[row + 2]]
                             if operation >= at.STORE:
-                                step = words[place + 6 * words[row + 1] + 5]
-                                _stored(operation, target, step, _vector(at_x, n, none), none)
+                                p = place + 6 * words[row + 1]
+                                x = _vector(at_x, n, none)
+                                _stored_rows(operation, target, words[p + 4], words[p + 5], x, together, none)
                                 continue
                             out = _vector(target, n, none)
                             if operation >= steps.LOAD_FLOAT32 and operation < steps.STORE_BOOL:
-                                _loaded(operation, out, at_x, words[place + 6 * words[row + 2] + 5])
+                                p = place + 6 * words[row + 2]
+                                _loaded_rows(operation, out, at_x, words[p + 4], words[p + 5], together)
                                 continue
                             x, y = _vector(at_x, n, none), _vector(slots[words[row + 3]], n, none)
                             if operation < steps.NEGATIVE:
@@ -178,26 +192,34 @@ def _added_up(words, first, buffers):
 @_step
 def _copied(words, first, buffers, number):
     """Copy elements of the size of ``number``."""
-    target = first + 7
+    target, size = first + 7, words[first + 2]
     for i0 in range(words[first + 3]):
         for i1 in range(words[first + 4]):
             for i2 in range(words[first + 5]):
                 out, x = _place(words, target, buffers, i0, i1, i2, 0), _place(words, target + 6, buffers, i0, i1, i2, 0)
                 out_step, x_step = words[target + 5], words[target + 11]
-                for i3 in range(words[first + 6]):
-                    _vector(out + i3 * out_step, 1, number)[0] = _vector(x + i3 * x_step, 1, number)[0]
+                if out_step == size and x_step == size:
+                    to, given = _vector(out, words[first + 6], number), _vector(x, words[first + 6], number)
+                    for i3 in range(to.size):
+                        to[i3] = given[i3]
+                else:
+                    for i3 in range(words[first + 6]):
+                        _vector(out + i3 * out_step, 1, number)[0] = _vector(x + i3 * x_step, 1, number)[0]
 
 
 @_step
 def _filled(words, first, buffers, number):
     """Fill a place with the bits of an element of the size of ``number``."""
-    value = _vector(words.ctypes.data + 8 * (first + 7), 1, number)[0]
+    value, size = _vector(words.ctypes.data + 8 * (first + 7), 1, number)[0], words[first + 2]
     for i0 in range(words[first + 3]):
         for i1 in range(words[first + 4]):
             for i2 in range(words[first + 5]):
                 out, step = _place(words, first + 8, buffers, i0, i1, i2, 0), words[first + 13]
-                for i3 in range(words[first + 6]):
-                    _vector(out + i3 * step, 1, number)[0] = value
+                if step == size:
+                    _fill(_vector(out, words[first + 6], number), value)
+                else:
+                    for i3 in range(words[first + 6]):
+                        _vector(out + i3 * step, 1, number)[0] = value
 
 
 @_step
@@ -298,6 +320,53 @@ def _same(words, first, buffers):
     return True
 
 
+@_step
+def _begin(words, first, buffers, left):
+    """Point the buffers of a loop to what its first step reads and writes."""
+    count, back, rows, carries = _word(buffers[words[first + 2]]), words[first + 3], words[first + 4], words[first + 5]
+    left[0] = count
+    at_row, at_carry = first + 6, first + 6 + 2 * rows
+    for k in range(rows):
+        if back:
+            buffers[words[at_row + 2 * k]] += (count - 1) * words[at_row + 2 * k + 1]
+    for k in range(carries):
+        p = at_carry + 5 * k
+        out, second, size = words[p + 1], words[p + 2], words[p + 4]
+        if words[p + 3]:  # the second array has one row more than there are steps
+            buffers[words[p]] = buffers[second] + (count * size if back else 0)
+            buffers[out] = buffers[words[p]] + (-size if back else size)
+        elif count % 2 == 0:  # the last step writes to the first array
+            buffers[out], buffers[second] = buffers[second], buffers[out]
+
+
+@_step
+def _advance(words, first, buffers):
+    """Move the buffers of a loop to the next step."""
+    back, rows, carries = words[first + 3], words[first + 4], words[first + 5]
+    at_row, at_carry = first + 6, first + 6 + 2 * rows
+    for k in range(rows):
+        size = words[at_row + 2 * k + 1]
+        buffers[words[at_row + 2 * k]] += -size if back else size
+    for k in range(carries):
+        p = at_carry + 5 * k
+        out, second, size = words[p + 1], words[p + 2], words[p + 4]
+        buffers[words[p]] = buffers[out]
+        if words[p + 3]:
+            buffers[out] += -size if back else size
+        else:
+            buffers[out], buffers[second] = buffers[second], buffers[out]
+
+
+@_step
+def _is_number(words, first, buffers):
+    address = buffers[words[first + 3]] + words[first + 4]
+    if words[first + 2] == at.FLOAT64:
+        x = _vector(address, 1, 0.0)[0]
+    else:
+        x = np.float64(_vector(address, 1, np.float32(0))[0])
+    return x == x
+
+
 @njit(error_model="numpy")
 def _executed(items, program):
     """Execute the code at an address on the arrays of the tuple at another, of which the last is the arena."""
@@ -308,7 +377,7 @@ def _executed(items, program):
     for k in range(count):
         buffers[k] = _word(_word(items + _ITEMS + 8 * k) + DATA)
     status = _vector(arena + at.STATUS, 1, np.int64(0))
-    status[0] = 0
+    status[0], left = 0, _vector(arena + at.LEFT, 1, np.int64(0))
     first = at.HEADER
     while first < words.size:
         operation, size = words[first], words[first + 2]
@@ -360,6 +429,16 @@ def _executed(items, program):
                 _rates(words, first, buffers, np.float32(1))
             else:
                 _rates(words, first, buffers, 1.0)
+        elif operation == at.BEGIN:
+            _begin(words, first, buffers, left)
+        elif operation == at.AGAIN:
+            left[0] -= 1
+            if left[0] > 0:
+                _advance(words, size, buffers)
+                first = size + words[size + 1]
+                continue
+        elif operation == at.NUMBER:
+            fine = _is_number(words, first, buffers)
         else:
             fine = _same(words, first, buffers)
         if not fine:
