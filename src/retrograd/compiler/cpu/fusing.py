@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+import numpy as np
+
 from ...kernels.runtime.threads import PARTS
 from .emission import collapsed
 from .steps import Buffer, Map, Place, Step
@@ -14,12 +16,13 @@ MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
 BLOCK = 1 << 12  # elements of a block
 
 
-def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
+def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False) -> list[Step]:
     """Move loops into the only loop that reads their result.
 
     Args:
         steps: the steps in their order.
         kept: the buffers that are read afterwards.
+        one_dtype: whether only loops that compute in one dtype, besides conditions, are fused.
     """
     touched: dict[Buffer, list[int]] = {}
     written: dict[Buffer, list[int]] = {}
@@ -50,7 +53,7 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
             turned = _turned(maker, place)
             if turned is None:
                 continue
-            if len(maker.nodes) + len(step.nodes) > MAX_NODES:
+            if len(maker.nodes) + len(step.nodes) > MAX_NODES or one_dtype and not _in_one_dtype(maker, step):
                 continue
             sources = turned
             writes = [inputs, *[written.get(source.buffer, ()) for source in sources]]
@@ -72,6 +75,12 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
         if isinstance(step, Map):
             _share(step)
     return left
+
+
+def _in_one_dtype(maker: Map, reader: Map) -> bool:
+    """Return whether two loops compute in one dtype, and pass elements of this dtype."""
+    kinds = {np.dtype(node.dtype) for node in (*maker.nodes, *reader.nodes)} - {np.dtype(bool)}
+    return kinds == {maker.operands[0].dtype}
 
 
 def _turned(maker: Map, place: Place) -> list[Place] | None:

@@ -22,6 +22,8 @@ from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .emission import TYPES, Body, Kernel, constant, type_of
 from .indices import add_at, getitem, setitem
+from .interpreter.map_code import SUPPORTED
+from .interpreter.step_code import check
 from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step
 from .product_kernels import product
@@ -49,8 +51,9 @@ class _Expansion(Tracer):
 class Lowering:
     """The steps of a run of instructions."""
 
-    def __init__(self) -> None:
+    def __init__(self, interpreted: bool = False) -> None:
         self.places: dict[Value, Place] = {}
+        self.interpreted = interpreted  # whether steps become code for the interpreter instead of LLVM text
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
@@ -182,9 +185,15 @@ class Lowering:
     def add(self, step: Step) -> None:
         """Append a step of the current instruction."""
         step.instruction = self._outer
-        if step.flops == 0 and not self.unlimited and max(place.size for place in step.operands) > MAX_ELEMENTS:
+        if step.flops == 0 and (self.interpreted or not self.unlimited) and max(place.size for place in step.operands) > MAX_ELEMENTS:
             raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
+        if self.interpreted:
+            check(step)
         self.steps.append(step)
+
+    def _has_code(self, ufunc: np.ufunc, kinds: Sequence[Any]) -> bool:
+        """Return whether scalar operations can compute a ufunc; otherwise NumPy's inner loop does."""
+        return not self.interpreted or kinds[0].kind == "f" and ufunc.__name__ in SUPPORTED
 
     def map(self, name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Any, dtype: Any) -> None:
         """Append a loop that writes ``out``, through a new array if ``out`` overlaps an input."""
@@ -250,7 +259,8 @@ class Lowering:
         place = self.place(value)
         if place.size != 1:
             raise Unlowered("a guard that does not compare one number")
-        self.add(Step("check", [place], 0, _check_kernel(constant(seen, place.dtype)), checked=True))
+        text = constant(seen, place.dtype)
+        self.add(Step("check", [place], 0, _check_kernel(text), checked=True, content=text))
 
     # Elementwise
 
@@ -288,7 +298,7 @@ class Lowering:
         target = self.result(instruction.outs[0]) if out is None else self.place(out)
         if any(dtype.name not in TYPES for dtype in kinds):
             raise Unlowered(f"{ufunc.__name__} of {kinds}")
-        emit = scalar(ufunc.__name__, kinds[0]) if len({*kinds[:-1]}) == 1 else None
+        emit = scalar(ufunc.__name__, kinds[0]) if len({*kinds[:-1]}) == 1 and self._has_code(ufunc, kinds) else None
         if emit is not None:
             self.map(ufunc.__name__, target, operands, emit, kinds[:-1], kinds[-1])
             return

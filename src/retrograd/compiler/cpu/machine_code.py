@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -125,14 +125,21 @@ def _is_known(ufunc: np.ufunc, home: str) -> bool:
     return getattr(sys.modules.get(home), ufunc.__name__, None) is ufunc
 
 
+class InnerLoop(NamedTuple):
+    """NumPy's inner loop of a ufunc for some dtypes."""
+
+    address: int
+    data: int  # its last argument
+    symbol: str = ""
+    data_symbol: str = "null"
+
+
 @cache
-def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
-    """Return the symbols of NumPy's inner loop of a ufunc for some dtypes (``"ff->f"``), and of its data argument.
+def inner_loop(ufunc: np.ufunc, kinds: str) -> InnerLoop | None:
+    """Return NumPy's inner loop of a ufunc for some dtypes (``"ff->f"``), with symbols if LLVM is available.
 
-    Their addresses are in NumPy's documented ufunc struct.
+    Its address is in NumPy's documented ufunc struct.
     """
-    import llvmlite.binding as llvm
-
     if kinds not in ufunc.types:
         return None
     at = ufunc.types.index(kinds)
@@ -142,15 +149,19 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> tuple[str, str] | None:
     datum = ctypes.c_void_p.from_address(data + _WORD * at).value if data else None
     if not functions or not loop:
         return None
+    if not available():
+        return InnerLoop(loop, datum or 0)
+    import llvmlite.binding as llvm
+
     homes = [home for home in _HOMES if _is_known(ufunc, home)]
     if not homes:
         return None
     name = f"retrograd_{homes[0]}_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}".replace(".", "_")
     llvm.add_symbol(name, loop)
     if datum is None:
-        return name, "null"
+        return InnerLoop(loop, 0, name)
     llvm.add_symbol(f"{name}_data", datum)
-    return name, f"@{name}_data"
+    return InnerLoop(loop, datum, name, f"@{name}_data")
 
 
 def gemm(dtype: Any) -> str | None:
@@ -193,10 +204,16 @@ def power() -> str | None:
     """Return the symbol of the C library's ``pow``, which Python's ``**`` calls."""
     import llvmlite.binding as llvm
 
+    address = power_address()
+    if address is None:
+        return None
+    llvm.add_symbol("retrograd_pow", address)
+    return "retrograd_pow"
+
+
+def power_address() -> int | None:
+    """Return the address of the C library's ``pow``."""
     from ...kernels.runtime.threads import foreign
 
     found = foreign("pow")
-    if found is None:
-        return None
-    llvm.add_symbol("retrograd_pow", found[0])
-    return "retrograd_pow"
+    return None if found is None else found[0]

@@ -8,7 +8,7 @@ from ...kernels.runtime import thread_memory as at
 from ...kernels.runtime.threads import SHORT
 from .emission import SCALAR_TEXT, Body, Kernel
 from .machine_code import HEAD, ITEMS
-from .steps import Buffer, Place, Step
+from .steps import Buffer, Place, Step, checked_pairs
 
 ELEMENTS_DIFFER = 1  # status: elements are not as the trace assumed
 INPUTS_OVERLAP = 2  # status: an input that is written overlaps another input
@@ -157,24 +157,18 @@ class Module:
 
     def _check_overlaps(self, steps: Sequence[Step]) -> None:
         """Compare the memory of inputs: those that did not overlap in the trace must not overlap if one is written."""
-        body, seen = self._body, set[tuple[Buffer, Buffer]]()
-        for step in steps:
-            for place in step.operands[: step.writes]:
-                for other in step.operands:
-                    pair = place.buffer, other.buffer
-                    if pair[0] is pair[1] or pair in seen or any(buffer.kind != "input" for buffer in pair):
-                        continue
-                    seen |= {pair, pair[::-1]}
-                    bounds = []
-                    for buffer in pair:
-                        start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
-                        bounds.append([body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)])
-                    (low, high), (other_low, other_high) = bounds
-                    before = body.give(f"icmp ult i64 {low}, {other_high}")
-                    behind = body.give(f"icmp ult i64 {other_low}, {high}")
-                    both, label = body.give(f"and i1 {before}, {behind}"), body.name()[1:]
-                    body.do(f"br i1 {both}, label %overlap, label %{label}")
-                    body.block(label)
+        body = self._body
+        for pair in checked_pairs(steps):
+            bounds = []
+            for buffer in pair:
+                start = body.give(f"ptrtoint ptr {self._data[buffer]} to i64")
+                bounds.append([body.give(f"add i64 {start}, {away}") for away in (buffer.low, buffer.high)])
+            (low, high), (other_low, other_high) = bounds
+            before = body.give(f"icmp ult i64 {low}, {other_high}")
+            behind = body.give(f"icmp ult i64 {other_low}, {high}")
+            both, label = body.give(f"and i1 {before}, {behind}"), body.name()[1:]
+            body.do(f"br i1 {both}, label %overlap, label %{label}")
+            body.block(label)
 
     def _pointer(self, place: Place) -> str:
         buffer, offset = place.buffer, place.offset

@@ -4,16 +4,42 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
-from .machine_code import LINALG, inner_loop
+from .machine_code import LINALG, InnerLoop, inner_loop
 from .steps import Place, Step, Unlowered, kernel_of
 
 
-def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> tuple[str, str]:
+class NumpyCall(NamedTuple):
+    """Calls of NumPy's inner loop, one for each row."""
+
+    loop: InnerLoop
+    lengths: list[int]  # of the rows' axes
+    sizes: list[int]  # the dimensions that the loop receives
+    strides: list[int]  # the strides that the loop receives
+    outer: list[tuple[int, list[int]]]  # for each argument the number of its operand, and its strides between rows
+
+
+class Gathering(NamedTuple):
+    """Reads or writes at indices."""
+
+    how: str  # take, put or add
+    inner: list[int]  # the lengths of what an index refers to, and its strides in both arrays
+    of_x: list[int]
+    of_part: list[int]
+    bounds: list[int]  # for each index the length of its dimension, and the stride
+    leading: list[int]
+
+    def operands(self, step: Step) -> list[Place]:
+        """Return the indexed array, the other one, and the indices."""
+        one, other, *indices = step.operands
+        return [other, one, *indices] if self.how == "take" else [one, other, *indices]
+
+
+def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> InnerLoop:
     chars = [np.dtype(dtype).char for dtype in dtypes]
     found = inner_loop(ufunc, "".join(chars[: ufunc.nin]) + "->" + chars[-1])
     if found is None:
@@ -21,15 +47,15 @@ def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> tuple[str, str]:
     return found
 
 
-def _call(body: Body, loop: tuple[str, str], pointers: Sequence[str]) -> None:
+def _call(body: Body, loop: InnerLoop, pointers: Sequence[str]) -> None:
     """Call NumPy's loop with the arguments that ``_frame`` allocated."""
     for k, pointer in enumerate(pointers):
         place = body.give(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
         body.do(f"store ptr {pointer}, ptr {place}")
-    body.declared.add(f"declare void @{loop[0]}(ptr, ptr, ptr, ptr)")
-    if loop[1] != "null":
-        body.declared.add(f"{loop[1]} = external global i8")
-    body.do(f"call void @{loop[0]}(ptr %args, ptr %count, ptr %steps, ptr {loop[1]})")
+    body.declared.add(f"declare void @{loop.symbol}(ptr, ptr, ptr, ptr)")
+    if loop.data:
+        body.declared.add(f"{loop.data_symbol} = external global i8")
+    body.do(f"call void @{loop.symbol}(ptr %args, ptr %count, ptr %steps, ptr {loop.data_symbol})")
 
 
 def _frame(body: Body, count: int, strides: Sequence[int], sizes: Sequence[int] = ()) -> None:
@@ -52,44 +78,36 @@ def loop_call(ufunc: np.ufunc, dtypes: Sequence[object], out: Place, inputs: Seq
         for place in inputs
     ]
 
+    lengths, strides = collapsed(out.shape, *[place.strides for place in (out, *wide)])
+    return _rows(ufunc.__name__, [out, *wide], loop, lengths, strides, [*range(1, len(strides)), 0])
+
+
+def _rows(
+    name: str, operands: list[Place], loop: InnerLoop, lengths: list[int], strides: list[list[int]], order: list[int]
+) -> Step:
+    """Return a step that calls an inner loop for each row, with the operands in an order."""
+    count, last = lengths[-1] if lengths else 1, [strides[k][-1] if lengths else 0 for k in order]
+
     def make(step: Step) -> Kernel:
         body = Body()
-        lengths, steps = collapsed(out.shape, *[place.strides for place in step.operands])
-        last = [s[-1] if s else 0 for s in steps]
-        order = [*range(1, len(steps)), 0]
-        _frame(body, lengths[-1] if lengths else 1, [last[k] for k in order])
+        _frame(body, count, last)
 
         def row(indices: list[str]) -> None:
-            pointers = [body.address(f"%p{k}", indices, steps[k][:-1]) for k in order]
-            _call(body, loop, pointers)
+            _call(body, loop, [body.address(f"%p{k}", indices, strides[k][:-1]) for k in order])
 
         body.nest(lengths[:-1], row)
         body.do("ret void")
         return kernel_of(step, body)
 
-    return Step(ufunc.__name__, [out, *wide], 1, make)
+    outer = [(k, strides[k][:-1]) for k in order]
+    return Step(name, operands, 1, make, content=NumpyCall(loop, lengths[:-1], [count], last, outer))
 
 
 def reduction(ufunc: np.ufunc, x: Place, out: Place) -> Step:
     """Return ``out = ufunc(out, x)`` along the dimensions in which the stride of ``out`` is 0, in NumPy's order."""
     loop = _numpy_loop(ufunc, (out.dtype, x.dtype, out.dtype))
-
-    def make(step: Step) -> Kernel:
-        body = Body()
-        lengths, (of_x, of_out) = collapsed(x.shape, x.strides, out.strides)
-        last = (of_x[-1], of_out[-1]) if lengths else (0, 0)
-        _frame(body, lengths[-1] if lengths else 1, [last[1], last[0], last[1]])
-
-        def row(indices: list[str]) -> None:
-            target = body.address("%p0", indices, of_out[:-1])
-            source = body.address("%p1", indices, of_x[:-1])
-            _call(body, loop, [target, source, target])
-
-        body.nest(lengths[:-1], row)
-        body.do("ret void")
-        return kernel_of(step, body)
-
-    return Step(f"{ufunc.__name__}.reduce", [out, x], 1, make)
+    lengths, (of_x, of_out) = collapsed(x.shape, x.strides, out.strides)
+    return _rows(f"{ufunc.__name__}.reduce", [out, x], loop, lengths, [of_out, of_x], [0, 1, 0])
 
 
 def accumulation(x: Place, out: Place) -> Step:
@@ -132,7 +150,10 @@ def factorization(name: str, out: Place, inputs: Sequence[Place]) -> Step:
         body.do("ret i1 %fine")
         return kernel_of(step, body)._replace(result="i1")
 
-    return Step(name, [out, *inputs], 1, make, checked=True)
+    places = [out, *inputs]
+    outer: list[tuple[int, list[int]]] = [(k, []) for k in [*range(1, len(places)), 0]]
+    content = NumpyCall(loop, [], [1, *sizes], [*[0] * len(places), *strides], outer)
+    return Step(name, places, 1, make, checked=True, content=content)
 
 
 def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Place, how: str) -> Step:
@@ -184,4 +205,5 @@ def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Pla
         return kernel_of(step, body)._replace(result="i1")
 
     operands = [part, x, *indices] if how == "take" else [x, part, *indices]
-    return Step(f"{how}_rows", operands, 1, make, checked=True)
+    content = Gathering(how, inner, of_x, of_part, bounds, leading)
+    return Step(f"{how}_rows", operands, 1, make, checked=True, content=content)

@@ -16,11 +16,12 @@ from ...core.arrays import Array
 from ..program import Instruction, Value
 from ..run.replay import Miss
 from .emission import Body, Kernel, type_of
-from .machine_code import power
+from .machine_code import power, power_address
 from .scalar_operations import scalar
 from .steps import Place, Step, Unlowered, kernel_of
 
 MAX_ELEMENTS = 1 << 20  # elements of all parameters from which the optimizer's own threaded loop is as fast
+MAX_INTERPRETED_ELEMENTS = 1 << 15  # the same for the interpreter, which has no threads
 _DOUBLE = np.dtype(np.float64)
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
 _indices = count(1 << 32)  # of values that are not in the trace
@@ -142,8 +143,9 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
     optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
     update = Update(optimizer, moved, pairs)
-    if sum(p.array.size for some in moved for p in some) > MAX_ELEMENTS:
-        raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
+    most = MAX_INTERPRETED_ELEMENTS if lowering.interpreted else MAX_ELEMENTS
+    if sum(p.array.size for some in moved for p in some) > most:
+        raise Unlowered(f"more than {most:,} elements")
     numbers, states = lowering.place(update.numbers), iter(update.states)
     at = 0
     lowering.unlimited = True
@@ -289,13 +291,12 @@ def _rmsprop(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) 
 
 def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
     """Increment the step count t; compute ``lr sqrt(1 - beta2^t) / (1 - beta1^t)`` and ``eps sqrt(1 - beta2^t)``."""
-    name = power()
-    if name is None:
+    if power_address() is None:
         raise Unlowered("no C library")
 
     def make(made: Step) -> Kernel:
         body = Body()
-        typ = type_of(step.dtype)
+        typ, name = type_of(step.dtype), power()
         t = body.give(f"fadd {typ} {body.load('%p1', step.dtype)}, 1.0")
         body.store(t, "%p1", step.dtype)
         t = body.cast(t, step.dtype, _DOUBLE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...kernels.loops.regions.region_code import MAX_MULTIPLICATIONS
 from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
@@ -15,7 +16,7 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, packing, tiles
 from .steps import Place, Step, Unlowered, kernel_of
 
-MAX_LOOP_MULTIPLICATIONS = 1 << 13  # multiplications up to which a loop is faster than BLAS
+MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # up to which a loop is faster than BLAS
 BLOCK_ROWS = 6  # of the block in registers
 
 
@@ -28,7 +29,7 @@ def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
     count = m * n * k
     if count > TILED:
         raise Unlowered(f"more than {TILED:,} multiplications")
-    if count <= MAX_LOOP_MULTIPLICATIONS or gemm(x.dtype) is None:
+    if count <= MAX_LOOP_MULTIPLICATIONS or lowering.interpreted or gemm(x.dtype) is None:
         if out.strides[1] != size and n > 1:
             if out.strides[0] == size:  # the transposed product
                 product(lowering, _transposed(y), _transposed(x), _transposed(out))

@@ -17,6 +17,7 @@ from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from . import arena_layout, machine_code
 from .fusing import fused_maps
+from .interpreter.region_program import RegionProgram, execute
 from .lowering import Lowering, is_view
 from .module import Module
 from .optimizer_updates import Update
@@ -45,24 +46,33 @@ class Region:
                 lowering.copy(place, fresh)
                 place = lowering.places[value] = fresh
             found[place.buffer] = value
-        steps = fused_maps(lowering.steps, set(found))
+        interpreted = lowering.interpreted
+        steps = fused_maps(lowering.steps, set(found), interpreted)
         for buffer in found:
             buffer.kind = "out"
         buffers = arena_layout.set_lifetimes(steps)
         outs = [lowering.places[value].buffer for value in wanted]
         self.arena = arena_layout.plan(buffers)
         inputs = [buffer for buffer in buffers if buffer.kind == "input"]
-        module = Module(steps, inputs, outs, self.arena)
-        self.steps, self.kernels, self.text = len(steps), module.kernels, module.text
+        self.steps = len(steps)
         self.checked = any(step.checked for step in steps)
-        work = sum(step.flops or 4.0 * max(place.size for place in step.operands) for step in steps)
-        self._function = machine_code.function(module.text, work < MAX_GIL_OPERATIONS and not module.threaded)
+        self._function: machine_code.Function | RegionProgram
+        if interpreted:
+            self._function = RegionProgram(steps, inputs, outs, self.arena)
+            self.arena, self._threaded, self._multiplies = self._function.arena, False, False
+            what = f"interpreted in one call, as {self.steps} steps"
+        else:
+            module = Module(steps, inputs, outs, self.arena)
+            work = sum(step.flops or 4.0 * max(place.size for place in step.operands) for step in steps)
+            self._function = machine_code.function(module.text, work < MAX_GIL_OPERATIONS and not module.threaded)
+            self._threaded = module.threaded
+            self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
+            what = f"as {self.steps} calls of {module.kernels} kernels"
+        self._note = f"one compiled function of {len(parts)}, {what}, with an arena of {self.arena} bytes"
         self.takes = [b.source for b in inputs if isinstance(b.source, Value)]
         self._inputs = [lowering.places[value] for value in self.takes]
         self._guarded = guarded
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
-        self._threaded = module.threaded
-        self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._places = [lowering.places[value] for value in wanted]
         self.asked: list[Asked] = []  # the large arrays among the results
         self.run = self._python_function()
@@ -135,10 +145,7 @@ class Region:
         made.parts = self.parts
         made.asked = tuple(self.asked)
         made.writes = _outer_writes(self.parts)
-        self.run.note = (  # type: ignore[attr-defined]
-            f"one compiled function of {len(self.parts)}, as {self.steps} calls of {self.kernels} kernels, "
-            f"with an arena of {self.arena} bytes"
-        )
+        self.run.note = self._note  # type: ignore[attr-defined]
         made.operator = "+".join(dict.fromkeys(part.operator or part.name for part in self.parts))[:60]
         made.site, made.backward = self.parts[-1].site, self.parts[-1].backward
         return made
@@ -168,8 +175,8 @@ def _owns_buffer(place: Place) -> bool:
 class _Group:
     """A run of instructions that can be lowered, and the effects within the run that can wait until its end."""
 
-    def __init__(self) -> None:
-        self.lowering = Lowering()
+    def __init__(self, interpreted: bool) -> None:
+        self.lowering = Lowering(interpreted)
         self.parts: list[Instruction] = []
         self.waiting: list[Instruction] = []
         self.instructions: list[Instruction] = []  # parts and effects in their order
@@ -182,7 +189,7 @@ class _Group:
 def compiled_regions(
     instructions: Sequence[Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
-    """Replace runs of instructions that can be lowered by regions. Without LLVM nothing is replaced.
+    """Replace runs of instructions that can be lowered by regions. Without LLVM a loop of the library executes them.
 
     Args:
         instructions: the instructions in their order.
@@ -190,13 +197,14 @@ def compiled_regions(
         guarded: the values that guards have compared with the trace.
         notes: receives the reasons why instructions are not in a region.
     """
-    if not machine_code.available():
+    interpreted = not machine_code.available()
+    if interpreted and execute() is None:
         return list(instructions)
     groups: list[Any] = []
     current: _Group | None = None
     for instruction in instructions:
         if current is None:
-            current = _Group()
+            current = _Group(interpreted)
             groups.append(current)
         if instruction.kind == "effect" and instruction.function in _DEFERRABLE_EFFECTS and current.parts:
             current.add(instruction, current.waiting)

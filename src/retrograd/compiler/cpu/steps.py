@@ -99,6 +99,7 @@ class Step:
     checked: bool = False  # whether the kernel checks assumptions of the trace
     flops: float = 0.0
     parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, fewest blocks per part, block size, parts per thread
+    content: Any = None  # what the kernel does besides, from which the interpreter's code is written
 
     def reads(self) -> list[Place]:
         """Return the operands that are only read."""
@@ -230,3 +231,15 @@ def kernel_of(step: Step, body: Body) -> Kernel:
         read = not any(place.may_overlap(other) for other in out)
         parameters.append(f"ptr {'noalias ' if alone else ''}{'readonly ' if read else ''}%p{k}")
     return Kernel(", ".join(parameters), tuple(body.lines), tuple(sorted(body.declared)))
+
+
+def checked_pairs(steps: Sequence[Step]) -> list[tuple[Buffer, Buffer]]:
+    """Return the pairs of inputs, one of them written, that must not overlap, as they did not in the trace."""
+    found: dict[tuple[Buffer, Buffer], None] = {}
+    for step in steps:
+        for place in step.operands[: step.writes]:
+            for other in step.operands:
+                pair = place.buffer, other.buffer
+                if pair[0] is not pair[1] and pair[::-1] not in found and all(b.kind == "input" for b in pair):
+                    found[pair] = None
+    return list(found)

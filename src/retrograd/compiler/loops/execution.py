@@ -72,7 +72,7 @@ class Execution:
     def note(self) -> str:
         """How a step runs."""
         for native in self._native.values():
-            return f"one compiled function of {len(self.steps)} instructions, with {native.kernels} kernels"
+            return f"one compiled function of {len(self.steps)} instructions, {native.note}"
         return f"each a replay of {len(self.steps)} instructions" + (f" ({self.why})" if self.why else "")
 
     def run(

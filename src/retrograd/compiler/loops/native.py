@@ -19,6 +19,7 @@ from ...core.arrays.dtypes import DType
 from ...kernels.runtime import threads
 from ..cpu import arena_layout, machine_code
 from ..cpu.fusing import fused_maps
+from ..cpu.interpreter.region_program import RegionProgram, Repeated, execute
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
 from ..cpu.steps import Buffer, Step, Unlowered
@@ -129,9 +130,10 @@ class NativeLoop:
     """
 
     def __init__(self, instructions: Sequence[Instruction], loop: Loop) -> None:
-        if not machine_code.available():
+        interpreted = not machine_code.available()
+        if interpreted and execute() is None:
             raise Unlowered("LLVM is missing")
-        lowering = Lowering()
+        lowering = Lowering(interpreted)
         lowering.unlimited = True
         places = [lowering.place(value) for value in loop.inputs]
         if any(not place.dense for place in places):
@@ -150,7 +152,7 @@ class NativeLoop:
                 place = fresh
             outs.append(place.buffer)
             self.results.append((place.shape, place.dtype))
-        steps = fused_maps(lowering.steps, set(outs))
+        steps = fused_maps(lowering.steps, set(outs), interpreted)
         for buffer in outs:
             buffer.kind = "out"
         buffers = arena_layout.set_lifetimes(steps)
@@ -171,11 +173,19 @@ class NativeLoop:
             (before, after, saved, place.size * place.dtype.itemsize)
             for before, after, saved, place in zip(given, outs, loop.saved, places, strict=False)
         ][:carries]
+        self._interpreted, self._threaded, self._multiplies = interpreted, False, False
+        self._function: machine_code.Function | RegionProgram
+        if interpreted:
+            repeated = Repeated(rows, pairs, loop.reverse)
+            self._function = RegionProgram(steps, [*given, *known], outs, self._arena, repeated)
+            self._arena = self._function.arena
+            self.note = f"interpreted in one call, as {len(steps)} steps"
+            return
         module = _LoopModule(steps, [*given, *known], outs, self._arena, rows, pairs, loop.reverse)
-        self.text, self.kernels = module.text, module.kernels
         self._threaded = module.threaded
         self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._function = machine_code.function(module.text, False)
+        self.note = f"with {module.kernels} kernels"
 
     def run(
         self, steps: int, carry: Sequence[Array], xs: Sequence[Array], constants: Sequence[object]
@@ -184,7 +194,7 @@ class NativeLoop:
 
         The tuple has the initial carries, slices, constants and known arrays; for each carry and result an array that
         receives it; the arena and the pool of threads, if needed; the number of steps; and a second array for each
-        carry. The result is None if a step fails, such as the inverse of a singular matrix.
+        carry. For the interpreter the arena comes last. The result is None if a step fails, such as the inverse of a singular matrix.
         """
         loop = self._loop
         inputs = [*carry, *xs, *constants]
@@ -198,7 +208,8 @@ class NativeLoop:
                 arena = self._memory.pop()
             except IndexError:
                 arena = arenas.aligned(self._arena)
-            items.append(arena)
+            if not self._interpreted:
+                items.append(arena)
         if self._threaded:
             items.append(threads.helpers())
         items.append(np.array([steps]))
@@ -211,6 +222,8 @@ class NativeLoop:
             else:
                 second.append(np.empty_like(out))
         items += second
+        if self._interpreted:
+            items.append(arena)
         status = (
             one_thread(self._function.call, tuple(items)) if self._multiplies else self._function.call(tuple(items))
         )

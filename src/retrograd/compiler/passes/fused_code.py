@@ -40,7 +40,7 @@ def code_of(
         sums: values that are summed, and whether along rows.
         dtype: the dtype in which steps compute.
     """
-    code = _Code(len(arrays) + len(outs) + len(sums), len(numbers) + 2)
+    code = Code(len(arrays) + len(outs) + len(sums), len(numbers) + 2)
     constants = iter([code.fixed + n for n, x in enumerate(numbers) if not isinstance(x, Value)])
     slots = {x: code.fixed + n for n, x in enumerate(numbers) if isinstance(x, Value)}
     one = code.zero + 1
@@ -64,7 +64,7 @@ def code_of(
     return code.allocated()
 
 
-class _Code:
+class Code:
     """Rows of code whose results are in registers without number limit, until ``allocated``."""
 
     def __init__(self, fixed: int, numbers: int) -> None:

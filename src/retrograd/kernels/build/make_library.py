@@ -35,7 +35,11 @@ from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
-SERVE = ("runtime.thread_protocol", "serve", "('int',)")  # what helpers of the pool do
+# What no example call names: what helpers of the pool do, and the execution of regions.
+ALWAYS = (
+    ("runtime.thread_protocol", "serve", "('int',)"),
+    ("loops.regions.region_loops", "execute", "('int', 'int')"),
+)
 # Modules of kernels that the modules of loops import, without any code of theirs in the loops.
 _NO_CODE = {
     f"runtime.{name}"
@@ -76,7 +80,7 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
         return 0
     objects = place / "objects" / level.name
     objects.mkdir(parents=True, exist_ok=True)
-    jobs = [Job(f"retrograd.kernels.{module}", loop, kinds) for module, loop, kinds in (SERVE, *LOOPS)]
+    jobs = [Job(f"retrograd.kernels.{module}", loop, kinds) for module, loop, kinds in (*ALWAYS, *LOOPS)]
     waiting = {job.symbol: job for job in jobs}
     parts: dict[str, bytes] = {}
     files = set[str]()
@@ -222,7 +226,7 @@ def _versions() -> tuple[Any, ...]:
 
 def _made(level: Level) -> str:
     """A digest of what a library depends on besides its sources: of its table of loops, among others."""
-    return hashlib.sha256(repr((LOOPS, level.width, level.features, _versions())).encode()).hexdigest()
+    return hashlib.sha256(repr((ALWAYS, LOOPS, level.width, level.features, _versions())).encode()).hexdigest()
 
 
 @cache

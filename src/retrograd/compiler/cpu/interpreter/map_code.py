@@ -1,0 +1,204 @@
+"""The code of elementwise steps, read from the LLVM text of their operations, so that both compute the same."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ....kernels.loops.elements import fused_steps as at
+from ....kernels.loops.regions import region_code
+from ...passes.fused_code import Code
+from ..emission import TYPES, Body, collapsed
+from ..steps import Map, Place, Unlowered
+
+_BINARY = {"fadd": at.ADD, "fsub": at.SUBTRACT, "fmul": at.MULTIPLY, "fdiv": at.DIVIDE}
+_COMPARISONS = {
+    "olt": at.LESS, "ole": at.LESS_EQUAL, "ogt": at.GREATER, "oge": at.GREATER_EQUAL, "oeq": at.EQUAL,
+    "une": at.NOT_EQUAL,
+}  # fmt: skip
+_LOGICAL = {"and": at.AND, "or": at.OR, "xor": at.NOT_EQUAL}
+_CALLS = {"sqrt": at.SQRT, "fabs": at.ABSOLUTE}
+_FLOATS = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+# The elementwise functions of floating dtypes that have code; NumPy's inner loops compute all others.
+SUPPORTED = {
+    "add", "subtract", "multiply", "divide", "negative", "reciprocal", "square", "sqrt", "absolute", "fabs", "maximum",
+    "minimum", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
+    "logical_not", "isnan", "positive",
+}  # fmt: skip
+
+_OPERATION = re.compile(r"\s*(%\w+) = (\w+) (.*)")
+_CAST = re.compile(r"(\w+) (\S+) to (\w+)")
+_CALL = re.compile(r"\w+ @llvm\.(\w+)\.f\d+\(\w+ (\S+)\)")
+
+
+class MapCode(NamedTuple):
+    """The rows of an elementwise step, and what they refer to; without rows a copy of its operand or of a constant."""
+
+    dtype: np.dtype
+    lengths: list[int]
+    strides: list[list[int]]  # of the target and of the operands
+    rows: list[list[int]]
+    numbers: list[float]
+    registers: int
+    group: int = 1
+    constant: str = ""
+
+
+def padded(values: Sequence[int], filler: int, length: int = region_code.AXES) -> list[int]:
+    """Return the values behind as many fillers as are missing.
+
+    Raises:
+        Unlowered: there are more than ``length`` values.
+    """
+    if len(values) > length:
+        raise Unlowered(f"more than {length} axes")
+    return [*[filler] * (length - len(values)), *values]
+
+
+def number_of(text: str) -> float:
+    """Return the value of an LLVM constant."""
+    if text.startswith("0x"):
+        (value,) = struct.unpack("<d", struct.pack("<Q", int(text, 16)))
+        return float(value)
+    return {"true": 1.0, "false": 0.0}.get(text) if text in ("true", "false") else float(text)  # type: ignore[return-value]
+
+
+def map_code(step: Map) -> MapCode:
+    """Return the code of an elementwise step.
+
+    Raises:
+        Unlowered: the step has an operation without code.
+    """
+    out, *inputs = step.operands
+    lengths, strides = collapsed(out.shape, *[place.strides for place in step.operands])
+    shape, steps = padded(lengths or [1], 1), [padded(s or [0], 0) for s in strides]
+    body = Body()
+    made: list[str] = []
+    for node in step.nodes:
+        takes = [t if isinstance(t, str) else f"%x{t - 1}" if t > 0 else made[-t - 1] for t in node.takes]
+        made.append(node.emit(body, takes))
+    if not body.lines:
+        if made[-1].startswith("%x") and inputs[int(made[-1][2:])].dtype == out.dtype:
+            return MapCode(out.dtype, shape, steps, [], [], 0)
+        if not made[-1].startswith("%"):
+            return MapCode(out.dtype, shape, steps, [], [], 0, constant=made[-1])
+    return _Reader(body.lines, out, inputs, steps, shape).code(made[-1])
+
+
+class _Reader:
+    """Reads LLVM text of scalar operations as rows."""
+
+    def __init__(
+        self, lines: Sequence[str], out: Place, inputs: Sequence[Place], strides: list[list[int]], lengths: list[int]
+    ) -> None:
+        self.out, self.inputs, self.strides, self.lengths = out, inputs, strides, lengths
+        self.group = max(1, min(region_code.LANES // lengths[-1], lengths[-2]))
+        self.lines = [self._parsed(line) for line in lines]
+        types = {words.split()[0 if name != "fcmp" else 1] for _, name, words in self.lines if name in _ARITHMETIC}
+        types = {kind for kind in types if kind in _FLOATS} or {TYPES[out.dtype.name]}
+        if len(types) != 1 or not types <= _FLOATS.keys():
+            raise Unlowered(f"operations of {', '.join(sorted(types))}")
+        (self.type,) = types
+        self.dtype = _FLOATS[self.type]
+        constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+\.\d+)(?!\w)", "\n".join(lines))
+        self.numbers = {text: number for number, text in enumerate(dict.fromkeys(constants))}
+        self.rows = Code(1 + len(inputs), len(self.numbers))
+        self.slots: dict[str, int] = {}
+
+    @staticmethod
+    def _parsed(line: str) -> tuple[str, str, str]:
+        found = _OPERATION.fullmatch(line)
+        if found is None:
+            raise Unlowered(line.strip())
+        return found[1], found[2], found[3]
+
+    def code(self, result: str) -> MapCode:
+        for name, operation, words in self.lines:
+            self.slots[name] = self._row(operation, words)
+        slot = self.slot(result)
+        if self.out.dtype == np.bool_:
+            self.rows.do(region_code.STORE_BYTE, 0, slot)
+        elif self.out.dtype != self.dtype:
+            raise Unlowered(f"{self.dtype} to {self.out.dtype}")
+        elif not self._adjacent(0):
+            self.rows.do(region_code.STORE, 0, slot)
+        elif self.rows.rows and self.rows.rows[-1][1] == slot and slot >= self.rows.free:
+            self.rows.rows[-1][1] = 0
+        else:
+            self.rows.do(at.COPY, 0, slot)
+        rows, registers = self.rows.allocated()
+        if 1 + len(self.inputs) + registers > region_code.MAX_SLOTS:
+            raise Unlowered("an elementwise step of many operations")
+        numbers = list(map(number_of, self.numbers))
+        return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, registers, self.group)
+
+    def slot(self, name: str) -> int:
+        """Return the slot of a register of the text, a constant or an operand, which is loaded if need be."""
+        name = name.rstrip(",")
+        if name in self.slots:
+            return self.slots[name]
+        if name in self.numbers:
+            return self.rows.fixed + self.numbers[name]
+        if not name.startswith("%x"):
+            raise Unlowered(name)
+        place = self.inputs[int(name[2:])]
+        if place.dtype not in (self.dtype, np.bool_):
+            raise Unlowered(f"operations of {place.dtype}")
+        self.slots[name] = self._operand(name)
+        return self.slots[name]
+
+    def _operand(self, name: str) -> int:
+        """Return the slot of an operand, converted to the dtype of the step."""
+        number = int(name[2:]) + 1
+        place = self.inputs[number - 1]
+        if place.dtype == self.dtype and self._adjacent(number):
+            return number
+        load = at.LOADS.get(place.dtype.name)
+        if load is None:
+            raise Unlowered(f"an operand of {place.dtype}")
+        return self.rows.do(load, None, number)
+
+    def _adjacent(self, number: int) -> bool:
+        """Return whether the elements for a register are adjacent in memory."""
+        outer, inner = self.strides[number][-2:]
+        return inner == self.dtype.itemsize and (self.group == 1 or outer == inner * self.lengths[-1])
+
+    def _row(self, operation: str, words: str) -> int:
+        kind, _, rest = words.partition(" ")
+        given = rest.split(", ")
+        if operation in _BINARY and kind == self.type:
+            return self.rows.do(_BINARY[operation], None, *map(self.slot, given))
+        if operation == "fneg":
+            return self.rows.do(at.NEGATIVE, None, self.slot(rest))
+        if operation == "fcmp":
+            given = rest.partition(" ")[2].split(", ")
+            if kind == "uno" and given[0] == given[1]:
+                return self.rows.do(at.NOT_EQUAL, None, *map(self.slot, given))
+            if kind in _COMPARISONS:
+                return self.rows.do(_COMPARISONS[kind], None, *map(self.slot, given))
+        if operation == "select":
+            return self.rows.do(at.CHOOSE, None, *[self.slot(word.split()[1]) for word in words.split(", ")])
+        if operation in _LOGICAL and kind == "i1":
+            if given[1] == "true" and operation == "xor":
+                return self.rows.do(at.NOT, None, self.slot(given[0]))
+            return self.rows.do(_LOGICAL[operation], None, *map(self.slot, given))
+        if operation == "call" and (called := _CALL.fullmatch(words)) and called[1] in _CALLS:
+            return self.rows.do(_CALLS[called[1]], None, self.slot(called[2]))
+        if cast := _CAST.fullmatch(words):
+            return self._cast(*cast.groups())
+        raise Unlowered(f"{operation} {kind}")
+
+    def _cast(self, old: str, name: str, new: str) -> int:
+        if new == self.type:
+            if name.startswith("%x"):
+                return self._operand(name)
+            if old == "i1":  # a condition is a register of ones and zeros
+                return self.slot(name)
+        raise Unlowered(f"{old} to {new}")
+
+
+_ARITHMETIC = {*_BINARY, "fneg", "fcmp", "call", "select"}

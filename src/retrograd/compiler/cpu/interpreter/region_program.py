@@ -1,0 +1,77 @@
+"""A region as code that a loop of the library executes, in the place of its LLVM module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.opaque_calls import LoopMissing
+from ....kernels import compiled, loop
+from ....kernels.loops.regions import region_code as at
+from ..steps import Buffer, Step, Unlowered, checked_pairs
+from .step_code import StepCode
+
+
+@cache
+def execute() -> Callable[..., Any] | None:
+    """Return the loop that executes regions, or None if there is none."""
+    if compiled() is None:
+        return None
+    try:
+        found: Callable[..., Any] = loop("loops.regions.region_loops", "execute").entry(0, 0)
+    except LoopMissing:
+        return None
+    return found
+
+
+class Repeated(NamedTuple):
+    """A loop around a region: see ``StepCode.begin``."""
+
+    rows: dict[Buffer, int]
+    pairs: Sequence[tuple[Buffer, Buffer, bool, int]]
+    reverse: bool
+
+
+class RegionProgram:
+    """The code of a region, or of a loop.
+
+    The tuple that ``call`` takes has the inputs and the results, of a loop then the number of repetitions and a second
+    array for each carry, and the arena.
+
+    Attributes:
+        arena: the bytes of the arena.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        inputs: Sequence[Buffer],
+        outs: Sequence[Buffer],
+        arena: int,
+        repeated: Repeated | None = None,
+    ) -> None:
+        buffers = {buffer: number for number, buffer in enumerate([*inputs, *outs])}
+        last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs))
+        if last >= at.MAX_BUFFERS:
+            raise Unlowered("many arrays")
+        code = StepCode(buffers, last)
+        for pair in checked_pairs(steps):
+            code.separate(*pair)
+        begin = code.begin(len(buffers), *repeated) if repeated is not None else 0
+        for step in steps:
+            code.append(step)
+        if begin:
+            code.end(begin)
+        registers = at.HEAD + -(-arena // 64) * 64
+        self.arena = registers + at.REGISTER * code.registers
+        header = [at.HEADER + len(code.words), last + 1, registers]
+        self._code = np.array([*header, *code.words], np.int64)
+        self._run, self._address = execute(), self._code.ctypes.data
+
+    def call(self, items: tuple[Any, ...]) -> int:
+        """Run the region on its inputs, results and arena; return 0, or the status of a failed check."""
+        self._run(id(items), self._address)  # type: ignore[misc]
+        return int(items[-1][at.STATUS])

@@ -1,0 +1,182 @@
+"""The code of steps of a region, which ``kernels/loops/regions/region_code.py`` defines."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ....kernels.loops.regions import region_code as at
+from ..emission import collapsed
+from ..machine_code import power_address
+from ..numpy_loops import Gathering, NumpyCall
+from ..steps import Buffer, Map, Place, Step, Unlowered
+from .map_code import map_code, number_of, padded
+
+
+class StepCode:
+    """The words of steps.
+
+    Args:
+        buffers: the number of each buffer of the region; arrays in the arena have the last number.
+        arena: this last number.
+    """
+
+    def __init__(self, buffers: Mapping[Buffer, int], arena: int) -> None:
+        self.words: list[int] = []
+        self.registers = 0
+        self._buffers, self._arena = buffers, arena
+
+    def append(self, step: Step) -> None:
+        """Append a step.
+
+        Raises:
+            Unlowered: the step has no code.
+        """
+        if isinstance(step, Map):
+            self._map(step)
+        elif isinstance(step.content, NumpyCall):
+            self._call(step, step.content)
+        elif isinstance(step.content, Gathering):
+            self._gather(step, step.content)
+        elif step.name in _WRITERS:
+            _WRITERS[step.name](self, step)
+        else:
+            raise Unlowered(f"{step.name} needs LLVM")
+
+    def separate(self, one: Buffer, other: Buffer) -> None:
+        """Append the check that two inputs do not overlap."""
+        both = [(self._buffers[buffer], buffer.low, buffer.high) for buffer in (one, other)]
+        self._write(at.SEPARATE, *both[0], *both[1])
+
+    def begin(
+        self, count: int, rows: Mapping[Buffer, int], pairs: Sequence[tuple[Buffer, Buffer, bool, int]], reverse: bool
+    ) -> int:
+        """Begin a loop over the following steps; return its place, which ``end`` takes.
+
+        Args:
+            count: the number of the buffer with the number of repetitions; then come second arrays of the carries.
+            rows: the buffers of which each step takes a row, with the bytes of a row.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and its bytes.
+            reverse: whether the loop starts at the last row.
+        """
+        first, words = at.HEADER + len(self.words), list[int]()
+        for buffer, size in rows.items():
+            words += [self._buffers[buffer], size]
+        for second, (before, after, saved, size) in enumerate(pairs, count + 1):
+            words += [self._buffers[before], self._buffers[after], second, saved, size]
+        self._write(at.BEGIN, count, reverse, len(rows), len(pairs), *words)
+        return first
+
+    def end(self, begin: int) -> None:
+        """End a loop."""
+        self._write(at.AGAIN, begin)
+
+    def _write(self, operation: int, *words: int) -> None:
+        self.words += [operation, 2 + len(words), *map(int, words)]
+
+    def _at(self, place: Place) -> tuple[int, int]:
+        number = self._buffers.get(place.buffer)
+        if number is None:
+            return self._arena, at.HEAD + place.buffer.index + place.offset
+        return number, place.offset
+
+    def _map(self, step: Map) -> None:
+        code = map_code(step)
+        places = [(*self._at(place), *strides) for place, strides in zip(step.operands, code.strides, strict=True)]
+        if code.rows:
+            self.registers = max(self.registers, code.registers)
+            sizes = code.dtype.itemsize, len(places), len(code.numbers), len(code.rows)
+            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group,
+                        *[word for place in places for word in place],
+                        *map(_bits, code.numbers), *[word for row in code.rows for word in row])  # fmt: skip
+            return
+        size = code.dtype.itemsize
+        if size not in (1, 4, 8):
+            raise Unlowered(f"a copy of {code.dtype}")
+        if code.constant:
+            element = np.array(number_of(code.constant)).astype(code.dtype)
+            if code.dtype.kind in "iu":
+                element = np.array(int(code.constant), code.dtype)
+            bits = int.from_bytes(element.tobytes(), "little", signed=size == 8)
+            self._write(at.FILL, size, *code.lengths, bits, *places[0])
+        else:
+            self._write(at.COPY, size, *code.lengths, *places[0], *places[1])
+
+    def _call(self, step: Step, call: NumpyCall) -> None:
+        function, data = call.loop.address, call.loop.data
+        places = [(*self._at(step.operands[k]), *padded(strides, 0, 3)) for k, strides in call.outer]
+        self._write(at.CALL, function, data, len(places), len(call.sizes), len(call.strides),
+                    *padded(call.lengths, 1, 3), *call.sizes, *call.strides,
+                    *[word for place in places for word in place])  # fmt: skip
+        if step.checked:
+            self._write(at.NUMBER, step.operands[0].dtype.itemsize, *self._at(step.operands[0]))
+
+    def _gather(self, step: Step, gather: Gathering) -> None:
+        x, part, *indices = gather.operands(step)
+        operation = {"take": at.TAKE, "put": at.PUT, "add": at.ADD_AT}[gather.how]
+        size = x.dtype.itemsize
+        if any(index.dtype != np.int64 for index in indices) or size not in (1, 4, 8):
+            raise Unlowered("indices or elements of another size")
+        if gather.how == "add" and x.dtype.kind != "f":
+            raise Unlowered("sums of integers at indices")
+        lengths, inner = padded(indices[0].shape, 1, 2), padded(gather.inner, 1, 2)
+        of_x, of_part = padded(gather.of_x, 0, 2), padded(gather.of_part, 0, 2)
+        outer = padded(part.strides[: len(indices[0].shape)], 0, 2)
+        words = [*self._at(x), *of_x, *self._at(part), *outer, *of_part]
+        for bound, stride, index in zip(gather.bounds, gather.leading, indices, strict=True):
+            words += [bound, stride, *self._at(index), *padded(index.strides, 0, 2)]
+        self._write(operation, size, len(indices), *lengths, *inner, *words)
+
+    def _product(self, step: Step) -> None:
+        out, x, y = step.operands
+        (rows, inner), columns = x.shape, y.shape[1]
+        if step.flops > 2.0 * at.MAX_MULTIPLICATIONS:
+            raise Unlowered("a large product, which BLAS computes")
+        self._write(at.PRODUCT, x.dtype.itemsize, rows, inner, columns, *self._at(x), *x.strides, *self._at(y),
+                    y.strides[0], *self._at(out), out.strides[0])  # fmt: skip
+
+    def _add_up(self, step: Step) -> None:
+        out, x = step.operands
+        if x.dtype != np.float32:
+            raise Unlowered(f"an accurate sum of {x.dtype}")
+        lengths, (of_x, of_out) = collapsed(x.shape, x.strides, out.strides)
+        self._write(at.ADD_UP, *padded(lengths, 1), *self._at(out), *padded(of_out, 0), *self._at(x), *padded(of_x, 0))
+
+    def _check(self, step: Step) -> None:
+        (place,) = step.operands
+        seen, size = str(step.content), place.dtype.itemsize
+        if place.dtype.kind == "f":
+            self._write(at.CHECK_FLOAT, size, _bits(number_of(seen)), *self._at(place))
+            return
+        value = int(number_of(seen)) if place.dtype.kind == "b" else int(seen)
+        bits = int.from_bytes(np.array(value, place.dtype).tobytes(), "little", signed=size == 8)
+        self._write(at.CHECK, size, bits, *self._at(place))
+
+    def _rates(self, step: Step) -> None:
+        rates, count, *numbers = step.operands
+        places: Sequence[Place] = [rates, rates._replace(offset=rates.offset + 8), count, *numbers]
+        address = power_address()
+        if address is None:
+            raise Unlowered("no C library")
+        self._write(at.RATES, address, count.dtype.itemsize, *[word for place in places for word in self._at(place)])
+
+
+def _bits(number: float) -> int:
+    (bits,) = struct.unpack("<q", struct.pack("<d", number))
+    return int(bits)
+
+
+_WRITERS = {
+    "matmul": StepCode._product, "accurate_sum": StepCode._add_up, "check": StepCode._check, "rates": StepCode._rates,
+}  # fmt: skip
+
+
+def check(step: Step) -> None:
+    """Raise an error unless a step has code.
+
+    Raises:
+        Unlowered: the step has no code.
+    """
+    StepCode(dict.fromkeys((place.buffer for place in step.operands), 0), 0).append(step)

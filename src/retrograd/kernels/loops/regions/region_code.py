@@ -1,0 +1,49 @@
+"""The code of a region, which ``region_loops.py`` executes: 64-bit words, one step after the other.
+
+A step begins with its operation and its number of words. An array is a *place*: the number of a buffer, an offset in
+bytes, and a stride in bytes for each axis. The buffers are the arrays of the tuple that the region receives; the last
+of them is the arena, which begins with ``STATUS`` and memory of the loop.
+"""
+
+from __future__ import annotations
+
+AXES = 4  # axes of an elementwise step or a copy
+LANES = 512  # numbers of a register
+HEADER = 3  # words before the first step: all words, the number of buffers, and where registers are in the arena
+
+# After the operation and the number of words. A type is FLOAT32 or FLOAT64.
+# MAP: type, places, numbers, rows, lengths, registers, group; places; numbers (bits of double precision); rows as in ``fused_steps.py``.
+# A register has ``group`` neighbors along the third axis, with all elements of the last one, if that is short.
+# CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
+# ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision
+# PRODUCT: type, rows, inner length, columns; buffer, offset, 2 strides; twice buffer, offset, 1 stride
+# COPY: bytes of an element, lengths; target; source. FILL: bytes of an element, lengths; bits; target
+# CHECK: bytes of an element, bits, buffer, offset: stop unless the element has these bits
+# CHECK_FLOAT: type, bits of double precision, buffer, offset: stop unless the element is this number
+# SEPARATE: twice buffer, low, high: stop if the ranges of bytes of two buffers overlap
+# TAKE, PUT: bytes of an element, indices, 2 lengths, 2 inner lengths; x (buffer, offset, 2 inner strides); part (4
+# axes); for each index its bound, x's stride, and a place with 2 axes. ADD_AT has a type instead of the bytes.
+# NUMBER: bytes of a float, buffer, offset: stop if the element is NaN
+# BEGIN: buffer of the number of repetitions, whether backwards, rows, carries; for each row its buffer and bytes; for each
+# carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
+# AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved
+# RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
+MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT, SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = range(
+    16
+)
+FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
+
+MAX_MULTIPLICATIONS = 1 << 13  # of a PRODUCT; BLAS is faster for larger ones
+
+# Rows of MAP beyond those of fused steps: write a register to the target, whose elements are not adjacent or bools.
+STORE, STORE_BYTE = 64, 65
+
+# Memory at the beginning of the arena, in bytes
+STATUS = 0  # 0, or 1 if a check failed
+LEFT = 8  # the repetitions of a loop that are left
+BUFFERS = 64  # the addresses of buffers
+MAX_BUFFERS = 256
+ARGUMENTS = BUFFERS + 8 * MAX_BUFFERS  # the addresses that a NumPy loop receives, or the slots of a MAP
+MAX_SLOTS = 64
+HEAD = ARGUMENTS + 8 * MAX_SLOTS  # then come the arrays of the arena, and registers
+REGISTER = 8 * LANES + 128  # bytes from register to register: no power of two, which would share lines of the cache

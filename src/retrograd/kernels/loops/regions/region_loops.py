@@ -1,0 +1,451 @@
+"""The loop that executes the code of a region, defined in ``region_code.py``.
+
+Elements are computed by the same operations in the same order as by the region's LLVM code, so that results are bitwise
+equal.
+"""
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, index, operator, assignment"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ...runtime.loop_calls import Loop
+from ...runtime.numba_functions import njit
+from ...runtime.object_layout import DATA
+from ...runtime.thread_protocol import call
+from ...tiles.tiles import (
+    BYTES,
+    ROWS,
+    _one_part,
+    _one_row_part,
+    _three_part,
+    _three_row_part,
+    _two_part,
+    _two_row_part,
+)
+from ..elements import fused_steps as steps
+from ..elements.basic_loops import _compiled
+from ..elements.fused_step_loops import _change, _combine, _function, _load, _no_function, _vector
+from . import region_code as at
+
+_step = _compiled()
+_ITEMS = tuple.__basicsize__  # bytes before a tuple's items
+
+
+@intrinsic
+def _power(typing_context, address, x, y):
+    """Call the C function of two numbers at an address."""
+
+    def generate(context, builder, signature, values):
+        kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * 2).as_pointer()
+        return builder.call(builder.inttoptr(values[0], kind), values[1:])
+
+    return types.float64(types.int64, types.float64, types.float64), generate
+
+
+@_step
+def _word(address):
+    return _vector(address, 1, np.int64(0))[0]
+
+
+@_step
+def _fill(out, value):
+    for j in range(out.size):
+        out[j] = value
+
+
+@_step
+def _spread(out, x, number):
+    """Fill a register with the number like ``number`` at an address."""
+    value = _vector(x, 1, number)[0]
+    for j in range(out.size):
+        out[j] = value
+
+
+@_step
+def _loaded(operation, out, x, step):
+    if step != 0:
+        _load(operation, out, x, step)
+    elif operation == steps.LOAD_FLOAT32:
+        _spread(out, x, np.float32(0))
+    elif operation == steps.LOAD_FLOAT64:
+        _spread(out, x, np.float64(0))
+    else:
+        _load(operation, out, x, step)
+
+
+@_step
+def _loaded_rows(operation, out, x, outer, step, rows):
+    """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
+    columns = out.size // rows
+    for r in range(rows):
+        _loaded(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
+
+
+@_step
+def _stored_rows(operation, address, outer, step, x, rows, number):
+    """Write a register to such rows."""
+    columns = x.size // rows
+    for r in range(rows):
+        for j in range(columns):
+            place = address + r * outer + j * step
+            if operation == at.STORE_BYTE:
+                _vector(place, 1, np.uint8(0))[0] = x[r * columns + j] != 0
+            else:
+                _vector(place, 1, number)[0] = x[r * columns + j]
+
+
+def _mapped(functions):
+    """Return the execution of a MAP in numbers like ``none``."""
+
+    def run(words, first, arena, none):
+        places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
+        n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
+        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 12
+        slots = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
+        constants = place + 6 * places
+        code = constants + numbers
+        for k in range(words[first + 10]):
+            slots[places + k] = arena + words[2] + at.REGISTER * k
+        values = _vector(words.ctypes.data + 8 * constants, numbers, np.float64(0))
+        group = words[first + 11]
+        for k in range(numbers):
+            _fill(_vector(slots[places + k], min(group * columns, at.LANES), none), values[k])
+        for i0 in range(n0):
+            for i1 in range(n1):
+                for i2 in range(0, n2, group):
+                    together = min(group, n2 - i2)
+                    for column in range(0, columns, at.LANES):
+                        n = together * min(at.LANES, columns - column)
+                        for k in range(places):
+                            p = place + 6 * k
+                            outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
+                            slots[k] = buffers[words[p]] + words[p + 1] + outer + column * words[p + 5]
+                        for r in range(rows):
+                            row = code + 5 * r
+                            operation, target, at_x = words[row], slots[words[row + 1]], slots[words[row + 2]]
+                            if operation >= at.STORE:
+                                p = place + 6 * words[row + 1]
+                                x = _vector(at_x, n, none)
+                                _stored_rows(operation, target, words[p + 4], words[p + 5], x, together, none)
+                                continue
+                            out = _vector(target, n, none)
+                            if operation >= steps.LOAD_FLOAT32 and operation < steps.STORE_BOOL:
+                                p = place + 6 * words[row + 2]
+                                _loaded_rows(operation, out, at_x, words[p + 4], words[p + 5], together)
+                                continue
+                            x, y = _vector(at_x, n, none), _vector(slots[words[row + 3]], n, none)
+                            if operation < steps.NEGATIVE:
+                                _combine(operation, out, x, y)
+                            elif operation < steps.LOAD_FLOAT32:
+                                _change(operation, out, x, y, _vector(slots[words[row + 4]], n, none))
+                            else:
+                                functions(operation, out, x, y)
+
+    return _step(run)
+
+
+_map_single, _map_double = _mapped(_function), _mapped(_no_function)
+
+
+@_step
+def _called(words, first, arena):
+    """Call a NumPy inner loop for each row."""
+    function, data, arguments = words[first + 2], words[first + 3], words[first + 4]
+    sizes = first + 10
+    strides = sizes + words[first + 5]
+    place = strides + words[first + 6]
+    buffers = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0))
+    given = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
+    begin = words.ctypes.data
+    for i0 in range(words[first + 7]):
+        for i1 in range(words[first + 8]):
+            for i2 in range(words[first + 9]):
+                for k in range(arguments):
+                    p = place + 5 * k
+                    outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
+                    given[k] = buffers[words[p]] + words[p + 1] + outer
+                call(function, (arena + at.ARGUMENTS, begin + 8 * sizes, begin + 8 * strides, data))
+
+
+@_step
+def _place(words, p, buffers, i0, i1, i2, i3):
+    """Return the address of an element of a place."""
+    outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4] + i3 * words[p + 5]
+    return buffers[words[p]] + words[p + 1] + outer
+
+
+@_step
+def _added_up(words, first, buffers):
+    target = first + 6
+    for i0 in range(words[first + 2]):
+        for i1 in range(words[first + 3]):
+            for i2 in range(words[first + 4]):
+                for i3 in range(words[first + 5]):
+                    total = _vector(_place(words, target, buffers, i0, i1, i2, i3), 1, 0.0)
+                    total[0] += _vector(_place(words, target + 6, buffers, i0, i1, i2, i3), 1, np.float32(0))[0]
+
+
+@_step
+def _copied(words, first, buffers, number):
+    """Copy elements of the size of ``number``."""
+    target, size = first + 7, words[first + 2]
+    for i0 in range(words[first + 3]):
+        for i1 in range(words[first + 4]):
+            for i2 in range(words[first + 5]):
+                out, x = _place(words, target, buffers, i0, i1, i2, 0), _place(words, target + 6, buffers, i0, i1, i2, 0)
+                out_step, x_step = words[target + 5], words[target + 11]
+                if out_step == size and x_step == size:
+                    to, given = _vector(out, words[first + 6], number), _vector(x, words[first + 6], number)
+                    for i3 in range(to.size):
+                        to[i3] = given[i3]
+                else:
+                    for i3 in range(words[first + 6]):
+                        _vector(out + i3 * out_step, 1, number)[0] = _vector(x + i3 * x_step, 1, number)[0]
+
+
+@_step
+def _filled(words, first, buffers, number):
+    """Fill a place with the bits of an element of the size of ``number``."""
+    value, size = _vector(words.ctypes.data + 8 * (first + 7), 1, number)[0], words[first + 2]
+    for i0 in range(words[first + 3]):
+        for i1 in range(words[first + 4]):
+            for i2 in range(words[first + 5]):
+                out, step = _place(words, first + 8, buffers, i0, i1, i2, 0), words[first + 13]
+                if step == size:
+                    _fill(_vector(out, words[first + 6], number), value)
+                else:
+                    for i3 in range(words[first + 6]):
+                        _vector(out + i3 * step, 1, number)[0] = value
+
+
+@_step
+def _product(words, first, buffers, zero):
+    """Multiply two small matrices by register tiles, without flushing denormals."""
+    rows, inner, columns = words[first + 3], words[first + 4], words[first + 5]
+    a, down, along = buffers[words[first + 6]] + words[first + 7], words[first + 8], words[first + 9]
+    b, across = buffers[words[first + 10]] + words[first + 11], words[first + 12]
+    out, out_step = buffers[words[first + 13]] + words[first + 14], words[first + 15]
+    lanes = BYTES // words[first + 2]
+    while columns > 0:
+        count = min(3, (columns + lanes - 1) // lanes)
+        live = min(lanes, columns - (count - 1) * lanes)
+        i = 0
+        while i < rows:
+            x, y = a + i * down, out + i * out_step
+            if rows - i >= ROWS:
+                if count == 1:
+                    _one_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                elif count == 2:
+                    _two_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                else:
+                    _three_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                i += ROWS
+            else:
+                if count == 1:
+                    _one_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                elif count == 2:
+                    _two_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                else:
+                    _three_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
+                i += 1
+        columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
+
+
+@_step
+def _overlap(words, first, buffers):
+    a, b = buffers[words[first + 2]], buffers[words[first + 5]]
+    return a + words[first + 3] < b + words[first + 7] and b + words[first + 6] < a + words[first + 4]
+
+
+@_step
+def _gathered(words, first, buffers, operation, number):
+    """Move or add elements at indices; return whether all indices are within their bounds."""
+    indices, x, part = words[first + 3], first + 8, first + 12
+    for i0 in range(words[first + 4]):
+        for i1 in range(words[first + 5]):
+            row = buffers[words[x]] + words[x + 1]
+            for k in range(indices):
+                p = part + 6 + 6 * k
+                index = _word(buffers[words[p + 2]] + words[p + 3] + i0 * words[p + 4] + i1 * words[p + 5])
+                index += words[p] if index < 0 else 0
+                if index < 0 or index >= words[p]:
+                    return False
+                row += index * words[p + 1]
+            for i2 in range(words[first + 6]):
+                for i3 in range(words[first + 7]):
+                    inside = _vector(row + i2 * words[x + 2] + i3 * words[x + 3], 1, number)
+                    beside = _vector(_place(words, part, buffers, i0, i1, i2, i3), 1, number)
+                    if operation == at.TAKE:
+                        beside[0] = inside[0]
+                    elif operation == at.PUT:
+                        inside[0] = beside[0]
+                    else:
+                        inside[0] += beside[0]
+    return True
+
+
+@_step
+def _rates(words, first, buffers, number):
+    """Increment the step count; write Adam's step size and epsilon of this step."""
+    given = first + 4
+    step = _vector(buffers[words[given + 4]] + words[given + 5], 1, number)
+    step[0] += number
+    t = np.float64(step[0])
+    lr = _vector(buffers[words[given + 6]] + words[given + 7], 1, 0.0)[0]
+    beta1 = _vector(buffers[words[given + 8]] + words[given + 9], 1, 0.0)[0]
+    beta2 = _vector(buffers[words[given + 10]] + words[given + 11], 1, 0.0)[0]
+    eps = _vector(buffers[words[given + 12]] + words[given + 13], 1, 0.0)[0]
+    root = np.sqrt(1.0 - _power(words[first + 2], beta2, t))
+    _vector(buffers[words[given]] + words[given + 1], 1, 0.0)[0] = (
+        lr * root / (1.0 - _power(words[first + 2], beta1, t))
+    )
+    _vector(buffers[words[given + 2]] + words[given + 3], 1, 0.0)[0] = eps * root
+
+
+@_step
+def _same(words, first, buffers):
+    """Return whether an element has the bits, or is the number, that the trace saw."""
+    size, address = words[first + 2], buffers[words[first + 4]] + words[first + 5]
+    if words[first] == at.CHECK_FLOAT:
+        seen = _vector(words.ctypes.data + 8 * (first + 3), 1, 0.0)[0]
+        found = _vector(address, 1, 0.0)[0] if size == at.FLOAT64 else np.float64(_vector(address, 1, np.float32(0))[0])
+        return found == seen
+    for k in range(size):
+        if _vector(address + k, 1, np.uint8(0))[0] != _vector(words.ctypes.data + 8 * (first + 3) + k, 1, np.uint8(0))[0]:
+            return False
+    return True
+
+
+@_step
+def _begin(words, first, buffers, left):
+    """Point the buffers of a loop to what its first step reads and writes."""
+    count, back, rows, carries = _word(buffers[words[first + 2]]), words[first + 3], words[first + 4], words[first + 5]
+    left[0] = count
+    at_row, at_carry = first + 6, first + 6 + 2 * rows
+    for k in range(rows):
+        if back:
+            buffers[words[at_row + 2 * k]] += (count - 1) * words[at_row + 2 * k + 1]
+    for k in range(carries):
+        p = at_carry + 5 * k
+        out, second, size = words[p + 1], words[p + 2], words[p + 4]
+        if words[p + 3]:  # the second array has one row more than there are steps
+            buffers[words[p]] = buffers[second] + (count * size if back else 0)
+            buffers[out] = buffers[words[p]] + (-size if back else size)
+        elif count % 2 == 0:  # the last step writes to the first array
+            buffers[out], buffers[second] = buffers[second], buffers[out]
+
+
+@_step
+def _advance(words, first, buffers):
+    """Move the buffers of a loop to the next step."""
+    back, rows, carries = words[first + 3], words[first + 4], words[first + 5]
+    at_row, at_carry = first + 6, first + 6 + 2 * rows
+    for k in range(rows):
+        size = words[at_row + 2 * k + 1]
+        buffers[words[at_row + 2 * k]] += -size if back else size
+    for k in range(carries):
+        p = at_carry + 5 * k
+        out, second, size = words[p + 1], words[p + 2], words[p + 4]
+        buffers[words[p]] = buffers[out]
+        if words[p + 3]:
+            buffers[out] += -size if back else size
+        else:
+            buffers[out], buffers[second] = buffers[second], buffers[out]
+
+
+@_step
+def _is_number(words, first, buffers):
+    address = buffers[words[first + 3]] + words[first + 4]
+    if words[first + 2] == at.FLOAT64:
+        x = _vector(address, 1, 0.0)[0]
+    else:
+        x = np.float64(_vector(address, 1, np.float32(0))[0])
+    return x == x
+
+
+@njit(error_model="numpy")
+def _executed(items, program):
+    """Execute the code at an address on the arrays of the tuple at another, of which the last is the arena."""
+    words = _vector(program, _word(program), np.int64(0))
+    count = words[1]
+    arena = _word(_word(items + _ITEMS + 8 * (count - 1)) + DATA)
+    buffers = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0))
+    for k in range(count):
+        buffers[k] = _word(_word(items + _ITEMS + 8 * k) + DATA)
+    status = _vector(arena + at.STATUS, 1, np.int64(0))
+    status[0], left = 0, _vector(arena + at.LEFT, 1, np.int64(0))
+    first = at.HEADER
+    while first < words.size:
+        operation, size = words[first], words[first + 2]
+        fine = True
+        if operation == at.MAP:
+            if size == at.FLOAT32:
+                _map_single(words, first, arena, np.float32(0))
+            else:
+                _map_double(words, first, arena, np.float64(0))
+        elif operation == at.CALL:
+            _called(words, first, arena)
+        elif operation == at.PRODUCT:
+            if size == at.FLOAT32:
+                _product(words, first, buffers, np.float32(0))
+            else:
+                _product(words, first, buffers, np.float64(0))
+        elif operation == at.COPY:
+            if size == 4:
+                _copied(words, first, buffers, np.int32(0))
+            elif size == 8:
+                _copied(words, first, buffers, np.int64(0))
+            else:
+                _copied(words, first, buffers, np.uint8(0))
+        elif operation == at.FILL:
+            if size == 4:
+                _filled(words, first, buffers, np.int32(0))
+            elif size == 8:
+                _filled(words, first, buffers, np.int64(0))
+            else:
+                _filled(words, first, buffers, np.uint8(0))
+        elif operation == at.ADD_UP:
+            _added_up(words, first, buffers)
+        elif operation == at.SEPARATE:
+            fine = not _overlap(words, first, buffers)
+        elif operation == at.ADD_AT:
+            if size == at.FLOAT32:
+                fine = _gathered(words, first, buffers, operation, np.float32(0))
+            else:
+                fine = _gathered(words, first, buffers, operation, np.float64(0))
+        elif operation == at.TAKE or operation == at.PUT:
+            if size == 4:
+                fine = _gathered(words, first, buffers, operation, np.int32(0))
+            elif size == 8:
+                fine = _gathered(words, first, buffers, operation, np.int64(0))
+            else:
+                fine = _gathered(words, first, buffers, operation, np.uint8(0))
+        elif operation == at.RATES:
+            if words[first + 3] == at.FLOAT32:
+                _rates(words, first, buffers, np.float32(1))
+            else:
+                _rates(words, first, buffers, 1.0)
+        elif operation == at.BEGIN:
+            _begin(words, first, buffers, left)
+        elif operation == at.AGAIN:
+            left[0] -= 1
+            if left[0] > 0:
+                _advance(words, size, buffers)
+                first = size + words[size + 1]
+                continue
+        elif operation == at.NUMBER:
+            fine = _is_number(words, first, buffers)
+        else:
+            fine = _same(words, first, buffers)
+        if not fine:
+            status[0] = 1
+            return
+        first += words[first + 1]
+
+
+
+execute = Loop(__name__, "execute", _executed)
