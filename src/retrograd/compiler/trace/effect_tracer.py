@@ -41,6 +41,10 @@ class EffectTracer(Observer):
         """End the trace without a program."""
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """Record the loop that is being followed."""
+        raise NotImplementedError
+
     def _value(self, array: Array, root: Value | None = None) -> Value:
         """Return a new value for an array."""
         raise NotImplementedError
@@ -89,6 +93,7 @@ class EffectTracer(Observer):
 
     def reads_grad(self, leaf: Tensor) -> None:
         """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        self.settle()
         if self.tracing:
             self.lift(leaf)
             self.lift_grad(leaf)
@@ -98,6 +103,7 @@ class EffectTracer(Observer):
 
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
         """Note that the gradient of a leaf is about to be set."""
+        self.settle()
         if self.tracing:
             self.lift(leaf)
             entry = self.outside.get(id(leaf))
@@ -109,6 +115,7 @@ class EffectTracer(Observer):
 
     def sync(self) -> None:
         """Append effects for the changes to Tensors from outside: new memory and new gradients."""
+        self.settle()
         if not self.tracing:
             return
         for entry in list(self.outside.values()):
@@ -147,6 +154,7 @@ class EffectTracer(Observer):
 
     def takes_over(self, optimizer: Any, step: Function, args: Any, kwargs: Keywords) -> bool:
         """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
+        self.settle()
         if not self.tracing:
             return False
         if args or kwargs:
@@ -184,6 +192,7 @@ class EffectTracer(Observer):
 
     def acts(self, function: Function, args: Arguments) -> bool:
         """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
+        self.settle()
         if not self.tracing:
             return False
         self.sync()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
@@ -21,7 +21,8 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
 from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
-from ...core.graph.nodes import reachable
+from ...core.graph.nodes import Node, reachable
+from ...core.graph.primitive import Primitive
 from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
@@ -62,6 +63,38 @@ class DataDependent(RuntimeError):
     """A compiled function reads elements of a Tensor as plain numbers, which a replay would repeat."""
 
 
+class Bypassed(BaseException):
+    """A derivative with respect to a step's result is wanted, on which later steps depend although no node says so.
+
+    Not an Exception, so that ``except Exception`` in the function does not catch it.
+    """
+
+
+class Follower(Protocol):
+    """The part of ``loops/following`` that the tracer uses."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether calls are not recorded now."""
+
+    def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
+        """Return the result of a call of a loop that is being followed, else NotImplemented."""
+
+    def note(
+        self,
+        primitive: Primitive,
+        inputs: Arguments,
+        params: Keywords,
+        outputs: Sequence[Tensor],
+        before: int,
+        site: object,
+    ) -> None:
+        """Note a call that was recorded."""
+
+    def settle(self) -> None:
+        """Record the loop that is being followed."""
+
+
 class Tracer(EffectTracer):
     """One trace.
 
@@ -69,11 +102,13 @@ class Tracer(EffectTracer):
         roll: makes a loop of the function one instruction (``compiler/loops``); None runs it step by step.
         distinct: returns the number of instructions without repetitions of blocks; None if all count.
         suspended: the tracer of a loop's body, while that runs.
+        follower: follows the steps of a Python loop without recording them.
     """
 
     roll: Function | None = None
     distinct: Callable[[Sequence[Instruction]], int] | None = None
     suspended: Tracer | None = None
+    follower: Follower | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         super().__init__()
@@ -96,6 +131,7 @@ class Tracer(EffectTracer):
         self._site: Any = None  # of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
+        self.bypassed: set[Node] = set()  # nodes of results on which a loop that was followed depends, too
         self._node: Any = None
         self._active = True
 
@@ -112,10 +148,24 @@ class Tracer(EffectTracer):
 
     def rolled(self, *loop: Any) -> Any:
         """Return what runs the steps of a ``scan`` as one instruction, or None."""
+        self.settle()
         return self.roll(self, *loop) if self.roll is not None and self.tracing else None
+
+    def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
+        """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
+        follower = self.follower
+        if follower is None or not follower.follows:
+            return NotImplemented
+        return follower.call(primitive, inputs, params, beside)
+
+    def settle(self) -> None:
+        """Record the loop that is being followed. All that records or reads something else calls this first."""
+        if self.follower is not None and self.follower.follows and get_ident() == self._thread:
+            self.follower.settle()
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program; the call continues eagerly."""
+        self.settle()
         if self.tracing:
             site = user_site(2)
             self.broken = f"{reason} ({site})"
@@ -161,6 +211,8 @@ class Tracer(EffectTracer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
+        if self.follower is not None and not self._busy:
+            self.settle()
         if self.suspended is not None:
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
         if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
@@ -465,6 +517,7 @@ class Tracer(EffectTracer):
         """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
         if self.suspended is not None:
             self.suspended.breaks("the body of a loop reads a number from outside")
+        self.settle()
         if not self._on_other_thread() and self.tracing:
             if number.node in self.from_python or not called_by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
@@ -477,6 +530,7 @@ class Tracer(EffectTracer):
         """Return elements that leave the program through ``numpy()`` and similar methods."""
         if self.suspended is not None:
             self.suspended.breaks(f"the body of a loop reads elements through {how}")
+        self.settle()
         if not self._on_other_thread() and self.tracing:
             if called_by_user():
                 self._refuse_read(f"what {how} gives")
@@ -506,6 +560,7 @@ class Tracer(EffectTracer):
     # Observer
 
     def calling(self, primitive: Any, inputs: Arguments, params: Keywords) -> None:
+        self.settle()
         self._count = len(self.program.instructions)
         for value in inputs:
             if is_dense(value) and getattr(value.array, "tracer", None) is not self:
@@ -534,6 +589,18 @@ class Tracer(EffectTracer):
             self._sites[node.sequence] = self._site if traced else user_site(2)
             if node.plan.primitive is primitive:
                 node.plan = self.rules.traceable(node.plan)
+        if self.follower is not None and self._node is None and self.tracing:
+            self.follower.note(primitive, inputs, params, outputs, self._count, self._site)
+
+    def began(self) -> None:
+        self.settle()
+        if any(node.hooks is not None or node.plan.node_hooks is not None for node in self.bypassed):
+            raise Bypassed
+
+    def seeks(self, wanted: set[object]) -> None:
+        """Note that a backward pass computes the gradients of these nodes and leaves."""
+        if self.bypassed and not self.bypassed.isdisjoint(wanted):
+            raise Bypassed
 
     def entered(self, node: Any, g: Any) -> None:
         self._node = node
@@ -557,6 +624,8 @@ class Tracer(EffectTracer):
     def finish(self) -> list[Tensor]:
         """Restore the real arrays of all Tensors; return the gradients that the call created."""
         self._active = False
+        self.follower = None
+        self.bypassed.clear()
         for loop in self.loops:
             loop.end()
         gradients = []

@@ -518,6 +518,10 @@ def _apply(
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
     if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:
         return wide
+    if observers and modes.tracer is not None:
+        followed = modes.tracer.followed(primitive, inputs, params, beside)
+        if followed is not NotImplemented:
+            return followed
     for observer in observers:
         observer.calling(primitive, inputs, params)
     forward = primitive.forward
