@@ -336,12 +336,12 @@ def frozen(x: object) -> object:
         return kind, x
     if kind is float or kind is complex:
         return kind, repr(x)
-    if kind is tuple or kind is list:
-        return kind, tuple([frozen(item) for item in x])  # type: ignore[attr-defined]
-    if kind is dict:
-        return kind, tuple([(name, frozen(item)) for name, item in x.items()])  # type: ignore[attr-defined]
-    if kind is slice:
-        return kind, frozen((x.start, x.stop, x.step))  # type: ignore[attr-defined]
+    if isinstance(x, (tuple, list)) and kind in (tuple, list):
+        return kind, tuple([frozen(item) for item in x])
+    if isinstance(x, dict) and kind is dict:
+        return kind, tuple([(name, frozen(item)) for name, item in x.items()])
+    if isinstance(x, slice):
+        return kind, frozen((x.start, x.stop, x.step))
     if isinstance(x, np.ndarray) and kind is np.ndarray and x.nbytes <= MAX_BYTES and x.dtype.kind in "biufc":
         return kind, x.shape, x.dtype.str, x.strides, x.tobytes()
     if isinstance(x, np.dtype):

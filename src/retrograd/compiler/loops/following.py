@@ -319,9 +319,7 @@ class _Steps:
 
     def _is_slice(self, array: object, source: Source) -> bool:
         node = _recorded_node(array)
-        return (
-            node is not None and array.tracer is self._tracer and (node.shape, node.dtype, node.strides) == source.known
-        )
+        return node is not None and (node.shape, node.dtype, node.strides) == source.known
 
     def _end_step(self) -> None:
         """Forget the results of earlier steps, but those that something else refers to."""
@@ -429,7 +427,7 @@ class _Steps:
         if x is None:
             return result
         if type(x) is FollowedTensor:
-            x.__class__ = Tensor  # type: ignore[assignment]
+            object.__setattr__(x, "__class__", Tensor)
         x._requires, x._node = new._requires, new._node
         return x if new is result else result
 

@@ -27,13 +27,14 @@ from ..loops.rolled import roll
 from ..loops.signatures import count_distinct
 from ..program import Arguments, Function, Keywords, Value
 from ..trace.argument_copies import Copies
+from ..trace.effect_tracer import Bypassed
 from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import ESCAPED, containers, is_referenced_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
 from ..trace.sizes import NEW, Differs, Lifted, Result, Sizes, Trace, Varying, dynamic_dims
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Number, Traced, WatchedIterator
-from ..trace.tracer import OTHER_THREAD, Bypassed, Tracer
+from ..trace.tracer import OTHER_THREAD, Tracer
 from ..trace.untrace import as_real
 from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator

@@ -13,16 +13,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
-from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
-from ...core.graph.nodes import Node, reachable
-from ...core.graph.primitive import Primitive
+from ...core.arrays.devices import Device, backend_of, is_array
+from ...core.graph.nodes import reachable
 from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
@@ -63,38 +62,6 @@ class DataDependent(RuntimeError):
     """A compiled function reads elements of a Tensor as plain numbers, which a replay would repeat."""
 
 
-class Bypassed(BaseException):
-    """A derivative with respect to a step's result is wanted, on which later steps depend although no node says so.
-
-    Not an Exception, so that ``except Exception`` in the function does not catch it.
-    """
-
-
-class Follower(Protocol):
-    """The part of ``loops/following`` that the tracer uses."""
-
-    @property
-    def follows(self) -> bool:
-        """Whether calls are not recorded now."""
-
-    def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
-        """Return the result of a call of a loop that is being followed, else NotImplemented."""
-
-    def note(
-        self,
-        primitive: Primitive,
-        inputs: Arguments,
-        params: Keywords,
-        outputs: Sequence[Tensor],
-        before: int,
-        site: object,
-    ) -> None:
-        """Note a call that was recorded."""
-
-    def settle(self) -> None:
-        """Record the loop that is being followed."""
-
-
 class Tracer(EffectTracer):
     """One trace.
 
@@ -102,13 +69,11 @@ class Tracer(EffectTracer):
         roll: makes a loop of the function one instruction (``compiler/loops``); None runs it step by step.
         distinct: returns the number of instructions without repetitions of blocks; None if all count.
         suspended: the tracer of a loop's body, while that runs.
-        follower: follows the steps of a Python loop without recording them.
     """
 
     roll: Function | None = None
     distinct: Callable[[Sequence[Instruction]], int] | None = None
     suspended: Tracer | None = None
-    follower: Follower | None = None
 
     def __init__(self, strict: bool = True, longest: int = sys.maxsize, exact: frozenset[type] = frozenset()) -> None:
         super().__init__()
@@ -125,13 +90,11 @@ class Tracer(EffectTracer):
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
         self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
         self.checkpoint_reruns = 0
-        self._thread = get_ident()
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._sites: dict[int, Site] = {}  # by the sequence number of a node
         self._site: Any = None  # of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
-        self.bypassed: set[Node] = set()  # nodes of results on which a loop that was followed depends, too
         self._node: Any = None
         self._active = True
 
@@ -150,18 +113,6 @@ class Tracer(EffectTracer):
         """Return what runs the steps of a ``scan`` as one instruction, or None."""
         self.settle()
         return self.roll(self, *loop) if self.roll is not None and self.tracing else None
-
-    def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
-        """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
-        follower = self.follower
-        if follower is None or not follower.follows:
-            return NotImplemented
-        return follower.call(primitive, inputs, params, beside)
-
-    def settle(self) -> None:
-        """Record the loop that is being followed. All that records or reads something else calls this first."""
-        if self.follower is not None and self.follower.follows and get_ident() == self._thread:
-            self.follower.settle()
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program; the call continues eagerly."""
@@ -211,7 +162,7 @@ class Tracer(EffectTracer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
-        if self.follower is not None and not self._busy:
+        if not self._busy:
             self.settle()
         if self.suspended is not None:
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
@@ -550,13 +501,6 @@ class Tracer(EffectTracer):
             raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
-    def depends_on_elements(self, x: Any) -> bool:
-        """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
-        array = x.array if isinstance(x, Tensor) else x
-        while isinstance(array, Wrapping) and type(array) is not Traced:
-            array = array.value.array
-        return type(array) in (Traced, Number)
-
     # Observer
 
     def calling(self, primitive: Any, inputs: Arguments, params: Keywords) -> None:
@@ -591,16 +535,6 @@ class Tracer(EffectTracer):
                 node.plan = self.rules.traceable(node.plan)
         if self.follower is not None and self._node is None and self.tracing:
             self.follower.note(primitive, inputs, params, outputs, self._count, self._site)
-
-    def began(self) -> None:
-        self.settle()
-        if any(node.hooks is not None or node.plan.node_hooks is not None for node in self.bypassed):
-            raise Bypassed
-
-    def seeks(self, wanted: set[object]) -> None:
-        """Note that a backward pass computes the gradients of these nodes and leaves."""
-        if self.bypassed and not self.bypassed.isdisjoint(wanted):
-            raise Bypassed
 
     def entered(self, node: Any, g: Any) -> None:
         self._node = node

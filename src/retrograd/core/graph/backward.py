@@ -36,9 +36,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     if g.shape == shape:
         return g
     extra = len(g.shape) - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        axis + extra for axis, length in enumerate(shape) if length == 1 and g.shape[axis + extra] != 1
-    )
+    axes = (*range(extra), *[k + extra for k, length in enumerate(shape) if length == 1 and g.shape[k + extra] != 1])
     if axes:
         g = g.sum(axis=axes, keepdims=True) if isinstance(g, Tensor) else accurate_sum(g, axes, True)
     return g.reshape(shape)
