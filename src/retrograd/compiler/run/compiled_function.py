@@ -22,10 +22,12 @@ from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure, flatten
 from ...nn.parameter import Parameter
+from ..loops.following import Follower
 from ..loops.rolled import roll
 from ..loops.signatures import count_distinct
 from ..program import Arguments, Function, Keywords, Value
 from ..trace.argument_copies import Copies
+from ..trace.effect_tracer import Bypassed
 from ..trace.effects import hooks_of, unrepeatable_change
 from ..trace.escapes import ESCAPED, containers, is_referenced_outside
 from ..trace.numpy_scalars import drop_scalar_conversions
@@ -278,15 +280,17 @@ class Compiled(Wrapper):
         warnings.warn(f"compile: {self!r} runs eagerly: {why}", stacklevel=4)
 
     def _run_traced(
-        self, arguments: Any, leaves: list[Any], structure: Structure, fixed: bool = False
+        self, arguments: Any, leaves: list[Any], structure: Structure, fixed: bool = False, follows: bool = True
     ) -> tuple[Any, Trace | None, str]:
         """Run the function eagerly under a trace; return its result, the trace or None, and why there is no trace.
 
-        Numbers that vary become inputs, unless ``fixed``.
+        Numbers that vary become inputs, unless ``fixed``. Python loops are followed if ``follows``.
         """
         surroundings = Surroundings(self.function, leaves)
         tracer = Tracer(not self.fallback, self.max_operators, surroundings.exact)
         tracer.roll, tracer.distinct = roll, count_distinct
+        if follows and not self.dynamic and len(self.entries) < self.limit and not any(map(dynamic_dims, leaves)):
+            tracer.follower = Follower(tracer)  # programs of several sizes have no loops
         fixed = fixed or float in surroundings.exact
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
@@ -320,7 +324,10 @@ class Compiled(Wrapper):
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             modes_before = modes_now(), _casts()
             with mode:
-                result = self.function(*args, **kwargs)
+                try:
+                    result = self.function(*args, **kwargs)
+                finally:
+                    tracer.settle()
                 tracer.sync()
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
@@ -335,6 +342,10 @@ class Compiled(Wrapper):
             self._restore(tracer, places)
             untouched = not (tracer.has_acted() or surroundings.changed())
             tracer.look_for_escapes()  # the function may have stored results before the error
+            if isinstance(error, Bypassed):
+                if untouched:
+                    return self._run_traced(arguments, leaves, structure, fixed, False)
+                raise RuntimeError(_BYPASSED) from None
             if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
                 raise tracer.refusal from error
             if isinstance(error, TypeError) and tracer.has_numbers:  # C functions do not accept a Number
@@ -538,6 +549,10 @@ def _structure_of(count: int) -> Structure:
 _SHORTEN = (
     ", which would take long to compile: write the loop as func.scan, compile one step of it, or pass a larger "
     "max_operators"
+)
+_BYPASSED = (
+    "compile: the function differentiates with respect to a result of a step of a long Python loop, after it has "
+    "changed Tensors from outside. Differentiate with respect to inputs of the loop, or write the loop as func.scan"
 )
 _STAND_IN = (
     "While a function is compiled, item() returns a stand-in for a number, which json, Decimal, timedelta and other C "

@@ -1,19 +1,58 @@
-"""The part of a tracer that writes effects: changes to Tensors from outside, gradients, and steps of optimizers."""
+"""The part of a tracer that writes effects: changes to Tensors from outside, gradients, and steps of optimizers.
+
+It also gives the calls of a primitive to the follower of Python loops, and lets it record them before anything else is.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from threading import get_ident
+from typing import Any, Protocol
 
 from ...core.arrays import Array
-from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.devices import Wrapping, backend_of, is_array
+from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer
+from ...core.graph.primitive import Primitive
 from ...core.tensor.storage import is_saved, is_writable, unshare
 from ...core.tensor.tensor import Tensor, is_dense
 from ..program import Arguments, Function, Instruction, Keywords, Program, Value
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .trace_modes import tracing_paused
-from .traced_arrays import Traced
+from .traced_arrays import Number, Traced
 from .untrace import is_real
+
+
+class Bypassed(BaseException):
+    """A derivative with respect to a step's result is wanted, on which later steps depend although no node says so.
+
+    Not an Exception, so that ``except Exception`` in the function does not catch it.
+    """
+
+
+class Follower(Protocol):
+    """The part of ``loops/following`` that the tracer uses."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether calls are not recorded now."""
+
+    def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
+        """Return the result of a call of a loop that is being followed, else NotImplemented."""
+
+    def note(
+        self,
+        primitive: Primitive,
+        inputs: Arguments,
+        params: Keywords,
+        outputs: Sequence[Tensor],
+        before: int,
+        site: object,
+    ) -> None:
+        """Note a call that was recorded."""
+
+    def settle(self) -> None:
+        """Record the loop that is being followed."""
 
 
 class EffectTracer(Observer):
@@ -22,6 +61,8 @@ class EffectTracer(Observer):
     Attributes:
         outside: the Tensors from outside that the function reads, by their ids.
         arguments: the index among the argument leaves, by the id of the Tensor.
+        follower: follows the steps of a Python loop without recording them.
+        bypassed: nodes of results on which a loop that was followed depends, too.
     """
 
     def __init__(self) -> None:
@@ -31,6 +72,9 @@ class EffectTracer(Observer):
         self._holders: dict[int, Value] = {}
         self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._busy = 0
+        self._thread = get_ident()
+        self.follower: Follower | None = None
+        self.bypassed: set[Node] = set()
 
     @property
     def tracing(self) -> bool:
@@ -51,6 +95,35 @@ class EffectTracer(Observer):
 
     def _append(self, instruction: Instruction) -> None:
         raise NotImplementedError
+
+    def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
+        """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
+        follower = self.follower
+        if follower is None or not follower.follows:
+            return NotImplemented
+        return follower.call(primitive, inputs, params, beside)
+
+    def settle(self) -> None:
+        """Record the loop that is being followed. All that records or reads something else calls this first."""
+        if self.follower is not None and self.follower.follows and get_ident() == self._thread:
+            self.follower.settle()
+
+    def began(self) -> None:
+        self.settle()
+        if any(node.hooks is not None or node.plan.node_hooks is not None for node in self.bypassed):
+            raise Bypassed
+
+    def seeks(self, wanted: set[object]) -> None:
+        """Note that a backward pass computes the gradients of these nodes and leaves."""
+        if self.bypassed and not self.bypassed.isdisjoint(wanted):
+            raise Bypassed
+
+    def depends_on_elements(self, x: object) -> bool:
+        """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
+        array: object = x.array if isinstance(x, Tensor) else x
+        while isinstance(array, Wrapping) and type(array) is not Traced:
+            array = array.value.array
+        return type(array) in (Traced, Number)
 
     def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
         """Make the Tensor's array Traced, so that the program reads it."""
@@ -89,6 +162,7 @@ class EffectTracer(Observer):
 
     def reads_grad(self, leaf: Tensor) -> None:
         """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        self.settle()
         if self.tracing:
             self.lift(leaf)
             self.lift_grad(leaf)
@@ -98,6 +172,7 @@ class EffectTracer(Observer):
 
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
         """Note that the gradient of a leaf is about to be set."""
+        self.settle()
         if self.tracing:
             self.lift(leaf)
             entry = self.outside.get(id(leaf))
@@ -109,6 +184,7 @@ class EffectTracer(Observer):
 
     def sync(self) -> None:
         """Append effects for the changes to Tensors from outside: new memory and new gradients."""
+        self.settle()
         if not self.tracing:
             return
         for entry in list(self.outside.values()):
@@ -147,6 +223,7 @@ class EffectTracer(Observer):
 
     def takes_over(self, optimizer: Any, step: Function, args: Any, kwargs: Keywords) -> bool:
         """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
+        self.settle()
         if not self.tracing:
             return False
         if args or kwargs:
@@ -184,6 +261,7 @@ class EffectTracer(Observer):
 
     def acts(self, function: Function, args: Arguments) -> bool:
         """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
+        self.settle()
         if not self.tracing:
             return False
         self.sync()

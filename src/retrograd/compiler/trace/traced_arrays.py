@@ -50,6 +50,9 @@ class Tracing(Protocol):
     def breaks(self, reason: str) -> None:
         """Stop the trace."""
 
+    def settle(self) -> None:
+        """Record the calls of a loop that is being followed."""
+
     def read_elements(self, how: str, result: Any) -> Any:
         """Return elements that leave the program."""
 
@@ -138,6 +141,9 @@ class Traced(Wrapping):
             x.array = self
 
     def __getattr__(self, name: str) -> Any:
+        if name == "node":  # the result of a call that is not recorded yet
+            self.tracer.settle()
+            return Traced.__dict__["node"].__get__(self)
         if name.startswith("_") or not hasattr(self.numbers, name):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self._read_elements(f"{name} of an array"), name)

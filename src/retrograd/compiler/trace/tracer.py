@@ -20,7 +20,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
-from ...core.arrays.devices import Device, Wrapping, backend_of, is_array
+from ...core.arrays.devices import Device, backend_of, is_array
 from ...core.graph.nodes import reachable
 from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
@@ -90,7 +90,6 @@ class Tracer(EffectTracer):
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
         self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
         self.checkpoint_reruns = 0
-        self._thread = get_ident()
         self._roots: dict[int, tuple[ref[Any], Value]] = {}
         self._sites: dict[int, Site] = {}  # by the sequence number of a node
         self._site: Any = None  # of the last instruction of the forward pass
@@ -112,10 +111,12 @@ class Tracer(EffectTracer):
 
     def rolled(self, *loop: Any) -> Any:
         """Return what runs the steps of a ``scan`` as one instruction, or None."""
+        self.settle()
         return self.roll(self, *loop) if self.roll is not None and self.tracing else None
 
     def breaks(self, reason: str) -> None:
         """End the trace without a program; the call continues eagerly."""
+        self.settle()
         if self.tracing:
             site = user_site(2)
             self.broken = f"{reason} ({site})"
@@ -161,6 +162,8 @@ class Tracer(EffectTracer):
         primitive: Any = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
+        if not self._busy:
+            self.settle()
         if self.suspended is not None:
             return self.suspended.call(function, args, kwargs, writes, kind, primitive)
         if not kind and type(function) is FunctionType and any(isinstance(x, Tensor) for x in args):
@@ -465,6 +468,7 @@ class Tracer(EffectTracer):
         """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
         if self.suspended is not None:
             self.suspended.breaks("the body of a loop reads a number from outside")
+        self.settle()
         if not self._on_other_thread() and self.tracing:
             if number.node in self.from_python or not called_by_user():
                 instruction = Instruction("guard", same_number, (number.node, number.numbers))
@@ -477,6 +481,7 @@ class Tracer(EffectTracer):
         """Return elements that leave the program through ``numpy()`` and similar methods."""
         if self.suspended is not None:
             self.suspended.breaks(f"the body of a loop reads elements through {how}")
+        self.settle()
         if not self._on_other_thread() and self.tracing:
             if called_by_user():
                 self._refuse_read(f"what {how} gives")
@@ -496,16 +501,10 @@ class Tracer(EffectTracer):
             raise self.refusal
         self.breaks(f"reads {what}, which depends on elements of a Tensor")
 
-    def depends_on_elements(self, x: Any) -> bool:
-        """Return whether a value, such as the condition of ``cond``, is known only when the program runs."""
-        array = x.array if isinstance(x, Tensor) else x
-        while isinstance(array, Wrapping) and type(array) is not Traced:
-            array = array.value.array
-        return type(array) in (Traced, Number)
-
     # Observer
 
     def calling(self, primitive: Any, inputs: Arguments, params: Keywords) -> None:
+        self.settle()
         self._count = len(self.program.instructions)
         for value in inputs:
             if is_dense(value) and getattr(value.array, "tracer", None) is not self:
@@ -534,6 +533,8 @@ class Tracer(EffectTracer):
             self._sites[node.sequence] = self._site if traced else user_site(2)
             if node.plan.primitive is primitive:
                 node.plan = self.rules.traceable(node.plan)
+        if self.follower is not None and self._node is None and self.tracing:
+            self.follower.note(primitive, inputs, params, outputs, self._count, self._site)
 
     def entered(self, node: Any, g: Any) -> None:
         self._node = node
@@ -557,6 +558,8 @@ class Tracer(EffectTracer):
     def finish(self) -> list[Tensor]:
         """Restore the real arrays of all Tensors; return the gradients that the call created."""
         self._active = False
+        self.follower = None
+        self.bypassed.clear()
         for loop in self.loops:
             loop.end()
         gradients = []

@@ -100,6 +100,8 @@ class Walk:
             observers = modes.observers
             for observer in observers:
                 observer.began()
+            if modes.tracer is not None and self.wanted:
+                modes.tracer.seeks(self.wanted)
             try:
                 return self._run(roots)
             finally:

@@ -518,15 +518,14 @@ def _apply(
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
     if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:
         return wide
+    tracer = modes.tracer if observers else None
+    if tracer is not None and (out := tracer.followed(primitive, inputs, params, beside)) is not NotImplemented:
+        return out
     for observer in observers:
         observer.calling(primitive, inputs, params)
-    forward = primitive.forward
-    if observers and modes.tracer is not None:
-        forward = modes.tracer.forward_of(primitive)
-    if level is not None:
-        entered = level.entering(primitive, inputs, params)
-        if entered is not None:
-            inputs, forward = entered
+    forward = primitive.forward if tracer is None else tracer.forward_of(primitive)
+    if level is not None and (entered := level.entering(primitive, inputs, params)) is not None:
+        inputs, forward = entered
     arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
     try:
         if primitive.promote is not None:

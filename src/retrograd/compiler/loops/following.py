@@ -1,0 +1,564 @@
+"""Follow the steps of a Python loop without recording them: what repeats becomes a loop as soon as it ends.
+
+A compiled function is traced while it runs. Once the calls of a Python loop repeat (``call_log``), each further call is
+compared with the same call of the block, computed, and not recorded: neither instructions nor nodes of the graph. At
+the first other call, or when anything reads what is not recorded, ``settle`` makes one ``RolledLoop`` of the steps,
+whose derivative is a loop as well. Tensors that live on then get their values and history from that loop. If no loop
+is possible, the calls of all steps are recorded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TypeAlias
+from weakref import ref
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.arrays.dtypes import promoted
+from ...core.graph.modes import modes, recording
+from ...core.graph.nodes import Node
+from ...core.graph.primitive import Primitive, apply
+from ...core.tensor.storage import share
+from ...core.tensor.tensor import Tensor
+from ...ops.shape.conversion import CLONE
+from ...ops.shape.joining import stack
+from ..program import Value
+from ..trace.traced_arrays import Traced
+from ..trace.tracer import Tracer
+from .body import Leaves
+from .call_log import (
+    ARRAY,
+    BEFORE,
+    NUMBER,
+    OWN,
+    PLAIN,
+    SAME,
+    SLICE,
+    Block,
+    Call,
+    CallLog,
+    Identity,
+    Source,
+    Unknown,
+    equal,
+    is_row,
+)
+from .rolled import RolledLoop
+
+MIN_STEPS = 8  # of a loop; fewer are recorded call by call
+MIN_CALLS = 200  # of a loop
+MAX_FAILURES = 8  # blocks that are no loop, until the search ends
+MAX_LOOPS = 2  # loops with equal blocks: an inner loop runs again and again, and belongs to a larger block
+
+Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # the array, and the Tensor
+
+_bare_tensor, _bare_traced = Tensor.__new__, Traced.__new__
+_node_of = Traced.__dict__["node"].__get__
+
+
+class FollowedTensor(Tensor):
+    """A result that is not recorded. Reading its node records it, and restores the class Tensor."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> object:
+        if name == "_node":
+            self.array.tracer.settle()
+            if type(self) is Tensor:
+                return self._node
+        raise AttributeError(f"{Tensor.__name__!r} object has no attribute {name!r}")
+
+
+FollowedTensor.__name__ = FollowedTensor.__qualname__ = Tensor.__name__
+
+
+class Follower:
+    """Finds and follows the loops of one trace."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._log = CallLog()
+        self._length = 0  # of the program after the last call
+        self._failures = 0
+        self._loops: dict[object, int] = {}  # the number of loops, by the calls of a block
+        self._steps: _Steps | None = None
+
+    def call(self, primitive: Primitive, inputs: Sequence[object], params: dict[str, object], beside: object) -> object:
+        """Return the result of a call that belongs to a step; NotImplemented for others, which are recorded."""
+        steps = self._steps
+        if steps is None:
+            return NotImplemented
+        found = steps.call(primitive, inputs, params) if beside is None else NotImplemented
+        if found is NotImplemented:
+            self.settle()
+        return found
+
+    def note(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[object],
+        params: dict[str, object],
+        outputs: Sequence[Tensor],
+        before: int,
+        site: object,
+    ) -> None:
+        """Note a call that was recorded. ``before`` is the length of the program before the call."""
+        if self._failures >= MAX_FAILURES:
+            return
+        if before != self._length:
+            self._log.clear()
+        self._length = len(self._tracer.program.instructions)
+        try:
+            if modes.level is not None or modes.inference or self._tracer.checkpoint_runs is not None:
+                raise Unknown
+            self._log.add(primitive, inputs, params, outputs, self._tracer, site)
+        except Unknown:
+            self._log.clear()
+            return
+        block = self._log.block()
+        if block is None:
+            return
+        key = tuple(sorted([call.code for call in block.calls]))
+        if self._loops.setdefault(key, 0) < MAX_LOOPS:
+            self._loops[key] += 1
+            self._steps = _Steps(self._tracer, block, self._log)
+
+    @property
+    def follows(self) -> bool:
+        """Whether calls are not recorded now."""
+        return self._steps is not None
+
+    def settle(self) -> None:
+        """End the loop that is being followed, and record it."""
+        steps, self._steps = self._steps, None
+        if steps is None:
+            return
+        if not steps.record():
+            self._failures += 1
+        self._log.clear()
+        self._length = len(self._tracer.program.instructions)
+
+
+class _Steps:
+    """The steps of a loop that is being followed."""
+
+    def __init__(self, tracer: Tracer, block: Block, log: CallLog) -> None:
+        self._tracer, self._block, self._unbound = tracer, block, log.unbound
+        self._results = [result for call in block.calls for result in call.results]
+        self._at = 0  # the next call
+        self._count = 0  # complete steps
+        self._own: list[Traced | None] = [None] * block.count
+        self._before: list[Traced | None] = [None] * block.count
+        self._starts: dict[int, Tensor] = {}  # values of the step before the first, as far as they are read
+        self._same: list[tuple[Tensor, Array] | None] = [None] * block.counts[SAME]
+        self._slices: list[list[Tensor]] = [[] for _ in range(block.counts[SLICE])]
+        self._numbers: list[list[float]] = [[] for _ in range(block.counts[NUMBER])]
+        self._rows: dict[int, list[int]] = {at: [] for at, call in enumerate(block.calls) if call.row}
+        self._made: list[Pair] = []  # by this step and the one before
+        self._recent: dict[tuple[int, int], Pair] = {}  # results of the step before that live on
+        self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that live on
+        self._calls = list(zip(block.calls, block.sources, block.first, strict=True))
+        self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
+        self._first: dict[int, Tensor] = {}  # values of the step before them
+        self._nodes: list[Node] = []  # that they read
+        self._results_before: list[ref[Tensor]] = []  # of these steps
+        for number, calls in enumerate(block.recorded):
+            self._take(calls, number == 0)
+
+    def _take(self, calls: Sequence[Call], is_first: bool) -> None:
+        """Take the inputs of a step that is recorded."""
+        for at, (call, sources) in enumerate(zip(calls, self._block.sources, strict=True)):
+            for x, source in zip(call.inputs, sources, strict=True):
+                if isinstance(x, Tensor):
+                    if x._node is not None:
+                        self._nodes.append(x._node)
+                    if source.kind == SAME:
+                        self._same[source.index] = x, x.array
+                    elif source.kind == SLICE:
+                        self._slices[source.index].append(x)
+                    elif source.kind == BEFORE and is_first and not (source.detached and source.index in self._first):
+                        self._first[source.index] = x
+                elif source.kind == NUMBER and isinstance(x, (int, float)):
+                    self._numbers[source.index].append(x)
+            if at in self._rows:
+                self._rows[at].append(_row(call.params))
+            self._results_before += call.made
+            self._nodes += [x._node for made in call.made if (x := made()) is not None and x._node is not None]
+            call.inputs = call.made = ()
+
+    def call(self, primitive: Primitive, inputs: Sequence[object], params: dict[str, object]) -> object:
+        """Return the result of the next call; NotImplemented if another call comes."""
+        tracer = self._tracer
+        call, sources, first = self._calls[self._at]
+        if (
+            primitive is not call.primitive
+            or len(inputs) != len(sources)
+            or modes.grad_enabled is not call.grad
+            or modes.level is not None
+            or len(modes.observers) != 1
+            or not tracer.tracing
+        ):
+            return NotImplemented
+        arrays: list[object] = []
+        rows: list[tuple[list[int], int]] = []
+        slices: list[tuple[list[Tensor], Tensor]] = []
+        numbers: list[tuple[list[float], float]] = []
+        for x, source in zip(inputs, sources, strict=True):
+            kind = source.kind
+            if kind <= SLICE:
+                if not isinstance(x, Tensor):
+                    return NotImplemented
+                array = x.array
+                if kind == OWN:
+                    fits = array is self._own[source.index]
+                elif kind == BEFORE:
+                    fits = array is self._before[source.index] or self._count == 0 and self._starts_with(x, source)
+                elif kind == SAME:
+                    known = self._same[source.index]
+                    fits = known is not None and x is known[0] and array is known[1] or self._is_same(x, source)
+                else:
+                    fits = self._is_slice(array, source)
+                    slices.append((self._slices[source.index], x))
+                if not fits or x._requires is not source.requires:
+                    return NotImplemented
+                arrays.append(array.numbers)
+            else:
+                if kind in (PLAIN, ARRAY):
+                    if not equal(x, source.known):
+                        return NotImplemented
+                elif type(x) is int or type(x) is float:
+                    numbers.append((self._numbers[source.index], x))
+                else:
+                    return NotImplemented
+                arrays.append(x)
+        if call.row:
+            if len(params) != 1 or not is_row(primitive, params):
+                return NotImplemented
+            rows.append((self._rows[self._at], _row(params)))
+        elif (params or call.params) and not equal(params, call.params):
+            return NotImplemented
+        tracer._busy += 1
+        try:
+            taken = tuple(arrays)
+            if primitive.promote is not None:
+                taken = promoted(primitive.name, primitive.promote, tuple(inputs), taken)
+            out = primitive.forward(*taken, **params)
+        except Exception:
+            return NotImplemented  # the call that is recorded raises the error
+        finally:
+            tracer._busy -= 1
+        if primitive.residuals:
+            out = out[0]
+        outs = (out,) if primitive.outputs == 1 else out
+        if len(outs) != len(call.results):
+            return NotImplemented
+        found: list[Array] = []
+        for array, (value, _) in zip(outs, call.results, strict=True):
+            if type(array) is not np.ndarray:
+                array = np.asarray(array)
+            if array.shape != value.shape or array.dtype != value.dtype:
+                return NotImplemented
+            found.append(array)
+        for places, row in rows:
+            places.append(row)
+        for column, x in slices:
+            column.append(x)
+        for found_numbers, number in numbers:
+            found_numbers.append(number)
+        tensors = [
+            self._made_by(array, call, k, first + k, inputs[0] if call.shares[k] else None)
+            for k, array in enumerate(found)
+        ]
+        self._at += 1
+        if self._at == len(self._calls):
+            self._end_step()
+        return tensors[0] if primitive.outputs == 1 else tuple(tensors)
+
+    def _made_by(self, array: Array, call: Call, k: int, place: int, base: object) -> Tensor:
+        """Return the Tensor of a result."""
+        requires = call.results[k][1] is not None
+        traced = _bare_traced(Traced)
+        traced.tracer, traced.numbers = self._tracer, array
+        x = _bare_tensor(FollowedTensor if requires else Tensor)
+        x.array = traced
+        x._requires = requires
+        x._grad = x._base = x._hooks = x._storage = None
+        if not requires:
+            x._node = None
+        if isinstance(base, Tensor):
+            share(x, base, call.grad)
+        self._own[place] = traced
+        self._made.append((ref(traced), ref(x)))
+        return x
+
+    def _starts_with(self, x: Tensor, source: Source) -> bool:
+        """Return whether a Tensor is the value before the first step, and keep it."""
+        value, edge = self._results[source.index]
+        if not self._is(x, (value, None if source.detached else edge)):
+            return False
+        if not source.detached or source.index not in self._starts:
+            self._starts[source.index] = x
+        return True
+
+    def _is_same(self, x: Tensor, source: Source) -> bool:
+        if not isinstance(source.known, tuple) or not self._is(x, source.known):
+            return False
+        if self._same[source.index] is None:
+            self._same[source.index] = x, x.array
+        return True
+
+    def _is(self, x: Tensor, known: Identity) -> bool:
+        """Return whether a recorded Tensor has an identity."""
+        node = _recorded_node(x.array)
+        if node is None or node is not known[0] or x._requires is (known[1] is None):
+            return False
+        return not x._requires or (-id(x) if x._node is None else x._node.sequence) == known[1]
+
+    def _is_slice(self, array: object, source: Source) -> bool:
+        node = _recorded_node(array)
+        return node is not None and (node.shape, node.dtype, node.strides) == source.known
+
+    def _end_step(self) -> None:
+        """Forget the results of earlier steps, but those that something else refers to."""
+        count = self._block.count
+        self._before, self._own = self._own, [None] * count
+        self._left.update({place: pair for place, pair in self._recent.items() if pair[0]() is not None})
+        self._recent = {}
+        if self._count:
+            self._recent = {
+                (self._count - 1, k): pair for k, pair in enumerate(self._made[:count]) if pair[0]() is not None
+            }
+            del self._made[:count]
+        self._count += 1
+        self._at = 0
+
+    # Recording
+
+    def record(self) -> bool:
+        """Record the steps: as a loop, and the last one call by call. Return whether there is a loop."""
+        tracer = self._tracer
+        self._own = self._before = []
+        self._left |= self._recent
+        busy, tracer._busy = tracer._busy, 0
+        self._left = {place: pair for place, pair in self._left.items() if pair[0]() is not None}
+        last = self._made[: self._block.count] if self._count else []
+        living = {k for k, pair in enumerate(last) if pair[0]() is not None}
+        steps = self._count if living <= self._starts.keys() else self._count - 1
+        calls, made = steps * len(self._calls), None
+        try:
+            with recording(any(call.grad for call in self._block.calls)):
+                if steps >= MIN_STEPS and calls >= MIN_CALLS and 2 * len(self._left) <= calls:
+                    made = self._loop(steps)
+                if made is None:
+                    self._record_calls(0, dict(self._starts))
+                else:
+                    if steps == self._count:
+                        made = {k: self._adopt(last[k], x) if k in living else x for k, x in made.items()}
+                        if len(living) > 1:
+                            self._bypass([made[k] for k in living])
+                    self._record_calls(steps, made)
+        finally:
+            tracer._busy = busy
+        return made is not None
+
+    def _record_calls(self, first: int, before: dict[int, Tensor]) -> None:
+        """Record the calls of the steps from ``first`` on."""
+        for step in range(first, self._count + (self._at > 0)):
+            now: dict[int, Tensor] = {}
+            for at, start in enumerate(self._block.first):
+                if step == self._count and at == self._at:
+                    break
+                for k, x in enumerate(self._again(step, at, now, before), start):
+                    pair = self._pair(step, k)
+                    now[k] = x if pair is None else self._adopt(pair, x)
+            before = now
+
+    def _pair(self, step: int, k: int) -> Pair | None:
+        """Return references to a result of a step, if it may be alive."""
+        base = max(self._count - 1, 0)
+        return self._made[(step - base) * self._block.count + k] if step >= base else self._left.get((step, k))
+
+    def _again(self, step: int, at: int, now: dict[int, Tensor], before: dict[int, Tensor]) -> tuple[Tensor, ...]:
+        """Record a call of a step."""
+        call = self._block.calls[at]
+        inputs = [self._input(source, step, now, before) for source in self._block.sources[at]]
+        params = dict(call.params)
+        if call.row:
+            params["index"] = (self._rows[at][self._earlier + step], Ellipsis)
+        with recording(call.grad):
+            found = apply(call.primitive, tuple(inputs), params)
+        return found if isinstance(found, tuple) else (found,)
+
+    def _input(self, source: Source, step: int, now: dict[int, Tensor], before: dict[int, Tensor]) -> object:
+        kind = source.kind
+        if kind in (OWN, BEFORE):
+            x = (now if kind == OWN else before)[source.index]
+            return x.detach() if source.detached else x
+        if kind == SAME:
+            known = self._same[source.index]
+            return None if known is None else known[0]
+        if kind == SLICE:
+            return self._slices[source.index][self._earlier + step]
+        return self._numbers[source.index][self._earlier + step] if kind == NUMBER else source.known
+
+    def _adopt(self, pair: Pair, new: Tensor) -> Tensor:
+        """Give a Tensor of the program the value and history of one that was recorded."""
+        traced, x = pair[0](), pair[1]()
+        if traced is None:
+            return new
+        if x is not None and x.array is not traced:
+            x = None
+        result = new
+        if x is None or x._storage is not None and new._storage not in (None, x._storage):
+            new = apply(CLONE, (new,), {})  # what else refers to the memory does not know the storage of ``new``
+        elif x._storage is None and new._storage is not None:
+            x._storage = new._storage
+            if new._storage.members is not None:
+                new._storage.members.append(ref(x))
+        array = new.array
+        if type(array) is Traced:
+            traced.node, traced.numbers = array.node, array.numbers
+            self._tracer.traced_objects.append(ref(traced))
+        else:  # the trace is broken
+            traced.node, traced.numbers = self._tracer._value(array), array
+        if x is None:
+            return result
+        if type(x) is FollowedTensor:
+            object.__setattr__(x, "__class__", Tensor)
+        x._requires, x._node = new._requires, new._node
+        return x if new is result else result
+
+    def _loop(self, steps: int) -> dict[int, Tensor] | None:
+        """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
+        block, calls, tracer = self._block, self._calls, self._tracer
+        carried = sorted(self._starts)
+        starts, begin = self._starts, self._earlier
+        if begin and all(node.hooks is None and node.plan.node_hooks is None for node in self._nodes):
+            starts, begin = self._first, 0
+        end = self._earlier + steps
+        kept = sorted({k for step, k in self._left if step < steps})
+        same = [known[0] for known in self._same if known is not None]
+        if len(same) != len(self._same) or carried != sorted(starts):
+            return None
+        columns: list[object] = [self._stacked(column[begin:end]) for column in self._slices]
+        dtypes = {
+            source.index: source.known
+            for sources in block.sources
+            for source in sources
+            if source.kind == NUMBER and isinstance(source.known, np.dtype)
+        }
+        columns += [np.array(column[begin:end], dtypes[k]) for k, column in enumerate(self._numbers)]
+        rows = list(self._rows)
+        columns += [_rows_of(same[block.sources[at][0].index], self._rows[at][begin:end]) for at in rows]
+        slices = len(self._slices)
+
+        def step(carry: Leaves, x: Leaves, constants: Leaves) -> tuple[Sequence[object], Sequence[object]]:
+            before = dict(zip(carried, carry, strict=True))
+            now: dict[int, Tensor] = {}
+
+            def read(source: Source) -> object:
+                if source.kind in (OWN, BEFORE):
+                    value = (now if source.kind == OWN else before)[source.index]
+                    return value.detach() if source.detached else value
+                if source.kind == SAME:
+                    return constants[source.index]
+                if source.kind == SLICE:
+                    return x[source.index]
+                return x[slices + source.index] if source.kind == NUMBER else source.known
+
+            for at, (call, sources, first) in enumerate(calls):
+                if call.row:
+                    now[first] = x[slices + len(dtypes) + rows.index(at)]
+                    if not call.grad:
+                        now[first] = now[first].detach()
+                    continue
+                with recording(call.grad and modes.grad_enabled):
+                    found = apply(call.primitive, tuple([read(source) for source in sources]), dict(call.params))
+                for k, value in enumerate(found if isinstance(found, tuple) else (found,), first):
+                    now[k] = value
+            return [now[k] for k in carried], [now[k] for k in kept]
+
+        given = [starts[k] for k in carried]
+        examples = [_real(x) for x in given], [np.asarray(_real(x)[0]) for x in columns], [_real(x) for x in same]
+        mark = len(tracer.program.instructions)
+        loop = RolledLoop.make(tracer, step, examples, False)
+        if loop is None or loop.take_found():
+            return None
+        last, results = loop(end - begin, given, columns, same)
+        for instruction in tracer.program.instructions[mark:]:
+            instruction.site = block.calls[-1].site
+        for (number, k), pair in sorted(self._left.items(), key=lambda item: item[0]):
+            if number < steps:
+                row = self._earlier - begin + number
+                x = self._view(number, k)
+                if x is None:
+                    x = apply(CLONE, (results[kept.index(k)][row],), {})
+                self._bypass([self._adopt(pair, x)])
+        if begin == 0:
+            self._bypass([x for made in self._results_before if (x := made()) is not None])
+        return dict(zip(carried, last, strict=True))
+
+    def _bypass(self, results: Sequence[Tensor]) -> None:
+        """Note results on which later steps or other results depend, although the graph does not say so."""
+        self._tracer.bypassed |= {x._node for x in results if x._node is not None}
+
+    def _view(self, step: int, k: int) -> Tensor | None:
+        """Return a result anew, as a view of a Tensor that lives on; None if it is no such view."""
+        at = bisect_right(self._block.first, k) - 1
+        if not all(self._block.calls[at].shares):
+            return None
+        source = self._block.sources[at][0]
+        before: dict[int, Tensor] = {}
+        if source.kind in (OWN, BEFORE):
+            pair = self._left.get((step - (source.kind == BEFORE), source.index))
+            base = None if pair is None else pair[1]()
+            if base is None or type(base) is FollowedTensor:
+                return None
+            before = {source.index: base}
+        return self._again(step, at, before, before)[k - self._block.first[at]]
+
+    def _stacked(self, column: list[Tensor]) -> object:
+        """Return the slices of all steps as one Tensor."""
+        found = [self._unbound.get(x.array.node) for x in column]
+        if found[0] is not None and all(x is not None and x[0] is found[0][0] for x in found):
+            source = found[0][0]
+            if source._requires is column[0]._requires:
+                return _rows_of(source, [x[1] for x in found if x is not None])
+        return stack(column)
+
+
+def _rows_of(x: Tensor, rows: list[int]) -> Tensor:
+    """Return ``x[rows]``, as a view if the rows have one distance."""
+    distance = rows[1] - rows[0]
+    length = len(x.array)
+    rows = [row % length for row in rows]
+    if distance and all(b - a == distance for a, b in zip(rows, rows[1:])):
+        stop = rows[-1] + distance
+        return x[rows[0] : None if stop < 0 else stop : distance]
+    return x[rows]
+
+
+def _row(params: dict[str, object]) -> int:
+    """Return ``i`` of ``x[i]``."""
+    index = params["index"]
+    assert isinstance(index, tuple) and isinstance(index[0], int)
+    return index[0]
+
+
+def _recorded_node(array: object) -> Value | None:
+    """Return the value of a Traced array; None if it is not recorded."""
+    if type(array) is not Traced:
+        return None
+    try:
+        found: Value = _node_of(array)
+    except AttributeError:
+        return None
+    return found
+
+
+def _real(x: object) -> Array:
+    array = x.array if isinstance(x, Tensor) else x
+    return np.asarray(array.numbers if type(array) is Traced else array)
