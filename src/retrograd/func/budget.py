@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any
 
+from numpy import ndarray
+
 from ..autograd.context import Context
 from ..core.arrays.devices import Wrapping, is_array
 from ..core.graph.modes import Mode, modes
@@ -151,7 +153,8 @@ class _Keeper(Observer):
         needs = [value for value in self.inputs if isinstance(value, Tensor) and value._requires]
         if modes.grad_enabled and (needs or base is not None and base._requires):
             with self.pool.lock:
-                self.pool.budgets = self.budgets
+                if self.pool.budgets is not self.budgets:
+                    self.pool.enforce(self.budgets)
                 segment = self.segment = self.pool.segment()
                 self.written = self._handles(self.inputs, segment, x)
                 if base is not None:
@@ -171,10 +174,11 @@ class _Keeper(Observer):
             return
         pool = self.pool
         with pool.lock:
-            pool.budgets = self.budgets
+            if pool.budgets is not self.budgets:
+                pool.enforce(self.budgets)
             if "ctx" in primitive.position:
                 self._keep_context(node)
-            elif isinstance(primitive, Primitive) and not _mapped(inputs, outputs):
+            elif isinstance(primitive, Primitive) and (modes.level is None or not _mapped(inputs, outputs)):
                 self._record(primitive, inputs, params, outputs, node, written, segment or pool.segment())
             if pool.bytes > pool.limit:
                 pool.make_room()
@@ -192,8 +196,9 @@ class _Keeper(Observer):
     ) -> None:
         pool, out = self.pool, outputs[0]
         if node is not None:
-            for array in _arrays(params):
-                pool.fix(array)
+            if params:
+                for array in _arrays(params):
+                    pool.fix(array)
             handles = self._handles(inputs, segment) if written is None else written
             layout = None if written is None else Layout.of(out.array)
             call = Call(primitive, handles, params, [x.array for x in outputs], _version(out), layout)
@@ -220,10 +225,10 @@ class _Keeper(Observer):
                     segment.take(value, x.array, storage)
                     handles.append(value)
                     continue
-                if is_array(x.array):
+                if type(x.array) is ndarray or is_array(x.array):
                     pool.fix(x.array, None if x is written else x)
                 handles.append(Source(x.array, storage))
-            elif is_array(x):
+            elif type(x) is not float and type(x) is not int and is_array(x):
                 pool.fix(x)
                 handles.append(Source(x, None))
             else:
@@ -241,7 +246,7 @@ class _Keeper(Observer):
             call = self._recipe_of_view(x, node)
         if call is None or call.segment is None:
             return None
-        if call.arrays[index or 0]() is not x.array or call.version != _version(x):
+        if not call.returned(x.array, index) or call.version != _version(x):
             return None
         return call if index is None else (call, index)
 
@@ -272,7 +277,7 @@ class _Keeper(Observer):
                 self.pool.uncount(call)
 
     def began(self) -> None:
-        self.pool.budgets = self.budgets
+        self.pool.enforce(self.budgets, self.pool.limit if self.pool.budgets is self.budgets else 0)
         self.error = sys.exc_info()[1]
 
     def entered(self, node: Node, g: object) -> None:
@@ -283,8 +288,9 @@ class _Keeper(Observer):
         pool.visited = None
         for segment in pool.live():
             pool.finish(segment)
-        wanted, limit = pool.least, pool.budget
-        pool.least, pool.most_fixed = 0, pool.fixed
+        wanted, limit = pool.limit, pool.budget
+        pool.enforce(self.budgets)
+        pool.most_fixed = pool.fixed
         if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
                 f"memory_budget: {_size_text(limit)} is too small; "

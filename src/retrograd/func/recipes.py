@@ -8,21 +8,28 @@ Values never change: every reference to an array comes with a reference to its S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
 from ..core.arrays.dtypes import DType, promoted
 from ..core.graph.backward import as_array
-from ..core.graph.nodes import Node
+from ..core.graph.nodes import NOTHING, Node
+from ..core.graph.plan import Plan
 from ..core.graph.primitive import Primitive
 from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, Place
 from ..core.tensor.storage import Storage
+from .ledger import Memory
 
-if TYPE_CHECKING:
-    from .segments import Memory, Segment
+
+class Part(Protocol):
+    """What a Call reads of the segment to which it belongs."""
+
+    def restore(self, target: Call) -> None:
+        """Recompute what the node of ``target`` saved."""
 
 
 class Source(NamedTuple):
@@ -56,11 +63,11 @@ class Call:
     """One recorded call, which can be repeated. It takes the place of ``node.saved`` while the node's arrays are freed.
 
     ``inputs`` are values, Sources and plain numbers; ``layout`` is that of the written Tensor if the call was in place.
-    ``arrays`` and ``version`` tell whether a Tensor still has the value that the call returned. ``held`` is the memory
-    of the node's saved arrays, and ``segment`` the part of the program to which the call belongs.
+    ``array`` (a tuple of several outputs) and ``version`` tell whether a Tensor still has the value that the call
+    returned. ``held`` is the memory of the node's saved arrays, ``segment`` the part of the tape with the call.
     """
 
-    __slots__ = ("arrays", "held", "inputs", "layout", "params", "partial", "primitive", "segment", "version")
+    __slots__ = ("array", "held", "inputs", "layout", "params", "partial", "primitive", "segment", "version")
 
     def __init__(
         self,
@@ -75,16 +82,21 @@ class Call:
         self.inputs = inputs
         self.params = params
         self.layout = layout
-        self.arrays = tuple([ref(array) for array in outputs])
+        self.array: Any = ref(outputs[0]) if primitive.outputs == 1 else tuple(map(ref, outputs))
         self.version = version
-        self.partial: list[Any] = []
-        self.held: tuple[Memory, ...] = ()
-        self.segment: Segment | None = None
+        self.partial: list[Any] | None = None
+        self.held: tuple[Memory, ...] = NOTHING
+        self.segment: Part | None = None
 
     @property
     def outputs(self) -> Sequence[Any]:
         """The names of the values that the call returns."""
-        return (self,) if self.primitive.outputs == 1 else [(self, index) for index in range(len(self.arrays))]
+        return (self,) if self.primitive.outputs == 1 else [(self, index) for index in range(len(self.array))]
+
+    def returned(self, array: Array, index: int | None) -> bool:
+        """Return whether the call has returned this array."""
+        reference = self.array if index is None else self.array[index]
+        return reference() is array
 
     def run(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Array], Sequence[Array]]:
         """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
@@ -133,6 +145,7 @@ class Call:
     ) -> None:
         """Restore what the node saved; ``storages`` are those of the inputs, followed by those of the outputs."""
         plan, primitive, values = node.plan, self.primitive, self.partial
+        assert values is not None
         width, arity = len(primitive.inputs), len(self.inputs)
         kept: list[Any] = []
         if plan.kept_inputs:
@@ -148,12 +161,12 @@ class Call:
         for place, _, residual, _ in plan.kept_extras:
             if residual is not None:
                 values[place] = residuals[residual]
-        node.saved, self.partial = (*values, *kept), []
+        node.saved, self.partial = (*values, *kept), None
 
     def restore(self) -> None:
         """Recompute what the node saved, with the rest of its segment."""
         assert self.segment is not None
-        self.segment.pool.restore(self)
+        self.segment.restore(self)
 
 
 def producer(value: Any) -> Call:
@@ -171,16 +184,13 @@ def must_run(call: Call, node: Node) -> bool:
     return plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras)
 
 
-def saved_arrays(call: Call, node: Node) -> Iterator[Array]:
-    """Yield the arrays that the node saved, without those among the call's parameters."""
-    saved, plan = node.saved, node.plan
-    places = [*plan.kept_inputs, len(call.primitive.inputs)] if plan.keep_ans else list(plan.kept_inputs)
-    places += [place for place, _, residual, _ in plan.kept_extras if residual is not None]
-    for place in places:
-        value = saved[place]
-        for array in value if type(value) is tuple else (value,):
-            if is_array(array):
-                yield array
+@cache
+def saved_places(plan: Plan) -> tuple[int, ...]:
+    """Return the places of saved arrays among the saved values, without those of parameters."""
+    places = list(plan.kept_inputs)
+    if plan.keep_ans:
+        places.append(len(plan.primitive.inputs))
+    return (*places, *[place for place, _, residual, _ in plan.kept_extras if residual is not None])
 
 
 def _overwritten(x: Array, y: Array, place: Place) -> Array:
@@ -207,11 +217,3 @@ def _base_and_view(x: Array, place: Place) -> tuple[Array, Array]:
 
 
 _PLACED: dict[Primitive, Callable[..., Array]] = {OVERWRITE: _overwritten, EXTRACT: _extracted}
-
-
-def owner_of(array: Array) -> Array | None:
-    """Return the array that this one is a view of, or None."""
-    owner = backend_of(array).owner(array)
-    while owner is not None and not is_array(owner):  # an object that implements only the array interface
-        owner = getattr(owner, "owner" if hasattr(owner, "owner") else "base", None)
-    return owner

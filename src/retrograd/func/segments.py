@@ -16,7 +16,6 @@ A segment that does not fit is restored as a tape of smaller segments, by the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import factorial
 from threading import RLock
 from time import perf_counter
@@ -26,11 +25,13 @@ from weakref import ref
 from numpy import ndarray
 
 from ..core.arrays import Array
+from ..core.arrays.devices import is_array
 from ..core.arrays.fp_warnings import silent
-from ..core.graph.nodes import Node
+from ..core.graph.nodes import NOTHING, Node
+from ..core.graph.plan import Plan
 from ..core.tensor.storage import Storage
-from ..core.tensor.tensor import Tensor
-from .recipes import Call, Source, is_value, must_run, owner_of, producer, saved_arrays
+from .ledger import Ledger, Memory
+from .recipes import Call, Source, is_value, must_run, producer, saved_places
 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 6
@@ -43,26 +44,6 @@ class Budget(Protocol):
     peak: int
     recomputations: int
     seconds: float
-
-
-class Memory(ref[Any]):
-    """A piece of memory: a weak reference to the array that owns it, and how many nodes and segments hold it.
-
-    ``fixed`` memory is never freed; it counts only while no Tensor of the user (``user``) uses it.
-    """
-
-    __slots__ = ("bytes", "fixed", "holders", "key", "user")
-
-    bytes: int
-    fixed: bool
-    holders: int
-    key: int
-    user: ref[Tensor] | None
-
-    @property
-    def counted(self) -> bool:
-        """Return whether the memory counts towards the budget."""
-        return self.user is None if self.fixed else self.holders > 0
 
 
 class Segment:
@@ -86,6 +67,10 @@ class Segment:
         """Return the number of bytes of the externals."""
         return sum({memory.key: memory.bytes for _, _, memory in self.externals.values() if not memory.fixed}.values())
 
+    def restore(self, target: Call) -> None:
+        """Recompute what the node of ``target`` saved, with the rest of the segment."""
+        self.pool.restore(target, self)
+
     def take(self, value: Any, array: Array, storage: Storage | None) -> None:
         """Hold a value that a call of the segment reads, unless the segment computes it."""
         if producer(value).segment is not self and value not in self.externals:
@@ -94,89 +79,31 @@ class Segment:
             self.externals[value] = array, storage, memory
 
 
-class Pool:
+class Pool(Ledger):
     """The tape, and the memory that it holds."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lock = RLock()
         self.budgets: tuple[Budget, ...] = ()
-        self.memories: dict[int, Memory] = {}  # by the identity of the array that owns it
+        self.budget = 0  # the smallest of the budgets in force
+        self.limit = 0  # the budget, or the smallest feasible one if the budget is too small
         self.tape: list[ref[Segment]] = []
-        self.bytes = 0
-        self.fixed = 0  # of these bytes, those that cannot be freed
-        self.most_fixed = 0  # their maximum since the last backward pass
-        self.least = 0  # a budget in which the program can run up to here, if the budget is too small
+        self.places: dict[Plan, tuple[int, ...]] = {}
         self.visited: Call | None = None  # of the node whose rules are running
         self.target: Call | None = None  # of the node that is being restored
 
-    @property
-    def budget(self) -> int:
-        """Return the smallest of the budgets in force."""
-        return min([budget.limit for budget in self.budgets])
-
-    @property
-    def limit(self) -> int:
-        """Return the budget, or the smallest feasible one if the budget is too small."""
-        return max(self.budget, self.least)
-
-    # What is counted
-
-    def memory_of(self, array: Array) -> Memory:
-        """Return the Memory of an array."""
-        while type(array) is ndarray and type(array.base) is ndarray:
-            array = array.base
-        if type(array) is not ndarray or array.base is not None:
-            while (owner := owner_of(array)) is not None:
-                array = owner
-        key = id(array)
-        memory = self.memories.get(key)
-        if memory is None:
-            memory = self.memories[key] = Memory(array, partial(_died, ref(self), key))
-            memory.bytes, memory.key, memory.holders = array.nbytes, key, 0
-            memory.fixed, memory.user = False, None
-        return memory
-
-    def hold(self, memory: Memory) -> bool:
-        """Count one more holder; return whether it is the first."""
-        memory.holders += 1
-        if memory.holders > 1 or memory.fixed:
-            return False
-        self.bytes += memory.bytes
-        return True
-
-    def drop(self, memory: Memory) -> None:
-        """Count one holder less."""
-        memory.holders -= 1
-        if not memory.holders and not memory.fixed and self.memories.get(memory.key) is memory:
-            self.bytes -= memory.bytes
-
-    def fix(self, array: Array, tensor: Tensor | None = None) -> None:
-        """Mark the memory as never freed; it counts only while no Tensor of the user uses it."""
-        memory = self.memory_of(array)
-        if memory.fixed and (tensor is None or memory.user is not None):
-            return
-        self.count(memory, -1)
-        if tensor is not None:
-            self.use(memory, tensor)
-        memory.fixed = True
-        self.count(memory, 1)
-
-    def count(self, memory: Memory, sign: int) -> None:
-        """Add the memory to what is counted, or subtract it."""
-        if memory.counted:
-            self.bytes += sign * memory.bytes
-            if memory.fixed:
-                self.fixed += sign * memory.bytes
-                self.most_fixed = max(self.most_fixed, self.fixed)
-
-    def use(self, memory: Memory, tensor: Tensor) -> None:
-        storage = tensor._storage
-        memory.user = ref(tensor, partial(_released, ref(self), memory.key, None if storage is None else ref(storage)))
+    def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
+        """Use these budgets; if they are too small, use ``least`` bytes."""
+        self.budgets = budgets
+        self.budget = min([budget.limit for budget in budgets])
+        self.limit = max(self.budget, least)
 
     def observe(self) -> None:
         """Update the peak of each budget, between two operators."""
         for budget in self.budgets:
-            budget.peak = max(budget.peak, self.bytes)
+            if self.bytes > budget.peak:
+                budget.peak = self.bytes
 
     # The tape
 
@@ -197,12 +124,22 @@ class Pool:
 
     def settle(self, call: Call, node: Node, segment: Segment) -> None:
         """Count what a node saved."""
-        if type(node.saved) is tuple and node.saved:
-            held = [self.memory_of(array) for array in saved_arrays(call, node)]
-            for memory in held:
-                if self.hold(memory):
-                    segment.bytes += memory.bytes
-            call.held = tuple(held)
+        plan, saved = node.plan, node.saved
+        places = self.places.get(plan)
+        if places is None:
+            places = self.places[plan] = saved_places(plan)
+        if not places:
+            return
+        held: list[Memory] = []
+        for place in places:
+            value = saved[place]
+            for array in value if type(value) is tuple else (value,):
+                if type(array) is ndarray or is_array(array):
+                    memory = self.memory_of(array)
+                    held.append(memory)
+                    if self.hold(memory):
+                        segment.bytes += memory.bytes
+        call.held = tuple(held)
 
     def live(self) -> list[Segment]:
         """Return the segments whose nodes are alive."""
@@ -225,7 +162,7 @@ class Pool:
         """Note that the call's node holds nothing more."""
         for memory in call.held:
             self.drop(memory)
-        call.held = ()
+        call.held = NOTHING
 
     def finish(self, segment: Segment) -> bool:
         """Drop the recipes of a segment if a backward pass has freed all that its nodes saved; return whether it has.
@@ -295,7 +232,7 @@ class Pool:
         if self.bytes > limit:
             self.collapse(segments[:end])
         if self.bytes > limit and last is None:
-            self.least = max(self.bytes, self.needed(self.visited), self.needed(self.target))
+            self.need(self.bytes, self.visited, self.target)
 
     def collapse(self, segments: list[Segment]) -> None:
         """Free all that can be freed: a single segment is left, which starts from nothing but sources."""
@@ -308,21 +245,22 @@ class Pool:
         """Note that the backward pass calls the rules of a node."""
         call = self.visited = getattr(node, "recipe", None)
         if self.bytes > self.budget:
-            self.least = max(self.least, self.needed(call))
+            self.need(0, call)
 
-    def needed(self, call: Call | None) -> int:
-        """Return a budget in which the node of a call can be visited."""
-        held = () if call is None else call.held
-        return self.most_fixed + sum({memory.key: memory.bytes for memory in held if not memory.fixed}.values())
+    def need(self, bytes: int, *calls: Call | None) -> None:
+        """Raise the limit to a number of bytes, and to what a visit of the nodes of these calls needs."""
+        for call in calls:
+            held = NOTHING if call is None else call.held
+            fitting = sum({memory.key: memory.bytes for memory in held if not memory.fixed}.values())
+            bytes = max(bytes, self.most_fixed + fitting)
+        self.limit = max(self.limit, bytes)
 
     # Recomputing
 
-    def restore(self, target: Call) -> None:
+    def restore(self, target: Call, parent: Segment) -> None:
         """Recompute the segment of a call, in smaller segments if it does not fit."""
         with self.lock, silent():
             segments = self.live()
-            parent = target.segment
-            assert parent is not None
             for segment in segments[segments.index(parent) + 1 :]:
                 self.finish(segment)
             self.target = target
@@ -364,11 +302,11 @@ class Pool:
                         array = x
                     arrays.append(array)
                     storages.append(storage)
-                given, outs, residuals = tuple(arrays), [], ()
+                given, outs, residuals = tuple(arrays), [], NOTHING
                 if runs:
                     given, outs, residuals = call.run(given)
                     count += 1
-                    call.arrays = tuple([ref(out) for out in outs])
+                    call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
                     for value, out in zip(call.outputs, outs, strict=True):
                         storage = Storage()
                         storage.version = call.version
@@ -390,9 +328,9 @@ class Pool:
                         values.pop(x, None)
                 if self.bytes > self.limit:
                     self.make_room(first, child)
-                    child = call.segment
-                    if first is not None and not first.nodes:
-                        first = child  # all was merged
+                    if not child.nodes:  # all was merged
+                        assert isinstance(call.segment, Segment)
+                        first = child = call.segment
         finally:
             if done == len(steps):
                 parent.nodes = []
@@ -501,26 +439,3 @@ class _Plan:
 def _capacity(room: int, boundary: int, level: int) -> float:
     """Return the bytes of a segment that can be restored in ``room`` with ``level`` repetitions of each call."""
     return 0.95 * room * (room / boundary) ** (level - 1) / factorial(level) if room > 0 else 0
-
-
-def _died(pool: ref[Pool], key: int, memory: Memory) -> None:
-    here = pool()
-    if here is not None and here.memories.get(key) is memory:
-        del here.memories[key]
-        here.count(memory, -1)
-
-
-def _released(pool: ref[Pool], key: int, storage: ref[Storage] | None, user: object) -> None:
-    """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
-    here = pool()
-    memory = None if here is None else here.memories.get(key)
-    if here is None or memory is None or memory.user is not user:
-        return
-    memory.user = None
-    shared = None if storage is None else storage()
-    for member in (shared.members if shared is not None else None) or ():
-        tensor = member()
-        if tensor is not None:
-            here.use(memory, tensor)
-            return
-    here.count(memory, 1)
