@@ -6,23 +6,22 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from math import ceil, isfinite
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+
+from numpy import ndarray
 
 from ..autograd.context import Context
-from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, is_array
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer
 from ..core.graph.primitive import Primitive
+from ..core.tensor.mutation import EXTRACT, OVERWRITE
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .recipes import Call, Record, Source, Value, append
-from .rematerialization import Pool
-from .reserve import Reserve
+from .recipes import Call, Layout, Source
+from .segments import Pool, Segment
 
 if TYPE_CHECKING:
     from ..core.graph.plan import Recordable
@@ -133,35 +132,33 @@ def _size_text(size: int) -> str:
     raise AssertionError
 
 
-_CAST = Primitive("cast", lambda x, dtype: x.astype(dtype))
-
-
 class _Keeper(Observer):
     """Records how to repeat every recorded call, and lets its pool make room after each."""
 
     def __init__(self, pool: Pool, budgets: tuple[memory_budget, ...]) -> None:
         self.pool = pool
         self.budgets = budgets
-        self.before: tuple[Any, ...] = (None, (), 0.0)
-        self.given: list[tuple[object, ...]] = []
+        self.inputs: tuple[object, ...] = ()
+        self.written: tuple[Any, ...] | None = None  # what the inputs of a call in place were before it
+        self.segment: Segment | None = None  # to which that call belongs
+        self.base: Any = None  # what the base of the written view was before it
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
-        # Look up the Values before the call, since an in-place write changes its first input.
-        values = [self._value_of(x) if isinstance(x, Tensor) else None for x in inputs] if modes.grad_enabled else []
-        self.before = inputs, values, perf_counter()
+        self.inputs = inputs
 
-    def _value_of(self, x: Tensor) -> Value | None:
-        """Return the Value of a Tensor; None for leaves, constants, and Tensors written without a record."""
-        node: Any = x._node if x._requires else None
-        if type(node) is not Node:  # a leaf has no node
-            return None
-        index = node.plan.select
-        entry = self.pool.entries.get(node if index is None else node.parents[0])
-        if entry is None or not entry[0]:
-            return None
-        value = entry[0][index or 0]
-        return value if value.reference() is x.array and value.version == _version(x) else None
+    def writing(self, x: Tensor) -> None:
+        self.written, self.base = None, None
+        base = x._base
+        needs = [value for value in self.inputs if isinstance(value, Tensor) and value._requires]
+        if modes.grad_enabled and (needs or base is not None and base._requires):
+            with self.pool.lock:
+                if self.pool.budgets is not self.budgets:
+                    self.pool.enforce(self.budgets)
+                segment = self.segment = self.pool.segment()
+                self.written = self._handles(self.inputs, segment, x)
+                if base is not None:
+                    (self.base,) = self._handles((base,), segment, base)
 
     def called(
         self,
@@ -171,20 +168,99 @@ class _Keeper(Observer):
         outputs: tuple[Tensor, ...],
         node: Node | None,
     ) -> None:
-        now = perf_counter()
-        (known, values, began), self.before = self.before, (None, (), 0.0)
-        if node is None:
+        written, self.written = self.written, None
+        segment, self.segment = self.segment, None
+        if node is None and written is None:
             return
         pool = self.pool
         with pool.lock:
-            pool.budgets = self.budgets
-            pool.clock += 1
+            if pool.budgets is not self.budgets:
+                pool.enforce(self.budgets)
             if "ctx" in primitive.position:
                 self._keep_context(node)
-            elif known is inputs and isinstance(primitive, Primitive) and not _mapped(inputs, outputs):
-                seconds = pool.timed(primitive, node.shape, now - began)
-                self._record_call(primitive, inputs, values, params, outputs, node, seconds)
-            pool.called()
+            elif isinstance(primitive, Primitive) and (modes.level is None or not _mapped(inputs, outputs)):
+                self._record(primitive, inputs, params, outputs, node, written, segment or pool.segment())
+            if pool.bytes > pool.limit:
+                pool.make_room()
+            pool.observe()
+
+    def _record(
+        self,
+        primitive: Primitive,
+        inputs: tuple[Any, ...],
+        params: dict[str, object],
+        outputs: tuple[Tensor, ...],
+        node: Node | None,
+        written: tuple[Any, ...] | None,
+        segment: Segment,
+    ) -> None:
+        pool, out = self.pool, outputs[0]
+        if node is not None:
+            if params:
+                for array in _arrays(params):
+                    pool.fix(array)
+            handles = self._handles(inputs, segment) if written is None else written
+            layout = None if written is None else Layout.of(out.array)
+            call = Call(primitive, handles, params, [x.array for x in outputs], _version(out), layout)
+            pool.append(call, node, segment)
+        base = out._base
+        if written is not None and base is not None and self.base is not None:
+            whole: Any = base._node  # the write to a view has given its base a new value, without a call
+            if whole is not None and whole.plan.primitive is OVERWRITE and not hasattr(whole, "recipe"):
+                part = call if node is not None else Source(out.array.copy(), None)
+                if node is None:
+                    pool.fix(part.array)
+                params = {"place": whole.saved[OVERWRITE.position["place"]]}
+                pool.append(Call(OVERWRITE, (self.base, part), params, [base.array], _version(base)), whole, segment)
+
+    def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[Any, ...]:
+        """Return a call's inputs as values and Sources; hold in the segment what earlier ones compute."""
+        handles: list[Any] = []
+        pool = self.pool
+        for x in inputs:
+            if isinstance(x, Tensor):
+                value = self._value_of(x) if x._requires else None
+                storage = storage_of(x)
+                if value is not None:
+                    segment.take(value, x.array, storage)
+                    handles.append(value)
+                    continue
+                if type(x.array) is ndarray or is_array(x.array):
+                    pool.fix(x.array, None if x is written else x)
+                handles.append(Source(x.array, storage))
+            elif type(x) is not float and type(x) is not int and is_array(x):
+                pool.fix(x)
+                handles.append(Source(x, None))
+            else:
+                handles.append(x)
+        return tuple(handles)
+
+    def _value_of(self, x: Tensor) -> Any:
+        """Return the name of the value that a Tensor has; None for leaves, and Tensors written without a record."""
+        node: Any = x._node
+        if type(node) is not Node:  # a leaf has no node
+            return None
+        index = node.plan.select
+        call = getattr(node if index is None else node.parents[0], "recipe", None)
+        if call is None and node.plan.primitive is EXTRACT:
+            call = self._recipe_of_view(x, node)
+        if call is None or call.segment is None:
+            return None
+        if not call.returned(x.array, index) or call.version != _version(x):
+            return None
+        return call if index is None else (call, index)
+
+    def _recipe_of_view(self, x: Tensor, node: Node) -> Call | None:
+        """Return the recipe of a node that the engine has created for a view whose base was written."""
+        base = x._base
+        value = None if base is None else self._value_of(base)
+        if value is None or node.parents[0] is not base._node:
+            return None
+        segment = self.pool.segment()
+        segment.take(value, base.array, storage_of(base))
+        call = Call(EXTRACT, (value,), {"place": node.saved[EXTRACT.position["place"]]}, [x.array], _version(x))
+        self.pool.append(call, node, segment)
+        return call
 
     def _keep_context(self, node: Node) -> None:
         """Mark the values that a custom Function saved as never freed."""
@@ -194,113 +270,27 @@ class _Keeper(Observer):
                     edge = entry[3]
                     self.pool.fix(entry[0], edge if isinstance(edge, Tensor) else None)
 
-    def _record_call(
-        self,
-        primitive: Primitive,
-        inputs: tuple[Any, ...],
-        values: list[Value | None],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node,
-        seconds: float,
-    ) -> None:
-        pool = self.pool
-        inplace = outputs[0] is inputs[0]
-        handles: list[object] = []
-        again = not inplace or values[0] is not None
-        for x, value in zip(inputs, values, strict=True):
-            if value is not None:
-                handles.append(value)
-                if value.memory is not None:
-                    value.memory.used = pool.clock
-            elif isinstance(x, Tensor):
-                storage = storage_of(x)
-                again = again and not (inplace and storage is outputs[0]._storage)
-                if x is not outputs[0] and is_array(x.array):
-                    pool.fix(x.array, x)
-                handles.append(Source(x.array, storage))
-            elif is_array(x):
-                pool.fix(x)
-                handles.append(Source(x, None))
-            else:
-                handles.append(x)
-        for array in _arrays(params):
-            pool.fix(array, self._tensor_of(array))
-        call = Call(primitive, tuple(handles), params, inplace, seconds)
-        made: list[Value] = []
-        homes: dict[int, Value] = {}
-        if again:
-            made = [Value(call, index, x.array, _version(x)) for index, x in enumerate(outputs)]
-            viewed = inputs[0]._storage if primitive.view and isinstance(inputs[0], Tensor) else None
-            for x, value in zip(outputs, made, strict=True):
-                if viewed is None or x._storage is not viewed:
-                    call.makes(value, x.array, homes)
-                elif values[0] is not None:
-                    value.base = values[0].home
-        record = Record(node, pool)
-        for place, part, array, storage in _saved_arrays(node):
-            value = None
-            if place < len(primitive.inputs):
-                value = self._input(call, place if part is None else part, array, values)
-            elif place == len(primitive.inputs):
-                value = made[part or 0] if made else None
-            elif made and primitive.layout[place] in primitive.residuals and primitive.layout[place] not in params:
-                index = len(outputs) + primitive.residuals.index(primitive.layout[place])
-                value = Value(call, index, array, 0)
-                call.makes(value, array, homes)
-            if value is None:
-                pool.fix(array)
-                continue
-            value.storage = value.storage or storage or True
-            record.places.append((place, part, value))
-            append(value.slots, (ref(record), place, part), lambda slot: slot[0]() is not None)
-            pool.settle(value, array)
-        pool.entries[node] = tuple(made), record if record.places else None
-        record.fixed = pool.fixed
-        if pool.scarce:
-            pool.reserve.judge(record, pool.limit)
-
-    @staticmethod
-    def _input(call: Call, index: int, array: Array, values: list[Value | None]) -> Value | None:
-        """Return the Value of a saved input, which may have been cast; None if it is never freed."""
-        value, handle = values[index], call.inputs[index]
-        if value is not None and value.reference() is array:
-            return value
-        if value is None and (call.inplace or type(handle) is not Source or handle.array.dtype is array.dtype):
-            return None
-        cast = Call(_CAST, (handle,), {"dtype": array.dtype}, False, call.seconds / 8)
-        value = Value(cast, 0, array, 0)
-        cast.makes(value, array, {})
-        return value
-
-    def _tensor_of(self, array: object) -> Tensor | None:
-        """Return the argument of the running public operators whose array is ``array``, or None."""
-        given = (x for inputs in reversed(self.given) for x in inputs)
-        return next((x for x in given if isinstance(x, Tensor) and x.array is array), None)
-
-    def opened(self, what: object, inputs: tuple[object, ...]) -> None:
-        self.given.append(inputs)
-
-    def closed(self, what: object, inputs: tuple[object, ...], result: object) -> None:
-        if self.given and self.given[-1] is inputs:
-            self.given.pop()
+    def released(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            call = getattr(node, "recipe", None)
+            if call is not None:
+                self.pool.uncount(call)
 
     def began(self) -> None:
-        self.pool.budgets = self.budgets
+        self.pool.enforce(self.budgets, self.pool.limit if self.pool.budgets is self.budgets else 0)
         self.error = sys.exc_info()[1]
 
     def entered(self, node: Node, g: object) -> None:
-        self.pool.entered(node)
-
-    def left(self, node: Node) -> None:
-        self.pool.passed = node
+        self.pool.enter(node)
 
     def ended(self) -> None:
         pool = self.pool
-        pool.forget_last_visited()
-        wanted, limit = pool.reserve.least, pool.budget
-        if wanted > limit or not pool.entries:
-            pool.reserve = Reserve()
+        pool.visited = None
+        for segment in pool.live():
+            pool.finish(segment)
+        wanted, limit = pool.limit, pool.budget
+        pool.enforce(self.budgets)
+        pool.most_fixed = pool.fixed
         if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
                 f"memory_budget: {_size_text(limit)} is too small; "
@@ -319,20 +309,6 @@ def _version(x: Tensor) -> int:
     while storage is not None and storage.origin is not None:
         storage = storage.origin
     return 0 if storage is None else storage.version
-
-
-def _saved_arrays(node: Node) -> Iterator[tuple[int, int | None, Any, Any]]:
-    """Yield each array that a node saved, as (position, index within the position's tuple, array, Storage)."""
-    saved, primitive = node.saved or (), node.plan.primitive
-    width, arity = len(primitive.layout), len(primitive.inputs)
-    storages = saved[width:]
-    outputs = len(storages) - (primitive.outputs if primitive.outputs > 0 else len(node.shape))
-    for place, held in enumerate(saved[:width]):
-        offset = outputs if place == arity else place
-        for part, array in enumerate(held) if type(held) is tuple and place <= arity else ((None, held),):
-            if is_array(array):
-                known = 0 <= offset + (part or 0) < len(storages) and place <= arity
-                yield place, part, array, storages[offset + (part or 0)] if known else None
 
 
 def _arrays(params: dict[str, object]) -> Iterator[Any]:

@@ -1,98 +1,42 @@
-"""Recipes for recomputing saved values: calls, the values they return, and the memory of these values.
+"""Recipes for recomputing saved values: a recorded ``Call`` with everything that its repetition needs but its values.
 
-A ``Value`` stands for an array that a recorded ``Call`` returned, which may have been freed. A call refers to its
-inputs as Values, so each Value can be recomputed from the available ones. A ``Record`` lists the Values that a node
-saved.
+A value is named by its Call, or by the pair (Call, index) if the call has several outputs. A ``Source``
+is an input that no recipe computes: a leaf, a constant, or the result of a custom Function.
 
 Values never change: every reference to an array comes with a reference to its Storage, so a write goes to fresh memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from itertools import count
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
 from ..core.arrays.dtypes import DType, promoted
 from ..core.graph.backward import as_array
-from ..core.graph.nodes import Node
+from ..core.graph.nodes import NOTHING, Node
+from ..core.graph.plan import Plan
 from ..core.graph.primitive import Primitive
+from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, Place
 from ..core.tensor.storage import Storage
-from ..core.tensor.tensor import Tensor
+from .ledger import Memory
 
-Item = TypeVar("Item")
 
-_number = count().__next__
+class Part(Protocol):
+    """What a Call reads of the segment to which it belongs."""
+
+    def restore(self, target: Call) -> None:
+        """Recompute what the node of ``target`` saved."""
 
 
 class Source(NamedTuple):
-    """An input that is not the result of a recorded call: a leaf or a constant. It is never freed."""
+    """An input that is not the result of a recorded call. It is never freed."""
 
     array: Array
     storage: Storage | None
-
-
-class Call:
-    """One recorded call, which can be repeated. ``values`` are its outputs, followed by its residuals.
-
-    ``number`` increases with every call, so it is larger than the numbers of the calls whose results this one reads.
-    """
-
-    __slots__ = ("bytes", "inplace", "inputs", "number", "params", "primitive", "reads", "seconds", "values")
-
-    def __init__(
-        self,
-        primitive: Primitive,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        inplace: bool,
-        seconds: float,
-    ) -> None:
-        self.primitive = primitive
-        self.inputs = inputs  # Values, Sources and plain numbers
-        self.reads: tuple[Value, ...] = tuple([x for x in inputs if type(x) is Value])
-        self.params = params
-        self.inplace = inplace
-        self.seconds = seconds
-        self.number = _number()
-        self.bytes = 0  # of the memory that the call allocates
-        self.values: list[ref[Value]] = []
-
-    def makes(self, value: Value, array: Array, homes: dict[int, Value]) -> None:
-        """Register a value in memory that this call allocates; ``homes`` has the first value of each allocation."""
-        if self.inplace:
-            value.bytes = value.layout.reach()[0]
-        else:
-            while (owner := owner_of(array)) is not None:
-                array = owner
-            home = homes.setdefault(id(array), value)
-            if home is value:
-                value.bytes = array.nbytes
-            else:
-                value.base = home
-        self.bytes += value.bytes
-
-    def run(self, arrays: tuple[Any, ...]) -> list[Array]:
-        """Return the outputs and residuals for these inputs."""
-        primitive, first = self.primitive, arrays[0]
-        if primitive.promote is not None:
-            arrays = promoted(primitive.name, primitive.promote, arrays, arrays)
-        if self.inplace:
-            written = self.values[0]()
-            assert primitive.write is not None
-            out = (written.layout if written is not None else Layout.of(first)).filled(first)
-            primitive.write(out, *arrays, **self.params)
-            return [out]
-        out = primitive.forward(*arrays, **self.params)
-        residuals: Sequence[Array] = ()
-        if primitive.residuals:
-            out, *residuals = out
-        outputs = out if primitive.outputs != 1 else (out,)
-        return [*(x if is_array(x) else as_array(x, first) for x in outputs), *residuals]
 
 
 class Layout(NamedTuple):
@@ -106,218 +50,170 @@ class Layout(NamedTuple):
     def of(cls, array: Array) -> Layout:
         return cls(array.shape, array.strides, array.dtype)
 
-    def reach(self) -> tuple[int, int]:
-        """Return the number of bytes that the layout spans, and the offset of the first element."""
+    def empty(self, like: Array) -> Array:
+        """Return a new array with this layout, on the device of ``like``."""
         reach = [(length - 1) * step for length, step in zip(self.shape, self.strides, strict=True)]
         low, high = sum(min(step, 0) for step in reach), sum(max(step, 0) for step in reach)
-        return high - low + self.dtype.itemsize, -low
-
-    def filled(self, array: Array) -> Array:
-        """Return a new array with this layout and the elements of ``array``."""
-        backend = backend_of(array)
-        size, first = self.reach()
-        memory = backend.xp.empty(size, "u1")
-        fresh = backend.strided(memory, first, self.shape, self.strides, self.dtype)
-        fresh[...] = array
-        return fresh
+        backend = backend_of(like)
+        memory = backend.xp.empty(high - low + self.dtype.itemsize, "u1")
+        return backend.strided(memory, -low, self.shape, self.strides, self.dtype)
 
 
-class Group:
-    """A set of connected freed values with the total seconds of their calls, in a union-find structure."""
+class Call:
+    """One recorded call, which can be repeated. It takes the place of ``node.saved`` while the node's arrays are freed.
 
-    __slots__ = ("into", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.into: Group | None = None
-
-    def root(self) -> Group:
-        group = self
-        while group.into is not None:
-            if group.into.into is not None:
-                group.into = group.into.into
-            group = group.into
-        return group
-
-    def join(self, other: Group) -> None:
-        one, two = self.root(), other.root()
-        if one is not two:
-            two.into = one
-            one.seconds += two.seconds
-
-
-class Value:
-    """An array that a call returned.
-
-    ``storage`` is the Storage of its memory once a node has saved it, True if no Tensor uses the memory; from then on
-    the array does not change while it is alive. ``memory`` is set while a node holds the value, ``group`` while none
-    does. ``base`` is the Value whose memory this one shares. Without a base, the value's call allocates ``bytes`` for
-    it, 0 for a view of a Source.
+    ``inputs`` are values, Sources and plain numbers; ``layout`` is that of the written Tensor if the call was in place.
+    ``array`` (a tuple of several outputs) and ``version`` tell whether a Tensor still has the value that the call
+    returned. ``held`` is the memory of the node's saved arrays, ``segment`` the part of the tape with the call.
     """
 
-    __slots__ = (
-        "__weakref__", "base", "bytes", "call", "first", "group", "index", "layout", "memory", "readers", "reference",
-        "slots", "storage", "version",
-    )  # fmt: skip
+    __slots__ = ("array", "held", "inputs", "layout", "params", "partial", "primitive", "segment", "version")
 
-    def __init__(self, call: Call, index: int, array: Array, version: int) -> None:
-        self.call = call
-        self.index = index
-        self.layout = Layout.of(array)
+    def __init__(
+        self,
+        primitive: Primitive,
+        inputs: tuple[Any, ...],
+        params: dict[str, object],
+        outputs: Sequence[Array],
+        version: int,
+        layout: Layout | None = None,
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = inputs
+        self.params = params
+        self.layout = layout
+        self.array: Any = ref(outputs[0]) if primitive.outputs == 1 else tuple(map(ref, outputs))
         self.version = version
-        self.base: Value | None = None
-        self.bytes = 0
-        self.reference: ref[Array] = ref(array)
-        self.storage: Storage | bool | None = None
-        self.memory: Memory | None = None
-        self.first: Memory | None = None  # the memory in which a node first saved it
-        self.slots: list[tuple[ref[Record], int, int | None]] = []
-        self.readers: list[ref[Value]] = []  # outputs of the calls that read this value
-        self.group: Group | None = None
-        self.vanish()
-        call.values.append(ref(self))
-        for x in call.reads:
-            append(x.readers, ref(self), lambda reader: reader() is not None)
+        self.partial: list[Any] | None = None
+        self.held: tuple[Memory, ...] = NOTHING
+        self.segment: Part | None = None
 
     @property
-    def home(self) -> Value:
-        """Return the Value that owns the memory of this one."""
-        return self if self.base is None else self.base
+    def outputs(self) -> Sequence[Any]:
+        """The names of the values that the call returns."""
+        return (self,) if self.primitive.outputs == 1 else [(self, index) for index in range(len(self.array))]
 
-    def get(self) -> Array | None:
-        """Return the array if it is alive and protected from writes, else None."""
-        return None if self.storage is None else self.reference()
+    def returned(self, array: Array, index: int | None) -> bool:
+        """Return whether the call has returned this array."""
+        reference = self.array if index is None else self.array[index]
+        return reference() is array
 
-    def neighbours(self) -> list[Group]:
-        """Return the groups of the inputs and readers that are freed."""
-        groups = [x.group.root() for x in self.call.reads if x.group is not None]
-        for reader in self.readers:
-            y = reader()
-            if y is not None and y.group is not None:
-                groups.append(y.group.root())
-        return groups
+    def run(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Array], Sequence[Array]]:
+        """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
+        primitive, first = self.primitive, arrays[0]
+        arrays = self.promoted(arrays)
+        if self.layout is not None:
+            out = self.layout.empty(next(x for x in arrays if is_array(x)))
+            if primitive is not COPY:
+                out[...] = first
+            assert primitive.write is not None
+            primitive.write(out, *arrays, **self.params)
+            return arrays, [out], ()
+        forward = _PLACED.get(primitive, primitive.forward)
+        results = forward(*arrays, **self.params)
+        residuals: Sequence[Array] = ()
+        if primitive.residuals:
+            results, *residuals = results
+        outs = results if primitive.outputs != 1 else (results,)
+        return arrays, [x if is_array(x) else as_array(x, first) for x in outs], residuals
 
-    def vanish(self) -> None:
-        """Mark the value as freed: no node holds it any more."""
-        self.memory = None
-        if self.group is None:
-            group = self.group = Group(self.call.seconds)
-            for other in self.neighbours():
-                group.join(other)
+    def promoted(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the inputs in the dtypes in which the call computes."""
+        primitive = self.primitive
+        return arrays if primitive.promote is None else promoted(primitive.name, primitive.promote, arrays, arrays)
 
-    def appear(self, memory: Memory, array: Array) -> None:
-        """Mark the value as held by a node."""
-        self.reference = ref(array)
-        self.memory = memory
-        if self.group is not None:
-            self.group.root().seconds -= self.call.seconds
-            self.group = None
+    def strip(self, node: Node) -> None:
+        """Free the arrays that the node saved."""
+        plan, width = node.plan, len(self.primitive.inputs)
+        values = list(node.saved[: len(self.primitive.layout)])
+        for place in plan.kept_inputs:
+            values[place] = None
+        if plan.keep_ans:
+            values[width] = None
+        for place, _, residual, _ in plan.kept_extras:
+            if residual is not None:
+                values[place] = None
+        self.partial, node.saved = values, self
 
-    def live_slots(self) -> Iterator[tuple[Record, int, int | None]]:
-        """Yield the positions of the value in the records of nodes that no backward pass has freed."""
-        for reference, place, part in self.slots:
-            record = reference()
-            if record is not None and record.alive:
-                yield record, place, part
-
-
-class Memory:
-    """A piece of memory: the array that owns it, and the Values in it that nodes hold."""
-
-    __slots__ = ("bytes", "counted", "fixed", "holder", "locks", "movable", "owner", "used", "values")
-
-    def __init__(self, owner: Array, died: Callable[[ref[Array]], None]) -> None:
-        self.owner = ref(owner, died)
-        self.bytes = owner.nbytes
-        self.values: list[ref[Value]] = []
-        self.fixed = False  # whether the memory contains Sources
-        self.movable = False
-        self.holder: ref[Tensor] | None = None  # a Tensor of the user that uses fixed memory
-        self.locks = 0
-        self.used = 0
-        self.counted = False
-
-
-class Restorer(Protocol):
-    """The interface of ``Pool`` that a Record needs: restore saved values on demand."""
-
-    @property
-    def lock(self) -> AbstractContextManager[object]:
-        """Return the lock that is held during a recomputation."""
-
-    def restore(self, record: Record) -> None:
-        """Restore all values of the record."""
-
-
-class Record:
-    """The values that one node saved. After some are freed, the record replaces ``node.saved`` and holds the rest."""
-
-    __slots__ = (
-        "__weakref__", "bare", "beside", "fixed", "memories", "need", "node", "number", "partial", "places", "pool",
-    )  # fmt: skip
-
-    def __init__(self, node: Node, pool: Restorer) -> None:
-        self.node = ref(node)
-        self.pool = pool
-        self.places: list[tuple[int, int | None, Value]] = []
-        self.partial: list[Any] = []
-        self.fixed = 0  # the bytes that could not be freed when the record was created
-        # Set by a Reserve:
-        self.number = 0
-        self.memories: set[Memory] = set()  # the memory of its values that can be freed
-        self.bare = 0  # the bytes needed to recompute it from the leaves
-        self.beside = 0  # a hash of the other records that had to stay
-        self.need: float = 0  # in smaller budgets than this the record must stay
-
-    @property
-    def complete(self) -> bool:
-        """Return whether the node holds all of its saved values."""
-        node = self.node()
-        return node is not None and type(node.saved) is tuple
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the saved values may still be needed: no backward pass has freed them."""
-        node = self.node()
-        return node is not None and (node.saved is self or type(node.saved) is tuple)
-
-    def put(self, place: int, part: int | None, array: Array | None) -> None:
-        """Set a saved position to an array, or free it with None."""
-        if self.complete:
-            node = self.node()
-            assert node is not None
-            self.partial, node.saved = list(node.saved), self
-        if part is None:
-            self.partial[place] = array
-        else:
-            held = self.partial[place]
-            self.partial[place] = (*held[:part], array, *held[part + 1 :])
-
-    def lacks(self, place: int, part: int | None) -> bool:
-        if self.complete:
-            return False
-        held = self.partial[place]
-        return (held if part is None else held[part]) is None
+    def fill(
+        self,
+        node: Node,
+        arrays: tuple[Any, ...],
+        outs: list[Array],
+        residuals: Sequence[Array],
+        storages: list[Storage | None],
+    ) -> None:
+        """Restore what the node saved; ``storages`` are those of the inputs, followed by those of the outputs."""
+        plan, primitive, values = node.plan, self.primitive, self.partial
+        assert values is not None
+        width, arity = len(primitive.inputs), len(self.inputs)
+        kept: list[Any] = []
+        if plan.kept_inputs:
+            if primitive.variadic:
+                values[0], kept = tuple(arrays), storages[:arity]
+            else:
+                kept = [None] * arity
+                for place in plan.kept_inputs:
+                    values[place], kept[place] = arrays[place], storages[place]
+        if plan.keep_ans:
+            values[width] = outs[0] if primitive.outputs == 1 else tuple(outs)
+            kept += storages[arity:]
+        for place, _, residual, _ in plan.kept_extras:
+            if residual is not None:
+                values[place] = residuals[residual]
+        node.saved, self.partial = (*values, *kept), None
 
     def restore(self) -> None:
-        """Restore all saved values of the node."""
-        with self.pool.lock:
-            self.pool.restore(self)
-            node = self.node()
-            if node is not None and node.saved is self:
-                node.saved, self.partial = tuple(self.partial), []
+        """Recompute what the node saved, with the rest of its segment."""
+        assert self.segment is not None
+        self.segment.restore(self)
 
 
-def append(items: list[Item], item: Item, lives: Callable[[Item], bool]) -> None:
-    """Append to a list, and drop the items that are no longer alive whenever its length has doubled."""
-    if len(items) >= 16 and len(items) & (len(items) - 1) == 0:
-        items[:] = filter(lives, items)
-    items.append(item)
+def producer(value: Any) -> Call:
+    """Return the Call that computes a value."""
+    return value if type(value) is Call else value[0]
 
 
-def owner_of(array: Array) -> Array | None:
-    """Return the array that this one is a view of, or None."""
-    owner = backend_of(array).owner(array)
-    while owner is not None and not is_array(owner):  # an object that implements only the array interface
-        owner = getattr(owner, "owner" if hasattr(owner, "owner") else "base", None)
-    return owner
+def is_value(handle: object) -> bool:
+    return type(handle) is Call or type(handle) is tuple
+
+
+def must_run(call: Call, node: Node) -> bool:
+    """Return whether the node saves a result of the call, not only its inputs."""
+    plan = node.plan
+    return plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras)
+
+
+@cache
+def saved_places(plan: Plan) -> tuple[int, ...]:
+    """Return the places of saved arrays among the saved values, without those of parameters."""
+    places = list(plan.kept_inputs)
+    if plan.keep_ans:
+        places.append(len(plan.primitive.inputs))
+    return (*places, *[place for place, _, residual, _ in plan.kept_extras if residual is not None])
+
+
+def _overwritten(x: Array, y: Array, place: Place) -> Array:
+    """Return a copy of x, in the layout of the base, with the elements of the view replaced by y."""
+    whole, part = _base_and_view(x, place)
+    part[...] = y
+    return whole
+
+
+def _extracted(x: Array, place: Place) -> Array:
+    """Return the view of x: without a copy if x has the layout of the base."""
+    base = place.base
+    if x.strides == base.strides and base.start == 0 and x.nbytes == place.extent:
+        return backend_of(x).strided(x, place.view.start, *place.view[:3])
+    return _base_and_view(x, place)[1]
+
+
+def _base_and_view(x: Array, place: Place) -> tuple[Array, Array]:
+    backend = backend_of(x)
+    memory = backend.xp.empty(place.extent, "u1")
+    whole, part = [backend.strided(memory, at.start, at.shape, at.strides, at.dtype) for at in (place.base, place.view)]
+    whole[...] = x
+    return whole, part
+
+
+_PLACED: dict[Primitive, Callable[..., Array]] = {OVERWRITE: _overwritten, EXTRACT: _extracted}

@@ -25,7 +25,7 @@ from ...core.arrays.public_dtypes import NAMED_ONLY
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
-from ...func.recipes import owner_of
+from ...func.ledger import owner_of
 from ...nn.parameter import Buffer, Parameter
 from .arrays import DTYPE_NAMES, STORAGE_DTYPES
 from .zip_archives import Writer

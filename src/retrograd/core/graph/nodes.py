@@ -28,10 +28,10 @@ class Node:
 
     ``shape`` and ``dtype`` are those of the output; with several outputs, tuples of them. ``saved`` holds the values
     that the rules read, in the order of the primitive's layout: a tuple, None after a backward pass has freed it, or a
-    ``Released`` object that can recompute it.
+    ``Released`` object that can recompute it. ``recipe`` is set only under a memory budget: how to repeat the call.
     """
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "parents", "plan", "saved", "sequence", "shape", "site")
+    __slots__ = ("__weakref__", "dtype", "hooks", "parents", "plan", "recipe", "saved", "sequence", "shape", "site")
 
     plan: Plan
     parents: tuple[Any, ...]
@@ -41,6 +41,7 @@ class Node:
     dtype: Any
     hooks: dict[int, Callable[[Any], Any]] | None
     site: Any
+    recipe: Any
 
     def __repr__(self) -> str:
         return f"<{self.operator} node {self.sequence}>"

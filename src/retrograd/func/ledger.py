@@ -1,0 +1,132 @@
+"""Count the memory that a graph holds: each piece once, from when a node or a segment first holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from weakref import ref
+
+from numpy import ndarray
+
+from ..core.arrays import Array
+from ..core.arrays.devices import backend_of, is_array
+from ..core.tensor.storage import Storage
+from ..core.tensor.tensor import Tensor
+
+
+class Memory(ref[Any]):
+    """A piece of memory: a weak reference to the array that owns it, and how many nodes and segments hold it.
+
+    ``fixed`` memory is never freed; it counts only while no Tensor of the user (``user``) uses it.
+    """
+
+    __slots__ = ("bytes", "fixed", "holders", "key", "user")
+
+    bytes: int
+    fixed: bool
+    holders: int
+    key: int
+    user: ref[Tensor] | None
+
+    @property
+    def counted(self) -> bool:
+        """Return whether the memory counts towards the budget."""
+        return self.user is None if self.fixed else self.holders > 0
+
+
+class Ledger:
+    """The memory that is held, by the identity of the array that owns it."""
+
+    def __init__(self) -> None:
+        self.memories: dict[int, Memory] = {}
+        self.bytes = 0
+        self.fixed = 0  # of these bytes, those that cannot be freed
+        self.most_fixed = 0  # their maximum since the last backward pass
+        self.died = _on_death(ref(self))
+
+    def memory_of(self, array: Array) -> Memory:
+        """Return the Memory of an array."""
+        while type(array) is ndarray and type(array.base) is ndarray:
+            array = array.base
+        if type(array) is not ndarray or array.base is not None:
+            while (owner := owner_of(array)) is not None:
+                array = owner
+        key = id(array)
+        memory = self.memories.get(key)
+        if memory is None:
+            memory = self.memories[key] = Memory(array, self.died)
+            memory.bytes, memory.key = array.nbytes, key
+            memory.holders, memory.fixed, memory.user = 0, False, None
+        return memory
+
+    def hold(self, memory: Memory) -> bool:
+        """Count one more holder; return whether it is the first."""
+        memory.holders += 1
+        if memory.holders > 1 or memory.fixed:
+            return False
+        self.bytes += memory.bytes
+        return True
+
+    def drop(self, memory: Memory) -> None:
+        """Count one holder less."""
+        memory.holders -= 1
+        if not memory.holders and not memory.fixed and self.memories.get(memory.key) is memory:
+            self.bytes -= memory.bytes
+
+    def fix(self, array: Array, tensor: Tensor | None = None) -> None:
+        """Mark the memory as never freed; it counts only while no Tensor of the user uses it."""
+        memory = self.memory_of(array)
+        if memory.fixed and (tensor is None or memory.user is not None):
+            return
+        self.count(memory, -1)
+        if tensor is not None:
+            self.use(memory, tensor)
+        memory.fixed = True
+        self.count(memory, 1)
+
+    def count(self, memory: Memory, sign: int) -> None:
+        """Add the memory to what is counted, or subtract it."""
+        if memory.counted:
+            self.bytes += sign * memory.bytes
+            if memory.fixed:
+                self.fixed += sign * memory.bytes
+                self.most_fixed = max(self.most_fixed, self.fixed)
+
+    def use(self, memory: Memory, tensor: Tensor) -> None:
+        storage = tensor._storage
+        memory.user = ref(tensor, partial(_released, ref(self), memory.key, None if storage is None else ref(storage)))
+
+
+def _on_death(ledger: ref[Ledger]) -> Callable[[Memory], None]:
+    def forget(memory: Memory) -> None:
+        here = ledger()
+        if here is not None and here.memories.get(memory.key) is memory:
+            del here.memories[memory.key]
+            here.count(memory, -1)
+
+    return forget
+
+
+def _released(ledger: ref[Ledger], key: int, storage: ref[Storage] | None, user: object) -> None:
+    """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
+    here = ledger()
+    memory = None if here is None else here.memories.get(key)
+    if here is None or memory is None or memory.user is not user:
+        return
+    memory.user = None
+    shared = None if storage is None else storage()
+    for member in (shared.members if shared is not None else None) or ():
+        tensor = member()
+        if tensor is not None:
+            here.use(memory, tensor)
+            return
+    here.count(memory, 1)
+
+
+def owner_of(array: Array) -> Array | None:
+    """Return the array that this one is a view of, or None."""
+    owner = backend_of(array).owner(array)
+    while owner is not None and not is_array(owner):  # an object that implements only the array interface
+        owner = getattr(owner, "owner" if hasattr(owner, "owner") else "base", None)
+    return owner

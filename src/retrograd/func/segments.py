@@ -1,0 +1,441 @@
+"""Free what a graph saves to meet a memory budget, in segments of the program, and recompute a whole segment at once.
+
+The recorded calls form a *tape*, cut into segments. A segment holds, besides what its nodes save, its *externals*: the
+values of earlier segments that its calls read. When memory is short, the oldest segments are released: their nodes drop
+the arrays they saved, and the externals stay. The backward pass restores a released segment by repeating its calls in
+their old order, from the externals. Every saved array is then kept until the backward pass has left the segment, so
+that each call is repeated once, if the segment fits.
+
+Segments are small when they are recorded. Two adjacent released segments are merged to free the externals between them,
+where these take most memory first. A segment must fit into the room that its restoration will find: the budget without
+the externals of the segments before it (*level* 1). If even then the externals take too much, segments are merged to a
+size of which the parts fit (level 2), and so on: repeated once per level, as in Griewank and Walther, "Revolve", 2000.
+A segment that does not fit is restored as a tape of smaller segments, by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import factorial
+from threading import RLock
+from time import perf_counter
+from typing import Any, Protocol
+from weakref import ref
+
+from numpy import ndarray
+
+from ..core.arrays import Array
+from ..core.arrays.devices import is_array
+from ..core.arrays.fp_warnings import silent
+from ..core.graph.nodes import NOTHING, Node
+from ..core.graph.plan import Plan
+from ..core.tensor.storage import Storage
+from .ledger import Ledger, Memory
+from .recipes import Call, Source, is_value, must_run, producer, saved_places
+
+PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
+MOST_LEVELS = 6
+
+
+class Budget(Protocol):
+    """A limit in bytes, and the statistics of its recomputations."""
+
+    limit: int
+    peak: int
+    recomputations: int
+    seconds: float
+
+
+class Segment:
+    """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
+
+    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released")
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.nodes: list[ref[Node]] = []
+        self.externals: dict[Any, tuple[Array, Storage | None, Memory]] = {}
+        self.bytes = 0  # that its nodes hold, besides the externals, unless they are freed
+        self.closed = False
+        self.released = False
+
+    def calls(self) -> list[tuple[Call, Node]]:
+        """Return the calls of the segment, with their nodes."""
+        return [(node.recipe, node) for reference in self.nodes if (node := reference()) is not None]
+
+    def external_bytes(self) -> int:
+        """Return the number of bytes of the externals."""
+        return sum({memory.key: memory.bytes for _, _, memory in self.externals.values() if not memory.fixed}.values())
+
+    def restore(self, target: Call) -> None:
+        """Recompute what the node of ``target`` saved, with the rest of the segment."""
+        self.pool.restore(target, self)
+
+    def take(self, value: Any, array: Array, storage: Storage | None) -> None:
+        """Hold a value that a call of the segment reads, unless the segment computes it."""
+        if producer(value).segment is not self and value not in self.externals:
+            memory = self.pool.memory_of(array)
+            self.pool.hold(memory)
+            self.externals[value] = array, storage, memory
+
+
+class Pool(Ledger):
+    """The tape, and the memory that it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = RLock()
+        self.budgets: tuple[Budget, ...] = ()
+        self.budget = 0  # the smallest of the budgets in force
+        self.limit = 0  # the budget, or the smallest feasible one if the budget is too small
+        self.tape: list[ref[Segment]] = []
+        self.places: dict[Plan, tuple[int, ...]] = {}
+        self.visited: Call | None = None  # of the node whose rules are running
+        self.target: Call | None = None  # of the node that is being restored
+
+    def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
+        """Use these budgets; if they are too small, use ``least`` bytes."""
+        self.budgets = budgets
+        self.budget = min([budget.limit for budget in budgets])
+        self.limit = max(self.budget, least)
+
+    def observe(self) -> None:
+        """Update the peak of each budget, between two operators."""
+        for budget in self.budgets:
+            if self.bytes > budget.peak:
+                budget.peak = self.bytes
+
+    # The tape
+
+    def segment(self) -> Segment:
+        """Return the segment to which the next recorded call belongs."""
+        last = self.tape[-1]() if self.tape else None
+        if last is None or last.closed or last.bytes * PARTS >= self.limit:
+            last = Segment(self)
+            self.tape.append(ref(last))
+        return last
+
+    def append(self, call: Call, node: Node, segment: Segment) -> None:
+        """Add a call at the end of a segment, and count what its node saved."""
+        call.segment = segment
+        node.recipe = call
+        segment.nodes.append(ref(node))
+        self.settle(call, node, segment)
+
+    def settle(self, call: Call, node: Node, segment: Segment) -> None:
+        """Count what a node saved."""
+        plan, saved = node.plan, node.saved
+        places = self.places.get(plan)
+        if places is None:
+            places = self.places[plan] = saved_places(plan)
+        if not places:
+            return
+        held: list[Memory] = []
+        for place in places:
+            value = saved[place]
+            for array in value if type(value) is tuple else (value,):
+                if type(array) is ndarray or is_array(array):
+                    memory = self.memory_of(array)
+                    held.append(memory)
+                    if self.hold(memory):
+                        segment.bytes += memory.bytes
+        call.held = tuple(held)
+
+    def live(self) -> list[Segment]:
+        """Return the segments whose nodes are alive."""
+        segments = [segment for reference in self.tape if (segment := reference()) is not None]
+        if len(segments) < len(self.tape):
+            self.tape = [ref(segment) for segment in segments]
+        return segments
+
+    def release(self, segment: Segment) -> None:
+        """Free what the nodes of a segment saved."""
+        segment.closed = segment.released = True
+        for call, node in segment.calls():
+            if call.held and call is not self.visited and call is not self.target and is_tuple_of(call, node):
+                call.strip(node)
+            elif node.saved is not None:
+                continue
+            self.uncount(call)
+
+    def uncount(self, call: Call) -> None:
+        """Note that the call's node holds nothing more."""
+        for memory in call.held:
+            self.drop(memory)
+        call.held = NOTHING
+
+    def finish(self, segment: Segment) -> bool:
+        """Drop the recipes of a segment if a backward pass has freed all that its nodes saved; return whether it has.
+
+        Recipes refer to parameters, which would be copied when they are updated in place.
+        """
+        calls = segment.calls()
+        if any(is_pending(call, node) for call, node in calls):
+            return False
+        for call, _ in calls:
+            self.uncount(call)
+            call.inputs, call.params, call.segment = (), {}, None
+        for _, _, memory in segment.externals.values():
+            self.drop(memory)
+        segment.externals, segment.nodes, segment.closed = {}, [], True
+        return True
+
+    def merge(self, one: Segment, two: Segment) -> None:
+        """Append a segment to the one before it, and free the externals between them."""
+        for call, _ in two.calls():
+            call.segment = one
+        one.nodes += two.nodes
+        one.bytes += two.bytes
+        one.released = one.released and two.released
+        for value, external in two.externals.items():
+            if producer(value).segment is one or value in one.externals:
+                self.drop(external[2])
+            else:
+                one.externals[value] = external
+        two.nodes, two.externals = [], {}
+        self.tape = [reference for reference in self.tape if reference() is not two]
+
+    # Making room
+
+    def make_room(self, first: Segment | None = None, last: Segment | None = None) -> None:
+        """Free memory until the budget is kept. ``first`` to ``last`` is the part of the tape that is growing."""
+        segments = self.live()
+        start = 0 if first is None else segments.index(first)
+        end = len(segments) if last is None else segments.index(last) + 1
+        limit = self.limit
+        goal = limit - limit // 32  # so that this search is made rarely
+        for segment in reversed(segments[end:]):  # the backward pass has left these
+            if self.bytes <= goal:
+                return
+            if not self.finish(segment) and not segment.released:
+                self.release(segment)
+        if self.bytes <= goal:
+            return
+        before = self.fixed + sum([segment.external_bytes() for segment in segments[:start]])
+        plan = _Plan(self, segments[start:end], limit, before)
+        victims = [segment for segment in segments[: end - 1] if not segment.released]
+        victims.reverse()
+        level = 1
+        while self.bytes > goal:
+            if plan.crowded and plan.merge(level, 1):
+                continue
+            if victims:
+                self.release(victims.pop())
+                continue
+            if plan.merge(level, 1) or plan.merge(level, 0):
+                continue
+            if self.bytes <= limit:
+                return
+            level += 1
+            if level > MOST_LEVELS:
+                break
+        if self.bytes > limit:
+            self.collapse(segments[:end])
+        if self.bytes > limit and last is None:
+            self.need(self.bytes, self.visited, self.target)
+
+    def collapse(self, segments: list[Segment]) -> None:
+        """Free all that can be freed: a single segment is left, which starts from nothing but sources."""
+        for segment in segments:
+            self.release(segment)
+        for segment in segments[1:]:
+            self.merge(segments[0], segment)
+
+    def enter(self, node: Node) -> None:
+        """Note that the backward pass calls the rules of a node."""
+        call = self.visited = getattr(node, "recipe", None)
+        if self.bytes > self.budget:
+            self.need(0, call)
+
+    def need(self, bytes: int, *calls: Call | None) -> None:
+        """Raise the limit to a number of bytes, and to what a visit of the nodes of these calls needs."""
+        for call in calls:
+            held = NOTHING if call is None else call.held
+            fitting = sum({memory.key: memory.bytes for memory in held if not memory.fixed}.values())
+            bytes = max(bytes, self.most_fixed + fitting)
+        self.limit = max(self.limit, bytes)
+
+    # Recomputing
+
+    def restore(self, target: Call, parent: Segment) -> None:
+        """Recompute the segment of a call, in smaller segments if it does not fit."""
+        with self.lock, silent():
+            segments = self.live()
+            for segment in segments[segments.index(parent) + 1 :]:
+                self.finish(segment)
+            self.target = target
+            try:
+                self.replay(parent)
+                if self.bytes > self.limit:
+                    self.make_room()
+            finally:
+                self.target = None
+            self.observe()
+
+    def replay(self, parent: Segment) -> None:
+        """Repeat the calls of a segment, which is replaced by new ones on the tape."""
+        began, count = perf_counter(), 0
+        steps, last = _needed(parent)
+        values: dict[Any, tuple[Array, Storage | None]] = {}
+        for value, (array, storage, memory) in parent.externals.items():
+            values[value] = array, storage
+            self.drop(memory)
+        parent.externals = {}
+        first: Segment | None = None
+        child: Segment | None = None
+        done = 0
+        try:
+            for number, (call, node, runs) in enumerate(steps):
+                if child is None or child.bytes * PARTS >= self.limit:
+                    child = self.insert_before(parent)
+                    first = child if first is None else first
+                arrays: list[Any] = []
+                storages: list[Storage | None] = []
+                for x in call.inputs:
+                    storage = None
+                    if is_value(x):
+                        array, storage = values[x]
+                        child.take(x, array, storage)
+                    elif type(x) is Source:
+                        array, storage = x
+                    else:
+                        array = x
+                    arrays.append(array)
+                    storages.append(storage)
+                given, outs, residuals = tuple(arrays), [], NOTHING
+                if runs:
+                    given, outs, residuals = call.run(given)
+                    count += 1
+                    call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
+                    for value, out in zip(call.outputs, outs, strict=True):
+                        storage = Storage()
+                        storage.version = call.version
+                        storages.append(storage)
+                        if value in last:
+                            values[value] = out, storage
+                call.segment = child
+                child.nodes.append(ref(node))
+                if node.saved is call:
+                    if not runs:
+                        given = call.promoted(given)
+                    call.fill(node, given, outs, residuals, storages)
+                    self.settle(call, node, child)
+                del arrays, given, outs, residuals, storages
+                array = out = None
+                done = number + 1
+                for x in call.inputs:
+                    if is_value(x) and last[x] == number:
+                        values.pop(x, None)
+                if self.bytes > self.limit:
+                    self.make_room(first, child)
+                    if not child.nodes:  # all was merged
+                        assert isinstance(call.segment, Segment)
+                        first = child = call.segment
+        finally:
+            if done == len(steps):
+                parent.nodes = []
+                self.tape = [reference for reference in self.tape if reference() is not parent]
+            else:
+                self.resume(parent, steps[done:], values)
+            for budget in self.budgets:
+                budget.recomputations += count
+                budget.seconds += perf_counter() - began
+
+    def insert_before(self, parent: Segment) -> Segment:
+        child = Segment(self)
+        child.closed = True
+        place = next(index for index, reference in enumerate(self.tape) if reference() is parent)
+        self.tape.insert(place, ref(child))
+        return child
+
+    def resume(
+        self, parent: Segment, steps: Sequence[tuple[Call, Node, bool]], values: dict[Any, tuple[Array, Storage | None]]
+    ) -> None:
+        """Leave the calls that an exception has prevented in their segment."""
+        parent.nodes = [ref(node) for _, node, _ in steps]
+        for call, _, _ in steps:
+            for x in call.inputs:
+                if is_value(x) and x in values:
+                    parent.take(x, *values[x])
+
+
+def is_tuple_of(call: Call, node: Node) -> bool:
+    """Return whether the node holds what the call saved."""
+    return type(node.saved) is tuple and node.plan.primitive is call.primitive
+
+
+def is_pending(call: Call, node: Node) -> bool:
+    """Return whether a backward pass may still read what the node saved."""
+    return node.saved is call or node.saved is not None and bool(call.held)
+
+
+def _needed(segment: Segment) -> tuple[list[tuple[Call, Node, bool]], dict[Any, int]]:
+    """Return the calls to go through, with whether to repeat each, and the last reader of each value."""
+    steps: list[tuple[Call, Node, bool]] = []
+    last: dict[Any, int] = {}
+    for call, node in reversed(segment.calls()):
+        wanted = is_pending(call, node)
+        runs = any(value in last for value in call.outputs) or wanted and must_run(call, node)
+        if not runs and not wanted:
+            call.segment = None
+            continue
+        for x in call.inputs:
+            if is_value(x):
+                last.setdefault(x, len(steps))
+        steps.append((call, node, runs))
+    steps.reverse()
+    return steps, {value: len(steps) - 1 - number for value, number in last.items()}
+
+
+class _Plan:
+    """The merges that are possible in the growing part of the tape."""
+
+    def __init__(self, pool: Pool, segments: list[Segment], limit: int, before: int) -> None:
+        self.pool = pool
+        self.segments = segments
+        self.externals = [segment.external_bytes() for segment in segments]
+        self.room = limit - before
+        self.gains = [self._gain(index) for index in range(len(segments) - 1)]
+
+    @property
+    def crowded(self) -> bool:
+        """Return whether the externals take more than half of the room."""
+        return 2 * sum(self.externals) > self.room
+
+    def _gain(self, index: int) -> int:
+        """Return the number of bytes that a merge with the next segment frees; -1 if it is not possible."""
+        one, two = self.segments[index], self.segments[index + 1]
+        if not one.released or not two.released:
+            return -1
+        return sum([
+            memory.bytes
+            for value, (_, _, memory) in two.externals.items()
+            if producer(value).segment is one and memory.holders == 1 and not memory.fixed
+        ])  # fmt: skip
+
+    def merge(self, level: int, least: int) -> bool:
+        """Merge the two segments that free most memory, at least ``least`` bytes; return False if there are none."""
+        segments, room, best, place = self.segments, self.room, least - 1, -1
+        count = len(segments)
+        mean = max(1, sum(self.externals) // max(1, count - 1))
+        for index in range(count - 1):
+            room -= self.externals[index]
+            gain = self.gains[index]
+            if segments[index + 1].released and gain < 0 and segments[index].released:
+                gain = self.gains[index] = self._gain(index)
+            if gain > best and segments[index].bytes + segments[index + 1].bytes <= _capacity(room, mean, level):
+                best, place = gain, index
+        if place < 0:
+            return False
+        self.pool.merge(segments[place], segments[place + 1])
+        del segments[place + 1], self.gains[place], self.externals[place + 1]
+        self.externals[place] = segments[place].external_bytes()
+        for index in (place - 1, place):
+            if 0 <= index < len(self.gains):
+                self.gains[index] = self._gain(index)
+        return True
+
+
+def _capacity(room: int, boundary: int, level: int) -> float:
+    """Return the bytes of a segment that can be restored in ``room`` with ``level`` repetitions of each call."""
+    return 0.95 * room * (room / boundary) ** (level - 1) / factorial(level) if room > 0 else 0
