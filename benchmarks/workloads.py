@@ -84,8 +84,12 @@ def gpt(
     batch: int,
     vocabulary: int = 65,
     run: Callable[[Any, Any], Any] = call,
+    tied: bool = False,
 ) -> Step:
-    """A decoder-only transformer with AdamW and clipping, whose blocks ``run`` calls."""
+    """A decoder-only transformer with AdamW and clipping, whose blocks ``run`` calls.
+
+    With ``tied`` the token embedding is also the weight of the last layer, as in GPT-2.
+    """
     nn, F = lib.nn, lib.nn.functional
 
     class Block(nn.Module):  # type: ignore[misc, name-defined]
@@ -111,6 +115,8 @@ def gpt(
             self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
             self.norm = nn.LayerNorm(channels, bias=False)
             self.head = nn.Linear(channels, vocabulary, bias=False)
+            if tied:
+                self.head.weight = self.token.weight
 
         def forward(self, characters: Any) -> Any:
             x = self.token(characters) + self.position(lib.arange(characters.shape[1]))
@@ -133,6 +139,11 @@ def gpt_small(lib: Any) -> Step:
 def gpt_middle(lib: Any) -> Step:
     """GPT of 6 layers, 384 channels, 6 heads, context 256, batch 4, AdamW, clipping."""
     return gpt(lib, layers=6, channels=384, heads=6, length=256, batch=4)
+
+
+def gpt_124m(lib: Any) -> Step:
+    """GPT of 124 million parameters, the size of GPT-2: 2 x 256 tokens of 50,257, AdamW, clipping."""
+    return gpt(lib, layers=12, channels=768, heads=12, length=256, batch=2, vocabulary=50257, tied=True)
 
 
 def cnn(lib: Any) -> Step:

@@ -185,7 +185,11 @@ class Lowering:
     def add(self, step: Step) -> None:
         """Append a step of the current instruction."""
         step.instruction = self._outer
-        if step.flops == 0 and (self.interpreted or not self.unlimited) and max(place.size for place in step.operands) > MAX_ELEMENTS:
+        if (
+            step.flops == 0
+            and (self.interpreted or not self.unlimited)
+            and max(place.size for place in step.operands) > MAX_ELEMENTS
+        ):
             raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
         if self.interpreted:
             check(step)

@@ -28,6 +28,7 @@ from .signatures import Signatures, likely_periods, without_equal
 
 MIN_INSTRUCTIONS = 400  # of a program; shorter ones compile fast, and one region for all steps is faster
 MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
+MAX_COPIED_BYTES = 1 << 20  # of one block's own weights, which a loop reads from a stacked copy of those of all blocks
 MAX_PIECES = 8  # of one slice, beyond which its rows are stacked one by one
 _KINDS = ("array", "primitive", "whole")
 _EFFECTS = ("effect", "draw", "guard")
@@ -64,6 +65,7 @@ class _Rolling:
         self._number = self._table.size
         self._rows: dict[Value, tuple[Value, int]] = {}  # the stacked array, and the row, of a block's value
         self._old_roots: dict[Value, Value] = {}  # of the values of blocks
+        self._made = {value for step in steps for value in step.outs}
         self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # the same, where a view is read
 
     def find(self, loose: bool, known: Sequence[int] = ()) -> None:
@@ -175,7 +177,13 @@ class _Rolling:
         ):
             return None
         match = Match.of(self._table, run, loose)
-        return match if match is not None and self._may_roll(match) else None
+        if match is None or self._bytes_copied(match) > MAX_COPIED_BYTES or not self._may_roll(match):
+            return None
+        return match
+
+    def _bytes_copied(self, match: Match) -> int:
+        """Return the bytes of one block's slices that no instruction made, such as the weights of equal layers."""
+        return sum(row[0].nbytes for row in match.slices if row[0] not in self._made and row[0] not in self._stacks)
 
     def _may_roll(self, match: Match) -> bool:
         """Return whether separate memory for the results of each block changes nothing."""

@@ -20,45 +20,18 @@ from ...core.arrays import Array
 from ..arrays.devices import Wrapping, array_module, backend_of, is_array
 from ..arrays.fp_warnings import silent
 from ..arrays.layout import copied, is_view
-from ..arrays.summation import accurate_sum, add_to, adding, plus
+from ..arrays.summation import LARGE, add_to, adding, plus
 from ..errors import describe
 from ..tensor.mutation import read_through_base
 from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from ..tensor.tensor import Tensor, new_tensor, tensor_method
+from .fitting import fit
+from .in_place import run_in_place
 from .modes import modes, recording, watchers
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
 from .plan import ALONE
 from .primitive import attached
 from .reentrant import reentrant
-
-
-def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
-    """Sum ``g`` over the axes along which an input of the given shape was broadcast."""
-    if g.shape == shape:
-        return g
-    extra = len(g.shape) - len(shape)
-    stretched = [axis for axis, length in enumerate(shape, extra) if length == 1 and g.shape[axis] != 1]
-    axes = (*range(extra), *stretched)
-    if axes:
-        g = g.sum(axis=axes, keepdims=True) if isinstance(g, Tensor) else accurate_sum(g, axes, True)
-    return g.reshape(shape)
-
-
-def fit(g: Any, parent: Any, node: Node) -> Any:
-    """Return the cotangent ``g`` in the shape and dtype of the input it belongs to."""
-    shape, dtype = parent.shape, parent.dtype
-    if g.shape != shape:
-        try:
-            g = unbroadcast(g, shape)
-        except (ValueError, RuntimeError, IndexError) as error:
-            raise RuntimeError(
-                f"{node.operator}: the rule returned a gradient of {describe(g)}, expected shape {list(shape)}"
-            ) from error
-    if g.dtype != dtype:
-        if g.dtype.kind == "c" and dtype.kind != "c":
-            g = g.real
-        g = g.astype(dtype)
-    return g
 
 
 class Walk:
@@ -127,6 +100,10 @@ class Walk:
             g = pop(node, None)
             if g is not None:
                 plan, saved, parents = node.plan, node.saved, node.parents
+                rules = plan.rules
+                if plan.primitive.in_place is not None and freed:
+                    saved = None
+                    rules, saved = ((), NOTHING) if run_in_place(node, g, cotangents, summed) else (rules, node.saved)
                 if plan.several and type(g) is list:
                     g = tuple(g) if plan.node_hooks is not None else all_outputs(node, g)
                 if node.hooks is not None:
@@ -136,7 +113,7 @@ class Walk:
                 if plan.joint is not None:
                     together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
                 exact, shape = plan.exact, node.shape
-                for index, rule, place in plan.rules:
+                for index, rule, place in rules:
                     if place >= 0:
                         gi = rule(g, saved[place])
                     elif place == ALONE:
@@ -160,14 +137,16 @@ class Walk:
                     before = get(parent)
                     if before is None:
                         cotangents[parent] = gi
-                    elif parent not in summed:
-                        cotangents[parent] = plus(before, gi)
-                        summed.add(parent)
-                    elif adding:
-                        cotangents[parent] = add_to(before, gi)
+                    elif parent in summed:
+                        if adding:
+                            cotangents[parent] = add_to(before, gi)
+                        else:
+                            before += gi
+                            cotangents[parent] = before
                     else:
-                        before += gi
-                        cotangents[parent] = before
+                        own = adding and before.size >= LARGE and getrefcount(before) == LOCAL_ONLY + 1
+                        cotangents[parent] = (add_to if own and not is_view(before) else plus)(before, gi)
+                        summed.add(parent)
                 gi = before = together = None
                 if freed and saved and (plan.keeps_arrays or plan.frees(saved)):
                     node.saved = None

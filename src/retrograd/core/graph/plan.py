@@ -6,10 +6,13 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Protocol
 
+from ...core.arrays import Array
 from ..arrays.devices import is_array
 from .handles import NodeHooks
 
 Rule = Callable[..., Any]
+Values = list[Any]
+InPlace = Callable[[Array, Values, Array | None], Array | None]  # see the module ``in_place``
 
 # Places of a rule that is called with the cotangent only, and of one called with all saved values (see ``Plan``).
 ALONE, WHOLE = -1, -2
@@ -29,6 +32,8 @@ class Recordable(Protocol):
     residuals: tuple[str, ...]
     fills: bool
     elementwise: bool
+    cheap: bool
+    in_place: InPlace | None
     piecewise_linear: bool
     rules: tuple[Rule | None, ...] | None
     called: Callable[[Rule], Rule] | None

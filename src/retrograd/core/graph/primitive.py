@@ -34,7 +34,7 @@ from ..tensor.storage import Storage, borrowed, share, shares_memory
 from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
-from .plan import Plan, Rule, bind, rule_arguments
+from .plan import InPlace, Plan, Rule, bind, rule_arguments
 from .record import record_node, saved_of
 
 primitives: WeakSet[Primitive] = WeakSet()
@@ -73,37 +73,11 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch",
-        "by_layout",
-        "called",
-        "elementwise",
-        "fills",
-        "floats",
-        "forward",
-        "inputs",
-        "joint",
-        "jvp",
-        "jvps",
-        "layout",
-        "name",
-        "outputs",
-        "overwrites",
-        "piecewise_linear",
-        "plain",
-        "plans",
-        "position",
-        "promote",
-        "residuals",
-        "rules",
-        "shaped",
-        "signals",
-        "ufunc",
-        "variadic",
-        "view",
-        "wide",
-        "write",
-        "__weakref__",
-    )
+        "batch", "by_layout", "called", "cheap", "elementwise", "fills", "floats", "forward", "in_place", "inputs",
+        "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites", "piecewise_linear", "plain", "plans",
+        "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc", "variadic", "view", "wide",
+        "write", "__weakref__",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -138,6 +112,8 @@ class Primitive:
         self.promote = promote
         self.floats = promote == "float"
         self.elementwise = elementwise
+        self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
+        self.in_place: InPlace | None = None  # see the module of this name
         self.batch, self.shaped = batch, shaped
         self.view = view
         self.outputs = outputs

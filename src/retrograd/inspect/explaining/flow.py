@@ -10,7 +10,8 @@ from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import precision
 from ...core.arrays.fp_warnings import silent
-from ...core.graph.backward import Walk, as_array, fit
+from ...core.graph.backward import Walk, as_array
+from ...core.graph.fitting import fit
 from ...core.graph.modes import Mode, recording
 from ...core.graph.nodes import Node, leading_to, reachable, saved_by
 from ...core.graph.observers import Observer

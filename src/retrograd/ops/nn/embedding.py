@@ -13,12 +13,13 @@ from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import InvalidValue, describe
 from ...core.graph.modes import modes, no_grad
+from ...core.graph.plan import Values
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.source_location import user_level
 from ...core.tensor.storage import storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..indexing.index_write import INDEX_ADD
-from ..indexing.indexing import ACCUMULATE, READ, Index, read_at
+from ..indexing.indexing import ACCUMULATE, READ, Index, add_at, read_at
 from ..indexing.selection import where
 from ..shape.shape import unsqueeze
 from ..table.batching import called_per_example, composed
@@ -56,6 +57,18 @@ EMBEDDING: Primitive = Primitive(
     [_embedding_rule],
     batch=composed(_embedding_composite),
 )
+
+
+def _add_rows(g: Array, values: Values, total: Array | None) -> Array | None:
+    """Add the rows of g to a gradient that the table has already, as one that is also the last layer's weight has."""
+    index, padding, by_frequency = [values[EMBEDDING.position[name]] for name in ("index", "padding", "by_frequency")]
+    if total is None or padding is not None or by_frequency or total.dtype is not g.dtype:
+        return None
+    add_at(total, index, g)
+    return total
+
+
+EMBEDDING.in_place = _add_rows
 
 
 def _positions(input: Operand, weight: Tensor, error: type[Exception] = IndexError) -> Tensor:

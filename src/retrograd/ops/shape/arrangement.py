@@ -15,7 +15,7 @@ from ...core.arrays import Array
 from ...core.arrays.devices import array_module, backend_of
 from ...core.arrays.layout import order_like, row_major
 from ...core.errors import describe
-from ...core.graph.backward import unbroadcast
+from ...core.graph.fitting import unbroadcast
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ...kernels.loops.layout import copies

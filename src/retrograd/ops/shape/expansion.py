@@ -11,7 +11,7 @@ from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.layout import broadcast_shapes
 from ...core.errors import describe
-from ...core.graph.backward import unbroadcast
+from ...core.graph.fitting import unbroadcast
 from ...core.graph.primitive import Primitive, operand
 from ...core.tensor.tensor import Tensor
 from ..table.arguments import integers, only_keyword

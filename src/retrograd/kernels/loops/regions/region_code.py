@@ -28,8 +28,8 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
 # AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
-MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT, SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = range(
-    16
+MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT, SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = (
+    range(16)
 )
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 

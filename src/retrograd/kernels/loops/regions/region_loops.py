@@ -196,7 +196,10 @@ def _copied(words, first, buffers, number):
     for i0 in range(words[first + 3]):
         for i1 in range(words[first + 4]):
             for i2 in range(words[first + 5]):
-                out, x = _place(words, target, buffers, i0, i1, i2, 0), _place(words, target + 6, buffers, i0, i1, i2, 0)
+                out, x = (
+                    _place(words, target, buffers, i0, i1, i2, 0),
+                    _place(words, target + 6, buffers, i0, i1, i2, 0),
+                )
                 out_step, x_step = words[target + 5], words[target + 11]
                 if out_step == size and x_step == size:
                     to, given = _vector(out, words[first + 6], number), _vector(x, words[first + 6], number)
@@ -315,7 +318,10 @@ def _same(words, first, buffers):
         found = _vector(address, 1, 0.0)[0] if size == at.FLOAT64 else np.float64(_vector(address, 1, np.float32(0))[0])
         return found == seen
     for k in range(size):
-        if _vector(address + k, 1, np.uint8(0))[0] != _vector(words.ctypes.data + 8 * (first + 3) + k, 1, np.uint8(0))[0]:
+        if (
+            _vector(address + k, 1, np.uint8(0))[0]
+            != _vector(words.ctypes.data + 8 * (first + 3) + k, 1, np.uint8(0))[0]
+        ):
             return False
     return True
 
@@ -445,7 +451,6 @@ def _executed(items, program):
             status[0] = 1
             return
         first += words[first + 1]
-
 
 
 execute = Loop(__name__, "execute", _executed)

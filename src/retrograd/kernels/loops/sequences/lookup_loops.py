@@ -76,6 +76,17 @@ def cross_entropy(
             rows[1, n] = number(whole * log_total - _sum_of_differences(x[n], largest, class_weight))
 
 
+@_compiled("contract")
+def _subtract(row: np.ndarray, even: float, class_weight: np.ndarray) -> None:
+    """Subtract ``even`` times the class weights, which are 1 if the array is empty."""
+    if class_weight.size:
+        for j in range(row.size):
+            row[j] -= even * class_weight[j]
+    else:
+        for j in range(row.size):
+            row[j] -= even
+
+
 @shared("contract")
 def cross_entropy_backward(
     x: np.ndarray,
@@ -96,11 +107,28 @@ def cross_entropy_backward(
         for j in range(row.size):
             new[j] = exp(row[j] - largest) * share
         if spread.size:
-            even = spread[n]
-            if class_weight.size:
-                for j in range(row.size):
-                    new[j] -= even * class_weight[j]
-            else:
-                for j in range(row.size):
-                    new[j] -= even
+            _subtract(new, spread[n], class_weight)
         new[index[n]] -= picked[n]
+
+
+@shared("contract")
+def cross_entropy_in_place(
+    x: np.ndarray,
+    tops: np.ndarray,
+    totals: np.ndarray,
+    index: np.ndarray,
+    factor: np.ndarray,
+    picked: np.ndarray,
+    spread: np.ndarray,
+    class_weight: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """Write the results of ``cross_entropy_backward`` to x; a loop over two equal addresses is not vectorized."""
+    for n in range(start, stop):
+        row, largest, share = x[n], tops[n, 0], factor[n] / totals[n, 0]
+        for j in range(row.size):
+            row[j] = exp(row[j] - largest) * share
+        if spread.size:
+            _subtract(row, spread[n], class_weight)
+        row[index[n]] -= picked[n]

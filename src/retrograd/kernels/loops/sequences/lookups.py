@@ -98,29 +98,28 @@ def _cross_entropy_of_planes(x: Array, index: Any) -> tuple[Any, None, Any, Any]
 
 
 def cross_entropy_backward(
-    x: Array, top: Any, total: Array, index: Any, factor: Any, picked: Any, spread: Any, class_weight: Any
-) -> Any:
-    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, by a loop."""
-    dx = empty(x.shape, x.dtype)
+    x: Array,
+    top: Array,
+    total: Array,
+    index: Array,
+    factor: Array,
+    picked: Array,
+    spread: Array | None,
+    class_weight: Array | None,
+    in_place: bool = False,
+) -> Array:
+    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, or write it to x."""
+    dx = x if in_place else empty(x.shape, x.dtype)
     if x.ndim > 2:
         lanes = _lanes(x)
         shares = [np.broadcast_to(array, index.shape).astype(x.dtype) for array in (factor, picked)]
         planes = [_planes(array, lanes) for array in (top, total, _numbers(index), *shares)]
         launch_planes("cross_entropy_backward", lanes, x.reshape(lanes), *planes, dx.reshape(lanes))
         return dx
-    top, total = _vector(top, x), _vector(total, x)
-    vectors = [_vector(vector, x) for vector in (factor, picked, spread, class_weight)]
-    launch(
-        loop("loops.sequences.lookup_loops", "cross_entropy_backward"),
-        len(x),
-        _least(x),
-        x,
-        top,
-        total,
-        _numbers(index),
-        *vectors,
-        dx,
-    )
+    vectors = [_vector(vector, x) for vector in (top, total, factor, picked, spread, class_weight)]
+    vectors.insert(2, _numbers(index))
+    name = "cross_entropy_in_place" if in_place else "cross_entropy_backward"
+    launch(loop("loops.sequences.lookup_loops", name), len(x), _least(x), x, *vectors, *(() if in_place else (dx,)))
     return dx
 
 
@@ -140,7 +139,7 @@ def _numbers(index: Any) -> Any:
 _no_numbers = cache(partial(np.empty, 0))  # an empty array of a dtype
 
 
-def _vector(values: Array, x: Array) -> Any:
+def _vector(values: Array | None, x: Array) -> Any:
     if values is None:
         return _no_numbers(x.dtype)
     return values if _is_dense(values, x.dtype) else np.ascontiguousarray(values, x.dtype)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
-from ....core.arrays.summation import LARGE, accurate_sum
+from ....core.arrays.summation import LARGE, accurate_sum, adding
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
+from ....core.graph.recomputed import recompute_input
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.ufuncs import written
 from ....kernels.loops.matrices.products import dot as product
@@ -156,13 +157,20 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
         raise RuntimeError(f"expected input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
     if bias is None:
-        return apply(LINEAR_NO_BIAS, (x, w), {})
+        return _recomputing(apply(LINEAR_NO_BIAS, (x, w), {}), x)
     b = operand(bias, "bias")
     if b.array.shape != w.array.shape[:1]:
         if b.array.ndim == 0 or b.array.shape == (1,):
             return apply(LINEAR_NO_BIAS, (x, w), {}) + b
         raise RuntimeError(f"expected bias ({w.array.shape[0]},) for weight {describe(w)}, got {describe(b)}")
-    return apply(LINEAR, (x, w, b), {})
+    return _recomputing(apply(LINEAR, (x, w, b), {}), x)
+
+
+def _recomputing(out: Tensor, x: Tensor) -> Tensor:
+    """Let the backward pass compute a large saved input again, if that is cheap."""
+    if adding and x.array.size >= LARGE:
+        recompute_input(out, x, 0)
+    return out
 
 
 @operator(namespace="nn.functional", method=False, dtype="equal", raises="dtypes")

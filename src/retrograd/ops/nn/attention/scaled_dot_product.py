@@ -26,7 +26,7 @@ from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING, bool_, conversion_advice
 from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import describe
-from ....core.graph.backward import unbroadcast
+from ....core.graph.fitting import unbroadcast
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.opaque_calls import LoopMissing
 from ....core.tensor.tensor import Tensor, new_tensor

@@ -17,8 +17,10 @@ from ....core.arrays import Array
 from ....core.arrays.devices import all_examples, array_module, extent, is_array, lie_within
 from ....core.arrays.dtypes import FLOATING, conversion_advice, int64
 from ....core.arrays.layout import row_major
-from ....core.arrays.summation import LONG, accurate_sum, total_of
+from ....core.arrays.summation import LARGE, LONG, accurate_sum, total_of
 from ....core.errors import InvalidValue, describe
+from ....core.graph.in_place import only_reference
+from ....core.graph.plan import Values
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.named_tuples import NamedTuple
 from ....core.tensor.storage import Storage, storage_of
@@ -308,9 +310,10 @@ def _slopes(
     picked: Array,
     spread: Array | None,
     class_weight: Array | None,
+    in_place: bool = False,
 ) -> Array:
-    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``."""
-    dx = x - top
+    """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, or write it to x."""
+    dx = np.subtract(x, top, out=x) if in_place else x - top
     np.exp(dx, out=dx)
     dx *= np.expand_dims(factor / total.squeeze(1), 1)
     dx[at_classes(index)] -= picked
@@ -342,7 +345,14 @@ def _per_class(weight: Any, x: Any) -> Any:
 
 @or_reference
 def _cross_entropy_backward(
-    g: Array, x: Array, top: Array, total: Array, classes: Classes, class_weight: Array | None, smoothing: float
+    g: Array,
+    x: Array,
+    top: Array,
+    total: Array,
+    classes: Classes,
+    class_weight: Array | None,
+    smoothing: float,
+    in_place: bool = False,
 ) -> tuple[Any]:
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
     rows, c = _over_rows(g, classes), x.shape[1]
@@ -354,7 +364,19 @@ def _cross_entropy_backward(
         spread = _counted(rows * (smoothing / c), classes)
         factor = picked + spread * (c if class_weight is None else class_weight.sum())
     slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index, smoothing) else _slopes
-    return (slopes(x, top, total, classes.index, factor, picked, spread, class_weight).astype(x.dtype, copy=False),)
+    dx = slopes(x, top, total, classes.index, factor, picked, spread, class_weight, in_place)
+    return (dx.astype(x.dtype, copy=False),)
+
+
+def _overwrite_logits(g: Array, values: Values, total: Array | None) -> Array | None:
+    """Write the gradient over large logits that nothing else refers to."""
+    if values[0].ndim > 2 or values[0].size < LARGE or not only_reference(values, 0):
+        return None
+    top, sums, classes, weight, smoothing = [
+        values[CROSS_ENTROPY.position[name]] for name in ("top", "total", "classes", "class_weight", "smoothing")
+    ]
+    (dx,) = _cross_entropy_backward(g, values[0], top, sums, classes, weight, smoothing, in_place=True)
+    return dx
 
 
 def _composite(x: Tensor, classes: Classes, class_weight: object, smoothing: float) -> Tensor:
@@ -391,7 +413,7 @@ CROSS_ENTROPY_BACKWARD = Primitive(
     signals=True,
     batch=_cross_entropy_backward_examples,
 )
-CROSS_ENTROPY = Primitive(
+CROSS_ENTROPY: Primitive = Primitive(
     "cross_entropy",
     _cross_entropy,
     "x",
@@ -404,6 +426,8 @@ CROSS_ENTROPY = Primitive(
     signals=True,
     batch=_cross_entropy_examples,
 )
+
+CROSS_ENTROPY.in_place = _overwrite_logits
 
 
 def _check_weight(weight: Operand | None, x: Tensor, classes: int) -> Any:

@@ -23,7 +23,7 @@ from numpy import ndarray
 from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.layout import row_major
 from ....core.arrays.summation import accurate_sum
-from ....core.graph.backward import unbroadcast
+from ....core.graph.fitting import unbroadcast
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive
 from ....core.named_tuples import NamedTuple
@@ -328,7 +328,7 @@ def _fused(name: str) -> Primitive:
         outputs=-1,
         batch=_norm_backward_examples,
     )
-    return Primitive(
+    operator = Primitive(
         name,
         _forward,
         "x w b",
@@ -340,6 +340,8 @@ def _fused(name: str) -> Primitive:
         piecewise_linear=True,
         batch=_norm_examples,
     )
+    operator.cheap = name in ("layer_norm", "rms_norm")
+    return operator
 
 
 LAYER_NORM = _fused("layer_norm")

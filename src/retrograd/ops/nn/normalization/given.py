@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.arrays import Array
-from ....core.graph.backward import unbroadcast
+from ....core.graph.fitting import unbroadcast
 from ....core.graph.primitive import Primitive
 from ...math.arithmetic import ADD, MUL
 from ...math.powers import RSQRT

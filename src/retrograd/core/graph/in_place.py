@@ -1,0 +1,68 @@
+"""Rules that write to memory which the backward pass no longer needs.
+
+The logits of a language model are as large as all other saved arrays together, and its embedding has the largest
+gradient. The in-place rule of a primitive (``Primitive.in_place``) therefore writes a gradient over a saved array, or
+adds it to the gradient that the parent already has. It is called as ``rule(g, values, total)``: with the saved values
+in a list, which has the only reference to them from the graph, and with the parent's cotangent, if that may be
+written, or None. It returns the gradient, ``total`` itself after adding to it, or None to leave the node to the plan's
+rule.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+
+from numpy import ndarray
+
+from ...core.arrays import Array
+from ..arrays.layout import is_view
+from ..arrays.summation import LARGE, plus
+from ..tensor.storage import LOCAL_ONLY
+from .nodes import Node
+from .plan import Values
+
+
+def run_in_place(node: Node, g: Array, cotangents: dict[object, Array], summed: set[object]) -> bool:
+    """Run the in-place rule of a node in a pass that frees the graph; return whether the node is done.
+
+    The caller must not refer to the saved values. ``summed`` has the nodes and leaves whose cotangent only the pass
+    refers to.
+    """
+    plan, saved, parent = node.plan, node.saved, node.parents[0]
+    if plan.node_hooks is not None or node.hooks is not None or type(saved) is not tuple or type(g) is not ndarray:
+        return False
+    node.saved = None
+    if getrefcount(saved) != LOCAL_ONLY:  # somebody restores the saved values after the pass
+        node.saved = saved
+        return False
+    values: Values = list(saved)
+    saved = None
+    before = cotangents.get(parent)
+    writable = type(before) is ndarray and before.size >= LARGE
+    if writable and parent not in summed:
+        writable = getrefcount(before) == LOCAL_ONLY + 1 and not is_view(before)
+    rule = plan.primitive.in_place
+    found = None if rule is None else rule(g, values, before if writable else None)
+    if found is None:
+        node.saved = tuple(values)
+        return False
+    if before is None:
+        cotangents[parent] = found
+    else:
+        cotangents[parent] = before if found is before else plus(before, found)
+        summed.add(parent)
+    return True
+
+
+def only_reference(values: Values, place: int) -> bool:
+    """Return whether ``values[place]``, an array, and the memory that it views have no other reference."""
+    array = values.pop(place)
+    alone = type(array) is ndarray and getrefcount(array) == LOCAL_ONLY and array.flags.writeable
+    if alone and is_view(array):
+        base = array.base
+        alone = type(base) is ndarray and getrefcount(base) == LOCAL_ONLY + 1 and not is_view(base)
+    values.insert(place, array)
+    return alone
+
+
+__all__ = ["only_reference", "run_in_place"]
