@@ -13,7 +13,6 @@ from retrograd.ops.linear.decompositions.householder import GeqrfResult as Geqrf
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
 from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
-from retrograd.ops.make.dlpack import Array as Array
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
 from retrograd.ops.numpy.flat import Flat as Flat
@@ -85,7 +84,7 @@ class TensorMethods:
         ...
     def __contains__(self, element: Operand) -> builtins.bool:
         ...
-    def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Array:
+    def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
 
         Raises:

@@ -38,7 +38,7 @@ def byte_mask(array: Any) -> Any:
     return array != 0
 
 
-def refuse_filling_bytes(index: object, value: object) -> None:
+def refuse_filling_bytes(index: object, value: Any) -> None:
     """Refuse one value for the elements at a single mask of uint8, as PyTorch does; it takes as many as elements."""
     items = index if isinstance(index, (tuple, list)) else (index,)
     arrays = [item.array if isinstance(item, Tensor) else item for item in items if hasattr(item, "dtype")]

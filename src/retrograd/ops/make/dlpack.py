@@ -24,7 +24,7 @@ def __dlpack__(
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
-) -> Array:
+) -> Any:
     """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
 
     Raises:
