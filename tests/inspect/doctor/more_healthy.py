@@ -429,18 +429,6 @@ for i in range(80):
     if i % 20 == 0:
         with torch.no_grad(): G(torch.randn(8, 4))
 """,
-    "sharpness-aware steps": """
-m = nn.Sequential(nn.Linear(6, 24), nn.ReLU(), nn.Linear(24, 3)); o = torch.optim.SGD(m.parameters(), 0.1, momentum=0.9); X = torch.randn(200, 6); Y = X[:, :3].argmax(1)
-for i in range(60):
-    k = torch.randint(0, 200, (32,)); o.zero_grad(); F.cross_entropy(m(X[k]), Y[k]).backward()
-    with torch.no_grad():
-        n = torch.norm(torch.stack([p.grad.norm() for p in m.parameters()])); es = [0.05 * p.grad / n for p in m.parameters()]
-        for p, e in zip(m.parameters(), es): p.add_(e)
-    o.zero_grad(); F.cross_entropy(m(X[k]), Y[k]).backward()
-    with torch.no_grad():
-        for p, e in zip(m.parameters(), es): p.sub_(e)
-    o.step()
-""",
     "a small penalty by hand": """
 m = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)); o = torch.optim.SGD(m.parameters(), 0.1); X = torch.randn(200, 8); Y = X[:, :3].argmax(1)
 for i in range(80): loss = F.cross_entropy(m(X), Y) + 1e-3 * sum((p ** 2).sum() for p in m.parameters()); o.zero_grad(); loss.backward(); o.step()
