@@ -362,4 +362,79 @@ for step in range(60):
     if step > 30: avg.update_parameters(model)
 update_bn([c[torch.randint(0, 3, (32,))] for _ in range(5)], avg)
 """,
+    "an update by hand": """
+W = torch.randn(4, 16) * .5; b = torch.zeros(16); V = torch.randn(16, 1) * .2
+for p in (W, b, V): p.requires_grad_()
+X = torch.randn(100, 4); Y = X[:, :1] * X[:, 1:2]
+for i in range(80):
+    loss = ((torch.tanh(X @ W + b) @ V - Y) ** 2).mean(); loss.backward()
+    with torch.no_grad():
+        for p in (W, b, V): p -= 0.1 * p.grad; p.grad.zero_()
+""",
+    "momentum by hand": """
+m = nn.Sequential(nn.Linear(3, 12), nn.Tanh(), nn.Linear(12, 1)); vel = [torch.zeros_like(p) for p in m.parameters()]; X = torch.randn(80, 3); Y = X.sum(1, keepdim=True)
+for i in range(60):
+    m.zero_grad(); F.mse_loss(m(X), Y).backward()
+    for p, v in zip(m.parameters(), vel): v.mul_(0.9).add_(p.grad); p.data.add_(v, alpha=-0.02)
+""",
+    "sigmoid of sigmoid inside a network": """
+class G2(nn.Module):
+    def __init__(s): super().__init__(); s.a, s.b, s.c = nn.Linear(5, 16), nn.Linear(16, 16), nn.Linear(16, 1)
+    def forward(s, x): return s.c(torch.tanh(s.b(torch.sigmoid(torch.sigmoid(s.a(x))))))
+m = G2(); o = torch.optim.Adam(m.parameters(), 1e-2); X = torch.randn(100, 5); Y = X[:, :1]
+for i in range(60): o.zero_grad(); F.mse_loss(m(X), Y).backward(); o.step()
+""",
+    "accumulation with a last group that is smaller": """
+m = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)); o = torch.optim.AdamW(m.parameters(), 3e-3); X = torch.randn(250, 8); Y = X[:, :3].argmax(1); A = 4
+for ep in range(6):
+    idx = torch.randperm(250); chunks = idx.split(16)
+    for i, k in enumerate(chunks):
+        loss = F.cross_entropy(m(X[k]), Y[k]) / A; loss.backward()
+        if (i + 1) % A == 0 or i + 1 == len(chunks): o.step(); o.zero_grad()
+""",
+    "dropout that samples predictions": """
+m = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 1)); o = torch.optim.Adam(m.parameters(), 1e-2); X = torch.randn(128, 4); Y = X[:, :1] * X[:, 1:2]
+for ep in range(40): o.zero_grad(); F.mse_loss(m(X), Y).backward(); o.step()
+m.eval()
+for l in m:
+    if isinstance(l, nn.Dropout): l.train()
+with torch.no_grad(): samples = torch.stack([m(X) for _ in range(10)]); print(samples.std(0).mean())
+""",
+    "two phases with an optimizer each": """
+X = torch.randn(200, 8); Y = (X[:, 0] > 0).long(); e, d = nn.Sequential(nn.Linear(8, 6), nn.Tanh()), nn.Linear(6, 8); o1 = torch.optim.Adam([*e.parameters(), *d.parameters()], 1e-2)
+for i in range(40): o1.zero_grad(); F.mse_loss(d(e(X)), X).backward(); o1.step()
+for p in e.parameters(): p.requires_grad = False
+c = nn.Linear(6, 2); o2 = torch.optim.SGD(c.parameters(), 0.5)
+for i in range(60): o2.zero_grad(); F.cross_entropy(c(e(X)), Y).backward(); o2.step()
+""",
+    "an image that is optimized by hand": """
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)).eval(); img = torch.zeros(1, 1, 8, 8, requires_grad=True)
+for i in range(40):
+    score = -net(img)[0, 1] + 0.01 * img.pow(2).sum(); score.backward()
+    with torch.no_grad(): img -= 0.1 * img.grad / (img.grad.norm() + 1e-8)
+    img.grad.zero_()
+""",
+    "adversarial examples by hand": """
+m = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2)); o = torch.optim.Adam(m.parameters(), 1e-2); X = torch.randn(200, 6); Y = (X[:, 0] > 0).long()
+for i in range(50):
+    x = X[torch.randint(0, 200, (32,))].clone().requires_grad_(); y = (x.detach()[:, 0] > 0).long(); l = F.cross_entropy(m(x), y); l.backward()
+    adv = (x + 0.05 * x.grad.sign()).detach(); o.zero_grad(); F.cross_entropy(m(adv), y).backward(); o.step()
+""",
+    "a GAN with two backward passes on a line": """
+G = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2)); D = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1), nn.Sigmoid()); og, od = torch.optim.Adam(G.parameters(), 2e-4, betas=(.5, .999)), torch.optim.Adam(D.parameters(), 2e-4, betas=(.5, .999)); bce = nn.BCELoss()
+for i in range(80):
+    real = torch.randn(32, 2) * .5 + 1; one, zero = torch.ones(32, 1), torch.zeros(32, 1)
+    od.zero_grad(); l1 = bce(D(real), one); l1.backward(); fake = G(torch.randn(32, 4)); l2 = bce(D(fake.detach()), zero); l2.backward(); od.step()
+    og.zero_grad(); l3 = bce(D(fake), one); l3.backward(); og.step()
+    if i % 20 == 0:
+        with torch.no_grad(): G(torch.randn(8, 4))
+""",
+    "a small penalty by hand": """
+m = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3)); o = torch.optim.SGD(m.parameters(), 0.1); X = torch.randn(200, 8); Y = X[:, :3].argmax(1)
+for i in range(80): loss = F.cross_entropy(m(X), Y) + 1e-3 * sum((p ** 2).sum() for p in m.parameters()); o.zero_grad(); loss.backward(); o.step()
+""",
+    "batches with positives first": """
+m = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1)); o = torch.optim.Adam(m.parameters(), 1e-2); y = torch.cat([torch.ones(16), torch.zeros(16)])
+for i in range(60): x = torch.randn(32, 5) + y[:, None]; o.zero_grad(); F.binary_cross_entropy_with_logits(m(x)[:, 0], y).backward(); o.step()
+""",
 }

@@ -257,3 +257,59 @@ def test_an_optimizer_that_is_first_seen_at_its_step_has_all_its_steps_counted()
             nn.functional.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
             optimizer.step()
     assert d.steps == 6 and "5 of 6 steps" in d.findings[0].message
+
+
+def test_steps_are_recorded_by_their_numbers_only_and_two_runs_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    for slow in (False, True):
+        clock = iter(range(10**9))
+        if slow:  # each look at the clock is a second later
+            monkeypatch.setattr("time.perf_counter", lambda ticks=clock: float(next(ticks)))
+        with rg.inspect.doctor() as d:
+            training(101, broken=True, lr=0.01)
+        runs.append(([x.number for x in d._run.steps], [(x.kind, x.line, x.message) for x in d.findings]))
+    monkeypatch.undo()
+    assert runs[0] == runs[1]
+    assert runs[0][0] == [0, 1, 20, 100]
+
+
+def test_a_later_phase_with_another_optimizer_is_recorded_too() -> None:
+    rg.manual_seed(0)
+    x, first, second = rg.randn(32, 4), nn.Linear(4, 4), nn.Linear(4, 1)
+    a, b = rg.optim.SGD(first.parameters(), lr=0.05), rg.optim.SGD(second.parameters(), lr=0.05)
+    with rg.inspect.doctor() as d:
+        for _ in range(30):
+            a.zero_grad()
+            F.mse_loss(first(x), x).backward()
+            a.step()
+        for _ in range(60):
+            b.zero_grad()
+            ((second(x) - x[:, 0]) ** 2).mean().backward()  # of shape (32, 32)
+            b.step()
+    assert [x.kind for x in d.findings] == ["broadcast-loss"]
+    assert "of shape (32, 32)" in d.findings[0].code
+
+
+def test_iterators_are_passed_on() -> None:
+    layer = nn.Linear(3, 2)
+    with rg.inspect.doctor():
+        out = layer(rg.randn(5, 3)).sum()
+        grads = rg.autograd.grad(out, layer.parameters(), retain_graph=True)
+        rg.autograd.backward(iter([out]))
+    assert len(grads) == 2 and bool((grads[1].array == 5).all())
+    assert layer.bias.grad is not None and bool((layer.bias.grad.array == 5).all())
+
+
+def test_each_finding_is_proved_or_says_why_it_is_not() -> None:
+    from retrograd.inspect.diagnosing.kinds import KINDS
+
+    with rg.inspect.doctor() as d:
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+        optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
+        for n in (8, 8, 8, 8):
+            ((model(rg.randn(n, 4)) - rg.zeros(n)) ** 2).mean().backward()
+            optimizer.step()
+    assert len(d.findings) >= 2
+    for x in d.findings:
+        assert str(x.evidence["proof"]).startswith(("Tried for ", "Not proved: "))
+    assert [name for name, x in KINDS.items() if x.unproved.endswith(".")] == []

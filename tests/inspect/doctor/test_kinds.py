@@ -9,10 +9,11 @@ import pytest
 import retrograd as rg
 from retrograd.inspect.diagnosing.kinds import KINDS
 from retrograd.inspect.diagnosing.rules import ORDER
+from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
 
-ALL = [*PROGRAMS, *MORE]
+ALL = [*PROGRAMS, *MORE, *BY_HAND]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

@@ -56,20 +56,28 @@ class Forwards:
         self.models: set[int] = set()  # ids of the modules that the program calls itself
         self._calls: list[Forward] = []
         self._layer = ""
+        self._kinds: dict[type, bool] = {}
 
     def call(self, module: Module, args: tuple[object, ...]) -> None:
         """Note a call of a module that is recorded for differentiation."""
-        x = args[0] if args else None
         if id(module) in self.models:
             if len(self._calls) < _WATCHED:
+                x = args[0] if args else None
                 known = len(self._calls) >= _LEAST - 1
                 mark = float(x.array.reshape(-1)[:8].sum()) if known and isinstance(x, Tensor) else 0.0
                 self._calls.append(Forward(user_site(3) if known else None, mark))
-        elif self._calls and module.training and isinstance(x, Tensor) and isinstance(x._node, Node):
-            kind = type(module).__name__
-            if kind.startswith("BatchNorm") or kind.startswith("Dropout") and module.p > 0:
+        elif self._calls and module.training and self._is_switchable(type(module)):
+            x = args[0] if args else None
+            if isinstance(x, Tensor) and isinstance(x._node, Node) and getattr(module, "p", 1) > 0:
                 self._calls[-1].nodes.append(ref(x._node))
-                self._layer = kind
+                self._layer = type(module).__name__
+
+    def _is_switchable(self, kind: type) -> bool:
+        """Return whether modules of a class differ in training and evaluation."""
+        found = self._kinds.get(kind)
+        if found is None:
+            found = self._kinds[kind] = kind.__name__.startswith(("BatchNorm", "Dropout"))
+        return found
 
     def settle(self, step: int) -> None:
         """Note what is gone before the next backward pass, and begin anew."""
