@@ -52,6 +52,11 @@ def test_a_call_an_instance_of_a_subclass_and_an_attribute_say_what_the_name_is_
         Sharded(rg.nn.Linear(1, 1))
     with pytest.raises(AttributeError, match=r"^torch.distributed.tensor.DTensor.from_local: .* is not available"):
         DTensor.from_local
+    from retrograd.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+
+    assert Shard(-1) == Shard(dim=-1) != Shard(0) and Shard(1).is_shard(1) and not Replicate().is_shard()
+    assert Partial().is_partial("sum") and Replicate().is_replicate() and issubclass(Shard, Placement)
+    assert _StridedShard(0, split_factor=2).split_factor == 2
     assert ShardingStrategy.FULL_SHARD is ShardingStrategy.FULL_SHARD
     assert (DTensor | None) and not isinstance(rg.ones(1), DTensor)
 

@@ -42,10 +42,10 @@ ABSENT = (
             "distributed._shard.sharded_tensor": "ShardedTensor",
             "distributed._shard.sharding_spec": "ChunkShardingSpec EnumerableShardingSpec ShardingSpec",
             "distributed._symmetric_memory": "",
-            "distributed._tensor": "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module "
+            "distributed._tensor": "DTensor DeviceMesh distribute_module "
             "distribute_tensor init_device_mesh",
             "distributed._tensor.experimental": "",
-            "distributed._tensor.placement_types": "DTensorSpec Partial Placement Replicate Shard",
+            "distributed._tensor.placement_types": "DTensorSpec",
             "distributed.device_mesh": "DeviceMesh init_device_mesh _mesh_resources",
             "distributed.fsdp": "BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig "
             "FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig "
@@ -66,7 +66,7 @@ ABSENT = (
             "distributed.fsdp.wrap": "CustomPolicy ModuleWrapPolicy _or_policy _recursive_wrap "
             "always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy "
             "transformer_auto_wrap_policy wrap",
-            "distributed.tensor": "DTensor DeviceMesh Partial Placement Replicate Shard distribute_module "
+            "distributed.tensor": "DTensor DeviceMesh distribute_module "
             "distribute_tensor empty init_device_mesh ones rand randn zeros",
             "distributed.tensor._utils": "compute_local_shape_and_global_offset",
             "distributed.tensor.device_mesh": "DeviceMesh init_device_mesh",
@@ -75,7 +75,7 @@ ABSENT = (
             "distributed.tensor.parallel": "ColwiseParallel ParallelStyle PrepareModuleInput "
             "PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel "
             "parallelize_module",
-            "distributed.tensor.placement_types": "Partial Placement Replicate Shard _StridedShard",
+            "distributed.tensor.placement_types": "",
         },
     ),
     Group(

@@ -146,6 +146,10 @@ class DataLoader(Generic[T_co]):
             return size
         return size // self.batch_size if self.drop_last else -(-size // self.batch_size)
 
+    def _get_iterator(self) -> Iterator[T_co]:
+        """Return a new iterator over the batches. Subclasses of packages call it in their own ``__iter__``."""
+        return DataLoader.__iter__(self)
+
     def __iter__(self) -> Iterator[T_co]:
         if watchers and modes.tracer is not None:
             modes.tracer.breaks("a DataLoader is iterated")

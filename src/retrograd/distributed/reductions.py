@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,10 @@ class ReduceOp(Enum):
     BOR = "bor"
     BXOR = "bxor"
 
+    RedOpType: ClassVar[type[ReduceOp]]  # PyTorch's class of the members
+
+
+ReduceOp.RedOpType = ReduceOp
 
 _BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}

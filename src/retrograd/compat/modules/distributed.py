@@ -1,4 +1,4 @@
-"""``multiprocessing``, and a context manager of ``distributed.tensor``.
+"""``multiprocessing``, and what programs of ``distributed.tensor`` use without distributed Tensors.
 
 Tensors are sent to other processes by copy; Tensors of ``share_memory_()`` are in memory that forked processes share.
 """
@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,6 +24,49 @@ from weakref import finalize
 from ...distributed.launcher import launched
 
 # ``distributed.tensor``: programs test whether a Tensor is a DTensor, and none is; ``compat.absent`` has the names
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How a dimension of processes holds a Tensor. Programs describe plans with it; no Tensor is distributed here."""
+
+    def is_replicate(self) -> bool:
+        """Return whether every process has the whole Tensor."""
+        return isinstance(self, Replicate)
+
+    def is_partial(self, reduce_op: str | None = None) -> bool:
+        """Return whether the Tensor is a reduction over the processes, by ``reduce_op`` if it is given."""
+        return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
+
+    def is_shard(self, dim: int | None = None) -> bool:
+        """Return whether the processes have parts of the Tensor, along ``dim`` if it is given."""
+        return isinstance(self, Shard) and dim in (None, self.dim)
+
+
+@dataclass(frozen=True)
+class Replicate(Placement):
+    """Every process has the whole Tensor."""
+
+
+@dataclass(frozen=True)
+class Shard(Placement):
+    """Each process has a part of the Tensor along a dimension."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class _StridedShard(Shard):
+    """Each process has several parts of the Tensor along a dimension."""
+
+    split_factor: int = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class Partial(Placement):
+    """The Tensor is the reduction of what the processes have."""
+
+    reduce_op: str = "sum"
 
 
 def implicit_replication() -> AbstractContextManager[None]:
@@ -237,5 +281,7 @@ NAMES: Mapping[str, str | Mapping[str, object]] = {
         **{own.__name__: own for own in _OWN},
     },
     "multiprocessing.spawn": {own.__name__: own for own in _SPAWN},
+    "placements": {"Partial": Partial, "Placement": Placement, "Replicate": Replicate, "Shard": Shard},
+    "strided": {"_StridedShard": _StridedShard},
     "tensor": "implicit_replication",
 }

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import call_error, describe
 from ..missing_names import provided
+from . import Array
 from .devices import NUMPY, backend_of, is_array
 from .public_dtypes import DType as DType
 from .public_dtypes import dtype as PublicDType
@@ -93,6 +94,18 @@ def as_dtype(dtype: Any) -> DType:
     if result.kind == "V":
         is_number_dtype(result)
     return result
+
+
+def with_own_dtype(array: Array) -> Array:
+    """Return the array in native byte order with NumPy's only object for its dtype, on the same memory if possible.
+
+    Unpickled arrays, as workers send them, have an equal dtype object of their own. Fast paths compare dtypes by
+    identity.
+    """
+    own = np.dtype(array.dtype.type)
+    if array.dtype is own:
+        return array
+    return array.view(own) if array.dtype.isnative else array.astype(own)
 
 
 def precision(dtype: DType) -> float:

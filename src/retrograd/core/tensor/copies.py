@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from ..arrays.devices import backend_for, backend_of
+from ..arrays.dtypes import with_own_dtype
 from .storage import share
 
 # Packages that use deepcopy as an out-of-place copy: their deepcopies are clones, with a history. The integrations of
@@ -63,7 +64,7 @@ def _blank(kind: Any) -> Any:
 
 def _rebuild(kind: object, array: object, device: str, requires: bool, attributes: dict[str, object] | None) -> Any:
     tensor = _blank(kind)
-    tensor._initialise(backend_for(device).asarray(array))
+    tensor._initialise(with_own_dtype(backend_for(device).asarray(array)))
     tensor._requires = requires
     if attributes:
         tensor.__dict__.update(attributes)

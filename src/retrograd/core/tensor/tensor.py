@@ -19,6 +19,7 @@ from ..arrays.dtypes import (
     is_number_dtype,
     promote_types,
     scalar_dtype,
+    with_own_dtype,
 )
 from ..arrays.layout import Size as Size
 from ..arrays.public_dtypes import DTYPES
@@ -448,9 +449,7 @@ def to_array(data: object, dtype: object = None, device: str | Device | None = N
         if device is not None and backend_for(device).name != backend.name:
             data, backend = backend.to_numpy(data), backend_for(device)
             copy = False
-        array = backend.asarray(data, dtype=dtype)
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
+        array = with_own_dtype(backend.asarray(data, dtype=dtype))
         return array.copy() if copy and array_module(array).may_share_memory(array, data) else array
     if isinstance(data, np.generic):
         dtype = data.dtype if dtype is None else dtype

@@ -285,7 +285,7 @@ NAMES: dict[str, str | Mapping[str, object]] = {
     "retrograd": {
         "_check": _checks(RuntimeError), "_check_index": _checks(IndexError), "_check_type": _checks(TypeError),
         "_check_not_implemented": _checks(NotImplementedError), "_check_value": _checks(ValueError),
-        "ScriptModule": ScriptModule, "TensorType": Tensor, "_assert_async": _assert_async,
+        "DeviceObjType": Device, "ScriptModule": ScriptModule, "TensorType": Tensor, "_assert_async": _assert_async,
         "_check_is_size": _check_is_size, "_check_tensor_all": _check_tensor_all,
         "_check_tensor_all_with": _check_tensor_all_with, "_check_with": _check_with,
         "_shape_as_tensor": _shape_as_tensor,
@@ -334,5 +334,6 @@ NAMES: dict[str, str | Mapping[str, object]] = {
     "utils._contextlib": "_DecoratorContextManager",
     "utils.data._utils.worker": "_generate_state",
     "utils.data.dataloader": "_BaseDataLoaderIter _MultiProcessingDataLoaderIter",
+    "utils.deterministic": {"fill_uninitialized_memory": True},
     "utils.hooks": "RemovableHandle",
 }  # fmt: skip

@@ -371,7 +371,7 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     if len(tensors) == 1:
         return _view(equation, tensors[0])
     if len(tensors) == 2:
-        if tensors[0].array.dtype is not tensors[1].array.dtype and _sums_products(equation):
+        if tensors[0].array.dtype != tensors[1].array.dtype and _sums_products(equation):
             given = ", ".join(map(describe, tensors))
             raise RuntimeError(f"operands must have one dtype, got {given}{conversion_advice(*tensors)}")
         return apply(EINSUM2, tuple(tensors), {"equation": equation})
