@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.tensor.tensor import Tensor
+from ..core.arrays import Array
+from ..core.arrays.devices import array_module
+from ..core.graph.modes import modes, watchers
+from ..core.tensor.tensor import Tensor, new_tensor
 from ..nn import functional as F
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
@@ -23,6 +26,7 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self._layers: list[tuple[Tensor, Tensor]] = []
+        self._memory: list[tuple[Array, Array]] = []  # which the keys and values are views of, with room for more
 
     @property
     def length(self) -> int:
@@ -33,10 +37,30 @@ class KeyValueCache:
         """Append keys and values to a layer and return all of them."""
         if layer == len(self._layers):
             self._layers.append((key, value))
+            self._memory.append((key.array, value.array))
+            return key, value
+        keys, values = self._layers[layer]
+        if watchers or modes.grad_enabled and any(x.requires_grad for x in (keys, values, key, value)):
+            keys, values = cat([keys, key], 2), cat([values, value], 2)
+            self._memory[layer] = keys.array, values.array
         else:
-            keys, values = self._layers[layer]
-            self._layers[layer] = cat([keys, key], 2), cat([values, value], 2)
-        return self._layers[layer]
+            memory = self._memory[layer]
+            self._memory[layer] = _extended(memory[0], keys, key), _extended(memory[1], values, value)
+            length = keys.shape[2] + key.shape[2]
+            keys, values = [new_tensor(array[:, :, :length]) for array in self._memory[layer]]
+        self._layers[layer] = keys, values
+        return keys, values
+
+
+def _extended(memory: Array, known: Tensor, new: Tensor) -> Array:
+    """Append ``new`` to what is known, along dimension 2, and return the memory, which doubles when it is full."""
+    batch, heads, start, channels = known.shape
+    stop = start + new.shape[2]
+    if memory.shape[2] < stop:
+        memory = array_module(memory).empty((batch, heads, max(stop, 2 * start), channels), memory.dtype)
+        memory[:, :, :start] = known.array
+    memory[:, :, start:stop] = new.array
+    return memory
 
 
 def causal_attention(
