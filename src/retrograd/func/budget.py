@@ -176,7 +176,7 @@ class _Keeper(Observer):
         with pool.lock:
             if pool.budgets is not self.budgets:
                 pool.enforce(self.budgets)
-            if "ctx" in primitive.position:
+            if node is not None and "ctx" in primitive.position:
                 self._keep_context(node)
             elif isinstance(primitive, Primitive) and (modes.level is None or not _mapped(inputs, outputs)):
                 self._record(primitive, inputs, params, outputs, node, written, segment or pool.segment())
@@ -254,7 +254,7 @@ class _Keeper(Observer):
         """Return the recipe of a node that the engine has created for a view whose base was written."""
         base = x._base
         value = None if base is None else self._value_of(base)
-        if value is None or node.parents[0] is not base._node:
+        if base is None or value is None or node.parents[0] is not base._node:
             return None
         segment = self.pool.segment()
         segment.take(value, base.array, storage_of(base))

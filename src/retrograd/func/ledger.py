@@ -23,6 +23,8 @@ class Memory(ref[Any]):
 
     __slots__ = ("bytes", "fixed", "holders", "key", "user")
 
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
     bytes: int
     fixed: bool
     holders: int

@@ -31,6 +31,9 @@ class Part(Protocol):
     def restore(self, target: Call) -> None:
         """Recompute what the node of ``target`` saved."""
 
+    def replace(self, old: Node, new: Node) -> None:
+        """Let another node have the call of a node."""
+
 
 class Source(NamedTuple):
     """An input that is not the result of a recorded call. It is never freed."""
@@ -162,6 +165,13 @@ class Call:
             if residual is not None:
                 values[place] = residuals[residual]
         node.saved, self.partial = (*values, *kept), None
+
+    def move(self, old: Node, new: Node) -> None:
+        """Become the recipe of another node, which has taken what the node saved."""
+        del old.recipe
+        new.recipe = self
+        if self.segment is not None:
+            self.segment.replace(old, new)
 
     def restore(self) -> None:
         """Recompute what the node saved, with the rest of its segment."""

@@ -15,6 +15,7 @@ A segment that does not fit is restored as a tape of smaller segments, by the sa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import factorial
 from threading import RLock
@@ -36,6 +37,8 @@ from .recipes import Call, Source, is_value, must_run, producer, saved_places
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 6
 
+_Values = dict[Any, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
+
 
 class Budget(Protocol):
     """A limit in bytes, and the statistics of its recomputations."""
@@ -49,12 +52,13 @@ class Budget(Protocol):
 class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
-    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released")
+    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released", "unsaved")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
         self.externals: dict[Any, tuple[Array, Storage | None, Memory]] = {}
+        self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
         self.bytes = 0  # that its nodes hold, besides the externals, unless they are freed
         self.closed = False
         self.released = False
@@ -71,11 +75,16 @@ class Segment:
         """Recompute what the node of ``target`` saved, with the rest of the segment."""
         self.pool.restore(target, self)
 
+    def replace(self, old: Node, new: Node) -> None:
+        """Let another node have the call of a node."""
+        self.nodes = [ref(new) if reference() is old else reference for reference in self.nodes]
+
     def take(self, value: Any, array: Array, storage: Storage | None) -> None:
         """Hold a value that a call of the segment reads, unless the segment computes it."""
         if producer(value).segment is not self and value not in self.externals:
             memory = self.pool.memory_of(array)
             self.pool.hold(memory)
+            self.unsaved.add(memory.key)
             self.externals[value] = array, storage, memory
 
 
@@ -139,6 +148,8 @@ class Pool(Ledger):
                     held.append(memory)
                     if self.hold(memory):
                         segment.bytes += memory.bytes
+                    elif memory.key in segment.unsaved:
+                        segment.unsaved.remove(memory.key)
         call.held = tuple(held)
 
     def live(self) -> list[Segment]:
@@ -152,7 +163,7 @@ class Pool(Ledger):
         """Free what the nodes of a segment saved."""
         segment.closed = segment.released = True
         for call, node in segment.calls():
-            if call.held and call is not self.visited and call is not self.target and is_tuple_of(call, node):
+            if call.held and call is not self.visited and call is not self.target and type(node.saved) is tuple:
                 call.strip(node)
             elif node.saved is not None:
                 continue
@@ -190,9 +201,12 @@ class Pool(Ledger):
         for value, external in two.externals.items():
             if producer(value).segment is one or value in one.externals:
                 self.drop(external[2])
+                if external[2].key not in two.unsaved:
+                    one.bytes += external[2].bytes
             else:
                 one.externals[value] = external
-        two.nodes, two.externals = [], {}
+        one.unsaved |= two.unsaved
+        two.nodes, two.externals, two.unsaved = [], {}, set()
         self.tape = [reference for reference in self.tape if reference() is not two]
 
     # Making room
@@ -215,6 +229,9 @@ class Pool(Ledger):
         plan = _Plan(self, segments[start:end], limit, before)
         victims = [segment for segment in segments[: end - 1] if not segment.released]
         victims.reverse()
+        if len(victims) > 1:
+            plan.join(limit // 8)
+            victims = [segment for segment in victims if segment.nodes]
         level = 1
         while self.bytes > goal:
             if plan.crowded and plan.merge(level, 1):
@@ -274,54 +291,21 @@ class Pool(Ledger):
 
     def replay(self, parent: Segment) -> None:
         """Repeat the calls of a segment, which is replaced by new ones on the tape."""
-        began, count = perf_counter(), 0
+        began, count, done = perf_counter(), 0, 0
         steps, last = _needed(parent)
-        values: dict[Any, tuple[Array, Storage | None]] = {}
+        whole = self.bytes + parent.bytes <= self.limit
+        values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
             values[value] = array, storage
             self.drop(memory)
         parent.externals = {}
-        first: Segment | None = None
-        child: Segment | None = None
-        done = 0
+        first = child = self.insert_before(parent)
         try:
             for number, (call, node, runs) in enumerate(steps):
-                if child is None or child.bytes * PARTS >= self.limit:
+                if not whole and child.bytes * PARTS >= self.limit:
                     child = self.insert_before(parent)
-                    first = child if first is None else first
-                arrays: list[Any] = []
-                storages: list[Storage | None] = []
-                for x in call.inputs:
-                    storage = None
-                    if is_value(x):
-                        array, storage = values[x]
-                        child.take(x, array, storage)
-                    elif type(x) is Source:
-                        array, storage = x
-                    else:
-                        array = x
-                    arrays.append(array)
-                    storages.append(storage)
-                given, outs, residuals = tuple(arrays), [], NOTHING
-                if runs:
-                    given, outs, residuals = call.run(given)
-                    count += 1
-                    call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
-                    for value, out in zip(call.outputs, outs, strict=True):
-                        storage = Storage()
-                        storage.version = call.version
-                        storages.append(storage)
-                        if value in last:
-                            values[value] = out, storage
-                call.segment = child
-                child.nodes.append(ref(node))
-                if node.saved is call:
-                    if not runs:
-                        given = call.promoted(given)
-                    call.fill(node, given, outs, residuals, storages)
-                    self.settle(call, node, child)
-                del arrays, given, outs, residuals, storages
-                array = out = None
+                self.repeat(call, node, runs, child, values, last)
+                count += runs
                 done = number + 1
                 for x in call.inputs:
                     if is_value(x) and last[x] == number:
@@ -341,6 +325,34 @@ class Pool(Ledger):
                 budget.recomputations += count
                 budget.seconds += perf_counter() - began
 
+    def repeat(self, call: Call, node: Node, runs: bool, child: Segment, values: _Values, last: dict[Any, int]) -> None:
+        """Repeat one call, if it ``runs``, and restore what its node saved."""
+        arrays: list[Any] = []
+        storages: list[Storage | None] = []
+        for x in call.inputs:
+            array, storage = x, None
+            if is_value(x):
+                array, storage = values[x]
+                child.take(x, array, storage)
+            elif type(x) is Source:
+                array, storage = x
+            arrays.append(array)
+            storages.append(storage)
+        given, outs, residuals = call.run(tuple(arrays)) if runs else (call.promoted(tuple(arrays)), [], NOTHING)
+        if runs:
+            call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
+        for value, out in zip(call.outputs, outs, strict=runs):
+            storage = Storage()
+            storage.version = call.version
+            storages.append(storage)
+            if value in last:
+                values[value] = out, storage
+        call.segment = child
+        child.nodes.append(ref(node))
+        if node.saved is call:
+            call.fill(node, given, outs, residuals, storages)
+            self.settle(call, node, child)
+
     def insert_before(self, parent: Segment) -> Segment:
         child = Segment(self)
         child.closed = True
@@ -348,20 +360,13 @@ class Pool(Ledger):
         self.tape.insert(place, ref(child))
         return child
 
-    def resume(
-        self, parent: Segment, steps: Sequence[tuple[Call, Node, bool]], values: dict[Any, tuple[Array, Storage | None]]
-    ) -> None:
+    def resume(self, parent: Segment, steps: Sequence[tuple[Call, Node, bool]], values: _Values) -> None:
         """Leave the calls that an exception has prevented in their segment."""
         parent.nodes = [ref(node) for _, node, _ in steps]
         for call, _, _ in steps:
             for x in call.inputs:
                 if is_value(x) and x in values:
                     parent.take(x, *values[x])
-
-
-def is_tuple_of(call: Call, node: Node) -> bool:
-    """Return whether the node holds what the call saved."""
-    return type(node.saved) is tuple and node.plan.primitive is call.primitive
 
 
 def is_pending(call: Call, node: Node) -> bool:
@@ -405,13 +410,10 @@ class _Plan:
     def _gain(self, index: int) -> int:
         """Return the number of bytes that a merge with the next segment frees; -1 if it is not possible."""
         one, two = self.segments[index], self.segments[index + 1]
-        if not one.released or not two.released:
+        if one.released is not two.released or not two.closed:
             return -1
-        return sum([
-            memory.bytes
-            for value, (_, _, memory) in two.externals.items()
-            if producer(value).segment is one and memory.holders == 1 and not memory.fixed
-        ])  # fmt: skip
+        between = Counter([memory for value, (_, _, memory) in two.externals.items() if producer(value).segment is one])
+        return sum([memory.bytes for memory, count in between.items() if memory.holders == count and not memory.fixed])
 
     def merge(self, level: int, least: int) -> bool:
         """Merge the two segments that free most memory, at least ``least`` bytes; return False if there are none."""
@@ -420,20 +422,34 @@ class _Plan:
         mean = max(1, sum(self.externals) // max(1, count - 1))
         for index in range(count - 1):
             room -= self.externals[index]
-            gain = self.gains[index]
-            if segments[index + 1].released and gain < 0 and segments[index].released:
-                gain = self.gains[index] = self._gain(index)
+            if not segments[index].released or not segments[index + 1].released:
+                continue
+            gain = self.gains[index] = max(self.gains[index], self._gain(index) if self.gains[index] < 0 else 0)
             if gain > best and segments[index].bytes + segments[index + 1].bytes <= _capacity(room, mean, level):
                 best, place = gain, index
         if place < 0:
             return False
+        self._merge(place)
+        return True
+
+    def join(self, most: int) -> None:
+        """Merge segments that are not released where a cut takes much memory compared with their sizes."""
+        place = 0
+        while place < len(self.segments) - 2:  # the last one is growing
+            size = self.segments[place].bytes + self.segments[place + 1].bytes
+            if not self.segments[place].released and 8 * self.gains[place] > size and size <= most:
+                self._merge(place)
+            else:
+                place += 1
+
+    def _merge(self, place: int) -> None:
+        segments = self.segments
         self.pool.merge(segments[place], segments[place + 1])
         del segments[place + 1], self.gains[place], self.externals[place + 1]
         self.externals[place] = segments[place].external_bytes()
         for index in (place - 1, place):
             if 0 <= index < len(self.gains):
                 self.gains[index] = self._gain(index)
-        return True
 
 
 def _capacity(room: int, boundary: int, level: int) -> float:

@@ -516,6 +516,9 @@ def read_through_base(x: Tensor) -> None:
         saved_by(values)  # a checkpoint would restore released values to this node, not to the copy
     maker = new_node(values.plan, values.parents, values.saved, values.shape, values.dtype)
     maker.sequence, maker.site = values.sequence, values.site
+    recipe = getattr(values, "recipe", None)
+    if recipe is not None:
+        recipe.move(values, maker)
     place: Place = write.saved[OVERWRITE.position["place"]]
     extracted = _place_node(EXTRACT, (write,), place, _Shaped(values.shape, values.dtype))
     values.plan, values.parents, values.saved = extracted.plan, extracted.parents, extracted.saved
