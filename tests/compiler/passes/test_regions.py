@@ -1,4 +1,4 @@
-"""Regions: runs of small instructions as one compiled function."""
+"""Regions: runs of small instructions as one compiled function, by LLVM and by the interpreter."""
 
 import sys
 
@@ -8,9 +8,23 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler.cpu import machine_code
+from retrograd.compiler.cpu.interpreter import region_program
 from retrograd.nn import functional as F
 
-pytestmark = pytest.mark.skipif(not machine_code.available(), reason="there is no LLVM to compile regions with")
+LLVM = machine_code.available()
+needs_llvm = pytest.mark.skipif(not LLVM, reason="there is no LLVM to compile regions with")
+
+
+@pytest.fixture(params=["LLVM", "interpreter"])
+def backend(request, monkeypatch):
+    """Regions are compiled by LLVM, or interpreted by a loop of the library."""
+    if request.param == "LLVM" and not LLVM or request.param != "LLVM" and region_program.execute() is None:
+        pytest.skip(f"there is no {request.param}")
+    monkeypatch.setattr(machine_code, "available", lambda: request.param == "LLVM")
+    return request.param
+
+
+both = pytest.mark.usefixtures("backend")
 
 
 def regions(function):
@@ -46,6 +60,7 @@ OPTIMIZERS = {
 }
 
 
+@both
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_training_step_is_one_region_with_its_update(name):
     eager_model, eager_moves, eager = classifier(OPTIMIZERS[name])
@@ -88,6 +103,7 @@ def test_a_loaded_state_is_the_one_that_moves():
     assert {entry["step"].item() for entry in moves.state.values()} == {4}
 
 
+@both
 def test_arguments_in_one_memory_are_not_taken_for_separate_ones():
     @rg.compile
     def shifted(x, y):
@@ -102,6 +118,7 @@ def test_arguments_in_one_memory_are_not_taken_for_separate_ones():
         assert memory.tolist() == [2, 6, 10, 10, 4]
 
 
+@both
 def test_results_are_not_the_arena():
     double = rg.compile(lambda x: ((x + 1) * 2).tanh() @ x)
     x = rg.randn(4, 4)
@@ -112,6 +129,7 @@ def test_results_are_not_the_arena():
     np.testing.assert_array_equal(second.numpy(), before)
 
 
+@both
 def test_an_index_out_of_range_is_the_eager_error():
     pick = rg.compile(lambda x, i: (x[i] * 2 + 1).sum())
     x = rg.arange(6.0)
@@ -121,6 +139,7 @@ def test_an_index_out_of_range_is_the_eager_error():
         pick(x, rg.tensor([1, 6]))
 
 
+@both
 def test_targets_out_of_range_change_nothing():
     model, _, step = classifier(OPTIMIZERS["SGD"])
     targets = rg.arange(8) % 3
@@ -150,7 +169,7 @@ def products():
 
 
 @pytest.mark.parametrize(("m", "k", "n", "dtype"), [*products()])
-def test_products_of_all_layouts(m, k, n, dtype):
+def test_products_of_all_layouts(m, k, n, dtype, backend):
     rng = np.random.default_rng(0)
     product = rg.compile(lambda x, y: ((x + 0.5) @ (y * 2.0) + 1.0) @ (y * 2.0).T)
     for turned in range(2):
@@ -161,9 +180,10 @@ def test_products_of_all_layouts(m, k, n, dtype):
         product(x, y)
         got, want = product(x, y).numpy(), product.function(x, y).numpy()
         np.testing.assert_allclose(got, want, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-12)
-        assert regions(product)
+        assert regions(product) or backend == "interpreter" and m * k * n > 1 << 13
 
 
+@needs_llvm
 def test_equal_machine_code_is_compiled_once(monkeypatch):
     x = rg.randn(3, 11)
     first = rg.compile(lambda x: ((x * 1.25 + 7).exp() - x).sum(0))
@@ -175,6 +195,7 @@ def test_equal_machine_code_is_compiled_once(monkeypatch):
     assert machine_code._compiled.cache_info().misses == compiled
 
 
+@both
 def test_threads_replay_at_the_same_time():
     from concurrent.futures import ThreadPoolExecutor
 
@@ -188,6 +209,36 @@ def test_threads_replay_at_the_same_time():
                 np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+@both
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+def test_elementwise_steps_and_sums_of_all_layouts_are_those_of_eager_calls(dtype):
+    """Rows shorter and longer than a register of the interpreter, broadcast, turned, strided, and of other dtypes."""
+
+    def function(x, row, column, part, count, chosen):
+        y = (x * row + column).maximum(row) / (x.abs() + 1.5)
+        y = rg.where(chosen & (x > 0) | ~(y >= row), y, -column).sqrt().nan_to_num(0.25)
+        z = y.T.contiguous().T * count.to(dtype) + part
+        table = rg.zeros(4, x.shape[1], dtype=dtype)
+        table[count[:, 0] % 4] = y
+        picked = table[rg.arange(3)].double().sum(0).to(dtype)
+        sums = y.sum(0), z.sum(1), y.prod(1) + z.mean(), picked
+        return y, z, z.amax(0), (y != y).any(), count + count.sum(), *sums
+
+    compiled = rg.compile(function)
+    for rows, columns in ((3, 5), (7, 300), (2, 1200)):
+        x = rg.randn(rows, columns, dtype=dtype)
+        row, column = rg.randn(columns, dtype=dtype), rg.randn(rows, 1, dtype=dtype)
+        part = rg.randn(rows, 2 * columns, dtype=dtype)[:, ::2]
+        count = rg.arange(rows).reshape(rows, 1)
+        given = x, row, column, part, count, x > 0.5
+        for _ in range(2):
+            for k, (got, want) in enumerate(zip(compiled(*given), function(*given), strict=True)):
+                rtol = 0 if k < 5 else 1e-12 if dtype == rg.float64 else 1e-5  # sums have another order
+                np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=rtol)
+    assert sum(len(step.parts) for step in regions(compiled)) > 20
+
+
+@both
 def test_explain_shows_regions_and_what_is_in_none():
     @rg.compile
     def f(x):
@@ -217,6 +268,7 @@ def test_an_update_without_a_region_before_it_moves_by_the_gradient_of_this_step
         assert compiled().item() == pytest.approx(eager().item(), rel=1e-12)
 
 
+@needs_llvm
 @pytest.mark.parametrize("size", [48, 64, 96])
 def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(size):
     def function(x, y):
@@ -230,6 +282,7 @@ def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(siz
     assert np.float32(1e-40) * np.float32(1) > 0
 
 
+@needs_llvm
 def test_a_pass_over_a_long_loop_takes_time_in_proportion_to_its_length():
     """Counted are the comparisons of places, of which there were as many as the square of the length."""
 

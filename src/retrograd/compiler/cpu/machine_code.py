@@ -126,17 +126,29 @@ def _is_known(ufunc: np.ufunc, home: str) -> bool:
 
 
 class InnerLoop(NamedTuple):
-    """NumPy's inner loop of a ufunc for some dtypes."""
+    """NumPy's inner loop of a ufunc for some dtypes, with its symbol for LLVM."""
 
     address: int
     data: int  # its last argument
-    symbol: str = ""
-    data_symbol: str = "null"
+    symbol: str
+
+    @property
+    def data_symbol(self) -> str:
+        """The symbol of the last argument."""
+        return f"@{self.symbol}_data" if self.data else "null"
+
+    def add_symbols(self) -> None:
+        """Let LLVM find the symbols."""
+        import llvmlite.binding as llvm
+
+        llvm.add_symbol(self.symbol, self.address)
+        if self.data:
+            llvm.add_symbol(f"{self.symbol}_data", self.data)
 
 
 @cache
 def inner_loop(ufunc: np.ufunc, kinds: str) -> InnerLoop | None:
-    """Return NumPy's inner loop of a ufunc for some dtypes (``"ff->f"``), with symbols if LLVM is available.
+    """Return NumPy's inner loop of a ufunc for some dtypes (``"ff->f"``), or None.
 
     Its address is in NumPy's documented ufunc struct.
     """
@@ -149,19 +161,11 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> InnerLoop | None:
     datum = ctypes.c_void_p.from_address(data + _WORD * at).value if data else None
     if not functions or not loop:
         return None
-    if not available():
-        return InnerLoop(loop, datum or 0)
-    import llvmlite.binding as llvm
-
     homes = [home for home in _HOMES if _is_known(ufunc, home)]
     if not homes:
         return None
     name = f"retrograd_{homes[0]}_{ufunc.__name__}_{kinds.replace('->', '_').replace('?', 'b1')}".replace(".", "_")
-    llvm.add_symbol(name, loop)
-    if datum is None:
-        return InnerLoop(loop, 0, name)
-    llvm.add_symbol(f"{name}_data", datum)
-    return InnerLoop(loop, datum, name, f"@{name}_data")
+    return InnerLoop(loop, datum or 0, name)
 
 
 def gemm(dtype: Any) -> str | None:

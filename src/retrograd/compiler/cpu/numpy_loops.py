@@ -49,6 +49,7 @@ def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> InnerLoop:
 
 def _call(body: Body, loop: InnerLoop, pointers: Sequence[str]) -> None:
     """Call NumPy's loop with the arguments that ``_frame`` allocated."""
+    loop.add_symbols()
     for k, pointer in enumerate(pointers):
         place = body.give(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
         body.do(f"store ptr {pointer}, ptr {place}")

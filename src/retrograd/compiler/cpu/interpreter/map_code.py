@@ -64,7 +64,7 @@ def number_of(text: str) -> float:
     if text.startswith("0x"):
         (value,) = struct.unpack("<d", struct.pack("<Q", int(text, 16)))
         return float(value)
-    return {"true": 1.0, "false": 0.0}.get(text) if text in ("true", "false") else float(text)  # type: ignore[return-value]
+    return float(text == "true") if text in ("true", "false") else float(text)
 
 
 def map_code(step: Map) -> MapCode:

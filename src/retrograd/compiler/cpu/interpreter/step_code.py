@@ -96,11 +96,7 @@ class StepCode:
         if size not in (1, 4, 8):
             raise Unlowered(f"a copy of {code.dtype}")
         if code.constant:
-            element = np.array(number_of(code.constant)).astype(code.dtype)
-            if code.dtype.kind in "iu":
-                element = np.array(int(code.constant), code.dtype)
-            bits = int.from_bytes(element.tobytes(), "little", signed=size == 8)
-            self._write(at.FILL, size, *code.lengths, bits, *places[0])
+            self._write(at.FILL, size, *code.lengths, _element(code.constant, code.dtype), *places[0])
         else:
             self._write(at.COPY, size, *code.lengths, *places[0], *places[1])
 
@@ -150,9 +146,7 @@ class StepCode:
         if place.dtype.kind == "f":
             self._write(at.CHECK_FLOAT, size, _bits(number_of(seen)), *self._at(place))
             return
-        value = int(number_of(seen)) if place.dtype.kind == "b" else int(seen)
-        bits = int.from_bytes(np.array(value, place.dtype).tobytes(), "little", signed=size == 8)
-        self._write(at.CHECK, size, bits, *self._at(place))
+        self._write(at.CHECK, size, _element(seen, place.dtype), *self._at(place))
 
     def _rates(self, step: Step) -> None:
         rates, count, *numbers = step.operands
@@ -161,6 +155,12 @@ class StepCode:
         if address is None:
             raise Unlowered("no C library")
         self._write(at.RATES, address, count.dtype.itemsize, *[word for place in places for word in self._at(place)])
+
+
+def _element(text: str, dtype: np.dtype) -> int:
+    """Return the bits of an LLVM constant as an element."""
+    value = int(text) if dtype.kind in "iu" else number_of(text)
+    return int.from_bytes(np.array(value, dtype).tobytes(), "little", signed=dtype.itemsize == 8)
 
 
 def _bits(number: float) -> int:
