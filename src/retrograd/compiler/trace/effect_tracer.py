@@ -33,10 +33,6 @@ class Bypassed(BaseException):
 class Follower(Protocol):
     """The part of ``loops/following`` that the tracer uses."""
 
-    @property
-    def follows(self) -> bool:
-        """Whether calls are not recorded now."""
-
     def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
         """Return the result of a call of a loop that is being followed, else NotImplemented."""
 
@@ -98,14 +94,13 @@ class EffectTracer(Observer):
 
     def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
         """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
-        follower = self.follower
-        if follower is None or not follower.follows:
+        if self.follower is None:
             return NotImplemented
-        return follower.call(primitive, inputs, params, beside)
+        return self.follower.call(primitive, inputs, params, beside)
 
     def settle(self) -> None:
         """Record the loop that is being followed. All that records or reads something else calls this first."""
-        if self.follower is not None and self.follower.follows and get_ident() == self._thread:
+        if self.follower is not None and get_ident() == self._thread:
             self.follower.settle()
 
     def began(self) -> None:
