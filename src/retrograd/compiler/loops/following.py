@@ -477,6 +477,7 @@ class _Steps:
         loop = RolledLoop.make(tracer, step, examples, False)
         if loop is None or loop.take_found():
             return None
+        tracer.has_followed = True
         last, results = loop(end - begin, given, columns, same)
         for instruction in tracer.program.instructions[mark:]:
             instruction.site = block.calls[-1].site
