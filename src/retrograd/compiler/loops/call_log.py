@@ -20,7 +20,7 @@ from ...core.tensor.tensor import Tensor
 from ..program import Value
 from ..trace.traced_arrays import Traced
 
-MIN_CALLS = 32  # repeated calls after which a loop is assumed
+MIN_CALLS = 64  # repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # of a NumPy array that a call reads
 _WINDOW = 6  # calls that are compared to find a period
@@ -135,6 +135,8 @@ class CallLog:
         for x in inputs:
             kind = type(x)
             if isinstance(x, Tensor):
+                if not kind.__module__.startswith("retrograd."):
+                    raise Unknown  # a class of the user, whose results may be changed
                 read = identity(x, tracer)
                 reads.append(read)
                 value = read[0]
@@ -188,7 +190,7 @@ class CallLog:
             self._period = 0 if seen is None or at - seen > MAX_PERIOD else at - seen
             self._equal, self._phase = _WINDOW, -1
         self._seen[window] = at
-        kept = 2 * self._period + _WINDOW if self._period else _WINDOW
+        kept = self._period + max(self._period, MIN_CALLS) + _WINDOW if self._period else _WINDOW
         for call in calls[self._kept : max(self._kept, at + 1 - kept)]:
             call.inputs = call.made = ()
         self._kept = max(self._kept, at + 1 - kept)
@@ -207,21 +209,20 @@ class CallLog:
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
-        """Return the phase of the boundary that fewest values cross."""
-        start = end - 2 * period
-        last: dict[tuple[int, int], int] = {}
-        for at in range(start, end):
+        """Return the phase of the boundary that fewest values cross; the next one of several."""
+        lengths: dict[tuple[int, int], int] = {}  # from the call that makes a value to its last reader
+        for at in range(end - period, end):
             for read in self.calls[at].reads:
                 place = self._made.get(read[0]) if type(read) is tuple else None
-                if place is not None and place[0] >= start - period:
-                    last[place] = at
+                if place is not None and place[0] >= end - 2 * period:
+                    made = place[0] % period, place[1]
+                    lengths[made] = max(lengths.get(made, 0), at - place[0])
         change = np.zeros(3 * period + 2, np.int64)
-        for (at, _), reader in last.items():
-            change[at - start + period + 1] += 1
-            change[reader - start + period + 1] -= 1
-        crossing = np.cumsum(change)
-        _, _, best = min((int(crossing[period + d]), (start + d - end) % period, d) for d in range(1, period + 1))
-        return (start + best) % period
+        for (at, _), length in lengths.items():
+            change[at + 1] += 1
+            change[at + length + 1] -= 1
+        crossing = np.cumsum(change)[: 3 * period].reshape(3, period).sum(0)
+        return min(range(period), key=lambda phase: (int(crossing[phase]), (phase - end) % period))
 
     def _described(self, end: int, period: int) -> Block | None:
         """Return the block of the last calls; None if they are no loop."""
@@ -358,10 +359,14 @@ def equal(a: object, b: object) -> bool:
     kind = type(a)
     if kind is not type(b):
         return False
-    if kind is int or kind is str or kind is bool:
+    if kind is int or kind is str or kind is bool or kind is float and a:
         return a == b
-    if kind is tuple and isinstance(a, tuple) and isinstance(b, tuple):
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return len(a) == len(b) and all(name in b and equal(x, b[name]) for name, x in a.items())
+    if isinstance(a, slice) and isinstance(b, slice):
+        return equal(a.start, b.start) and equal(a.stop, b.stop) and equal(a.step, b.step)
     try:
         return frozen(a) == frozen(b)
     except Unknown:

@@ -9,6 +9,7 @@ is possible, the calls of all steps are recorded.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -30,7 +31,6 @@ from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .body import Leaves
 from .call_log import (
-    ARRAY,
     BEFORE,
     NUMBER,
     OWN,
@@ -126,11 +126,6 @@ class Follower:
             self._loops[key] += 1
             self._steps = _Steps(self._tracer, block, self._log)
 
-    @property
-    def follows(self) -> bool:
-        """Whether calls are not recorded now."""
-        return self._steps is not None
-
     def settle(self) -> None:
         """End the loop that is being followed, and record it."""
         steps, self._steps = self._steps, None
@@ -149,6 +144,7 @@ class _Steps:
         self._tracer, self._block, self._unbound = tracer, block, log.unbound
         self._results = [result for call in block.calls for result in call.results]
         self._at = 0  # the next call
+        self._unchanged: set[int] = set()  # calls whose inputs are not promoted
         self._count = 0  # complete steps
         self._own: list[Traced | None] = [None] * block.count
         self._before: list[Traced | None] = [None] * block.count
@@ -191,60 +187,60 @@ class _Steps:
 
     def call(self, primitive: Primitive, inputs: Sequence[object], params: dict[str, object]) -> object:
         """Return the result of the next call; NotImplemented if another call comes."""
-        tracer = self._tracer
-        call, sources, first = self._calls[self._at]
+        tracer, at = self._tracer, self._at
+        call, sources, first = self._calls[at]
         if (
             primitive is not call.primitive
             or len(inputs) != len(sources)
             or modes.grad_enabled is not call.grad
             or modes.level is not None
             or len(modes.observers) != 1
-            or not tracer.tracing
+            or tracer._busy
         ):
             return NotImplemented
         arrays: list[object] = []
-        rows: list[tuple[list[int], int]] = []
-        slices: list[tuple[list[Tensor], Tensor]] = []
-        numbers: list[tuple[list[float], float]] = []
+        varying: list[tuple[list[Tensor], Tensor]] | None = None
+        numbers: list[tuple[list[float], float]] | None = None
         for x, source in zip(inputs, sources, strict=True):
-            kind = source.kind
-            if kind <= SLICE:
-                if not isinstance(x, Tensor):
-                    return NotImplemented
-                array = x.array
-                if kind == OWN:
-                    fits = array is self._own[source.index]
-                elif kind == BEFORE:
-                    fits = array is self._before[source.index] or self._count == 0 and self._starts_with(x, source)
-                elif kind == SAME:
-                    known = self._same[source.index]
-                    fits = known is not None and x is known[0] and array is known[1] or self._is_same(x, source)
-                else:
-                    fits = self._is_slice(array, source)
-                    slices.append((self._slices[source.index], x))
-                if not fits or x._requires is not source.requires:
-                    return NotImplemented
-                arrays.append(array.numbers)
-            else:
-                if kind in (PLAIN, ARRAY):
-                    if not equal(x, source.known):
+            kind, k = source.kind, source.index
+            if kind >= PLAIN:
+                if kind != NUMBER:
+                    if x is not source.known and not equal(x, source.known):
                         return NotImplemented
-                elif type(x) is int or type(x) is float:
-                    numbers.append((self._numbers[source.index], x))
+                elif type(x) is float or type(x) is int:
+                    numbers = [*(numbers or ()), (self._numbers[k], x)]
                 else:
                     return NotImplemented
                 arrays.append(x)
+                continue
+            if not isinstance(x, Tensor) or x._requires is not source.requires:
+                return NotImplemented
+            array = x.array
+            if kind == OWN:
+                fits = array is self._own[k]
+            elif kind == BEFORE:
+                fits = array is self._before[k] or self._count == 0 and self._starts_with(x, source)
+            elif kind == SAME:
+                known = self._same[k]
+                fits = known is not None and x is known[0] and array is known[1] or self._is_same(x, source)
+            else:
+                fits = self._is_slice(array, source)
+                varying = [*(varying or ()), (self._slices[k], x)]
+            if not fits:
+                return NotImplemented
+            arrays.append(array.numbers)
         if call.row:
             if len(params) != 1 or not is_row(primitive, params):
                 return NotImplemented
-            rows.append((self._rows[self._at], _row(params)))
         elif (params or call.params) and not equal(params, call.params):
             return NotImplemented
         tracer._busy += 1
         try:
             taken = tuple(arrays)
-            if primitive.promote is not None:
+            if primitive.promote is not None and at not in self._unchanged:
                 taken = promoted(primitive.name, primitive.promote, tuple(inputs), taken)
+                if all(map(operator.is_, taken, arrays)):
+                    self._unchanged.add(at)  # as the dtypes of all steps are the same
             out = primitive.forward(*taken, **params)
         except Exception:
             return NotImplemented  # the call that is recorded raises the error
@@ -252,45 +248,39 @@ class _Steps:
             tracer._busy -= 1
         if primitive.residuals:
             out = out[0]
-        outs = (out,) if primitive.outputs == 1 else out
-        if len(outs) != len(call.results):
-            return NotImplemented
         found: list[Array] = []
-        for array, (value, _) in zip(outs, call.results, strict=True):
+        for array, (value, _) in zip((out,) if primitive.outputs == 1 else out, call.results, strict=True):
             if type(array) is not np.ndarray:
                 array = np.asarray(array)
             if array.shape != value.shape or array.dtype != value.dtype:
                 return NotImplemented
             found.append(array)
-        for places, row in rows:
-            places.append(row)
-        for column, x in slices:
+        if call.row:
+            self._rows[at].append(_row(params))
+        for column, x in varying or ():
             column.append(x)
-        for found_numbers, number in numbers:
-            found_numbers.append(number)
-        tensors = [
-            self._made_by(array, call, k, first + k, inputs[0] if call.shares[k] else None)
-            for k, array in enumerate(found)
-        ]
-        self._at += 1
+        for row, number in numbers or ():
+            row.append(number)
+        tensors = [self._result(array, call, k, first, inputs[0]) for k, array in enumerate(found)]
+        self._at = at + 1
         if self._at == len(self._calls):
             self._end_step()
         return tensors[0] if primitive.outputs == 1 else tuple(tensors)
 
-    def _made_by(self, array: Array, call: Call, k: int, place: int, base: object) -> Tensor:
-        """Return the Tensor of a result."""
-        requires = call.results[k][1] is not None
+    def _result(self, array: Array, call: Call, k: int, first: int, base: object) -> Tensor:
+        """Return the Tensor of a result, whose place among those of a step is ``first + k``."""
         traced = _bare_traced(Traced)
         traced.tracer, traced.numbers = self._tracer, array
+        requires = call.results[k][1] is not None
         x = _bare_tensor(FollowedTensor if requires else Tensor)
         x.array = traced
         x._requires = requires
         x._grad = x._base = x._hooks = x._storage = None
         if not requires:
             x._node = None
-        if isinstance(base, Tensor):
+        if call.shares[k] and isinstance(base, Tensor):
             share(x, base, call.grad)
-        self._own[place] = traced
+        self._own[first + k] = traced
         self._made.append((ref(traced), ref(x)))
         return x
 
@@ -487,6 +477,7 @@ class _Steps:
         loop = RolledLoop.make(tracer, step, examples, False)
         if loop is None or loop.take_found():
             return None
+        tracer.has_followed = True
         last, results = loop(end - begin, given, columns, same)
         for instruction in tracer.program.instructions[mark:]:
             instruction.site = block.calls[-1].site

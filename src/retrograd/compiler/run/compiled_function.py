@@ -552,7 +552,7 @@ _SHORTEN = (
 )
 _BYPASSED = (
     "compile: the function differentiates with respect to a result of a step of a long Python loop, after it has "
-    "changed Tensors from outside. Differentiate with respect to inputs of the loop, or write the loop as func.scan"
+    "changed Tensors from outside. Write the loop as func.scan"
 )
 _STAND_IN = (
     "While a function is compiled, item() returns a stand-in for a number, which json, Decimal, timedelta and other C "

@@ -237,7 +237,7 @@ def live_instructions(
             or instruction.writes
             and any(v.root in roots for v in instruction.writes)
         ):
-            kept.append(instruction)
+            kept += _few_rows(instruction, wanted) or [instruction]
             for value in instruction.read:
                 wanted.add(value)
                 roots.add(value.root)
@@ -245,3 +245,20 @@ def live_instructions(
                 roots.add(value.root)
     kept.reverse()
     return kept
+
+
+def _few_rows(step: Instruction, wanted: set[Value]) -> list[Instruction]:
+    """Return views of the rows of ``unbind`` that are read, where a loop has taken most of them as one array."""
+    dim = step.kwargs.get("dim")
+    if len(step.outs) < 4 or step.name != "unbind" or type(dim) is not int:
+        return []
+    rows = [(k, out) for k, out in enumerate(step.outs) if out in wanted]
+    if 4 * len(rows) > len(step.outs):
+        return []
+    ahead = (slice(None),) * dim
+    views: list[Instruction] = []
+    for k, out in rows:
+        view = Instruction("array", operator.getitem, (step.args[0], (*ahead, k, Ellipsis)), None, (out,), view=True)
+        view.paths, view.operator, view.site, view.backward = ((),), step.operator, step.site, step.backward
+        views.append(view)
+    return views

@@ -24,7 +24,9 @@ from .untrace import is_real
 
 
 class Bypassed(BaseException):
-    """A derivative with respect to a step's result is wanted, on which later steps depend although no node says so.
+    """The function needs the steps of a loop that was followed one by one.
+
+    For example, it differentiates with respect to a result on which later steps depend, although no node says so.
 
     Not an Exception, so that ``except Exception`` in the function does not catch it.
     """
@@ -32,10 +34,6 @@ class Bypassed(BaseException):
 
 class Follower(Protocol):
     """The part of ``loops/following`` that the tracer uses."""
-
-    @property
-    def follows(self) -> bool:
-        """Whether calls are not recorded now."""
 
     def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
         """Return the result of a call of a loop that is being followed, else NotImplemented."""
@@ -61,7 +59,9 @@ class EffectTracer(Observer):
     Attributes:
         outside: the Tensors from outside that the function reads, by their ids.
         arguments: the index among the argument leaves, by the id of the Tensor.
+        broken: why there is no program; empty if there is one.
         follower: follows the steps of a Python loop without recording them.
+        has_followed: whether it has made a loop.
         bypassed: nodes of results on which a loop that was followed depends, too.
     """
 
@@ -73,7 +73,9 @@ class EffectTracer(Observer):
         self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
         self._busy = 0
         self._thread = get_ident()
+        self.broken = ""
         self.follower: Follower | None = None
+        self.has_followed = False
         self.bypassed: set[Node] = set()
 
     @property
@@ -98,14 +100,13 @@ class EffectTracer(Observer):
 
     def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
         """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
-        follower = self.follower
-        if follower is None or not follower.follows:
+        if self.follower is None:
             return NotImplemented
-        return follower.call(primitive, inputs, params, beside)
+        return self.follower.call(primitive, inputs, params, beside)
 
     def settle(self) -> None:
         """Record the loop that is being followed. All that records or reads something else calls this first."""
-        if self.follower is not None and self.follower.follows and get_ident() == self._thread:
+        if self.follower is not None and get_ident() == self._thread:
             self.follower.settle()
 
     def began(self) -> None:
@@ -125,6 +126,14 @@ class EffectTracer(Observer):
             array = array.value.array
         return type(array) in (Traced, Number)
 
+    def has_acted(self) -> bool:
+        """Return whether the call so far has changed, or may have changed, an object that exists without the call."""
+        outer = {value.root for value, _ in self.program.inputs}
+        return bool(self.broken) or any(
+            step.kind in ("draw", "effect") or any(value.root in outer for value in step.writes)
+            for step in self.program.instructions
+        )
+
     def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
         """Make the Tensor's array Traced, so that the program reads it."""
         array = x.array
@@ -132,6 +141,8 @@ class EffectTracer(Observer):
             return
         if not is_real(array):
             if is_array(array):
+                if self.has_followed and not self.has_acted():
+                    raise Bypassed  # no rule maps a loop that is one instruction; steps are mapped one by one
                 self.breaks(f"an array of type {type(array).__name__} cannot be traced")
             return
         if id(x) in self.outside:

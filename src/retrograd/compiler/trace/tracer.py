@@ -81,7 +81,6 @@ class Tracer(EffectTracer):
         self.longest = self._limit = longest  # instructions; those of a repeated block count once
         self.exact = exact  # number types for which the function gets plain numbers and no Number
         self.too_long = False
-        self.broken = ""
         self.refusal: DataDependent | None = None  # an error that was raised, and that the function may catch
         self.has_numbers = False  # whether the function got a Number
         self.rules = Rules(self)
@@ -141,14 +140,6 @@ class Tracer(EffectTracer):
     def takes_loops(self) -> bool:
         """Return whether a function may pass Traced arrays to compiled loops: never; such a call becomes ``whole``."""
         return self.cannot_trace("a compiled loop")
-
-    def has_acted(self) -> bool:
-        """Return whether the call so far has changed, or may have changed, an object that exists without the call."""
-        outer = {value.root for value, _ in self.program.inputs}
-        return bool(self.broken) or any(
-            step.kind in ("draw", "effect") or any(value.root in outer for value in step.writes)
-            for step in self.program.instructions
-        )
 
     # Instructions
 

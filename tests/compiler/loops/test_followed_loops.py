@@ -1,0 +1,213 @@
+"""Python loops whose steps are compared with a block while they are traced, and not recorded."""
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from retrograd.compiler.loops.following import _Steps
+from retrograd.compiler.trace.tracer import Tracer
+from retrograd.func import grad, hessian
+
+STEPS = 60
+
+
+def step(u, p):
+    return u * 0.9 + 0.1 * (u * p).sin() + 0.05 * (p * p).cos() * u.tanh()
+
+
+def drawn(*shape, **options):
+    return rg.tensor(0.3 * np.random.default_rng(0).standard_normal(shape), **options)
+
+
+def final(u, p):
+    time = 0.0
+    for i in range(STEPS):
+        u = step(u, p) + 0.01 * time + u * (i / STEPS)
+        time += 0.1
+    return (u * u).sum()
+
+
+def rows(u, p):
+    xs = rg.arange(3.0 * STEPS, dtype=u.dtype).reshape(STEPS, 3) * 0.01
+    for x in xs:
+        u = step(u, p) + x * u
+    for k in range(STEPS):
+        u = step(u, p) + xs[k] + xs[-1 - k] * p
+    return (u * u).sum()
+
+
+def written_states(u, p):
+    """Keep states, views and detached states, and write to them after the loop."""
+    states, views, detached = [], [], []
+    for _ in range(STEPS):
+        u = step(u, p)
+        states.append(u)
+        views.append(u[1:])
+        detached.append(u.detach())
+    product = (states[-1] * states[3]).sum()
+    views[3].mul_(3.0)
+    states[-1].add_(1.0)
+    return product + sum((x * x).sum() for x in (*states, *views[::7])) + (rg.stack(detached) * u).sum()
+
+
+def local_variables(u, p):
+    for i in range(STEPS):
+        a = u * 0.9
+        b = (u * p).sin()
+        if i == STEPS - 1:
+            break
+        u = a + 0.1 * b
+    return (u * a).sum() + b.sum()
+
+
+def detached_carry(u, p):
+    v = u * 1
+    for _ in range(STEPS):
+        with rg.no_grad():
+            size = (u * u).sum() + 1
+        v = step(v.detach(), p) * 0.5 + 0.5 * v
+        u = step(u, p) / size.sqrt()
+    return (v * u).sum()
+
+
+def one_other_step(u, p):
+    for i in range(STEPS):
+        u = step(u, p)
+        if i == STEPS // 2:
+            u = u * 2
+    return (u * u).sum()
+
+
+def nested(u, p):
+    for _ in range(12):
+        for _ in range(20):
+            u = step(u, p)
+        u = u / (1 + (u * u).sum())
+    return (u * u).sum()
+
+
+def changed_array(u, p):
+    """Read a NumPy array that changes in each step."""
+    a = np.arange(3.0)
+    for i in range(STEPS):
+        a[0] = 0.01 * i
+        u = step(u, p) + u * a
+    return (u * u).sum()
+
+
+def gradient_of_state(u, p):
+    states = [u]
+    for _ in range(STEPS):
+        states.append(step(states[-1], p))
+    (g,) = rg.autograd.grad((states[-1] ** 2).sum(), [states[20]], create_graph=True)
+    return (g * g).sum()
+
+
+def gradient_of_one_of_two(u, p):
+    v = u * 0.1
+    for _ in range(STEPS):
+        v = v - 0.01 * (u * p).sin()
+        u = u + 0.1 * v.tanh()
+    (g,) = rg.autograd.grad((u**2).sum() + (v**3).sum(), [v], create_graph=True)
+    return (g * p).sum()
+
+
+def hooks(u, p):
+    states = []
+    for i in range(STEPS):
+        u = step(u, p)
+        states.append(u)
+        if i in (2, 30):
+            u.register_hook(lambda g: g * 2)
+    states[10].register_hook(lambda g: g * 3)
+    return (u * u).sum()
+
+
+def check(function, arguments, calls=2):
+    compiled = rg.compile(function)
+    for _ in range(calls):
+        got, want = compiled(*arguments), function(*arguments)
+        for a, b in zip(got, want, strict=True) if isinstance(got, tuple) else [(got, want)]:
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-11, atol=1e-14)
+    assert len(compiled.entries) == 1, compiled.why
+    return compiled
+
+
+def slow(*functions):
+    return [pytest.param(function, marks=pytest.mark.slow) for function in functions]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        written_states,
+        *slow(final, rows, local_variables, detached_carry, one_other_step, nested, changed_array, gradient_of_state),
+    ],
+)
+def test_a_followed_loop_has_the_numbers_of_an_eager_one(function):
+    check(grad(function, argnums=(0, 1)), (drawn(3), drawn(3)))
+
+
+@pytest.mark.parametrize("function", [gradient_of_one_of_two, *slow(hooks, gradient_of_state)])
+def test_a_loop_is_recorded_where_the_gradient_of_a_step_is_wanted(function):
+    check(function, (drawn(3, requires_grad=True), drawn(3, requires_grad=True)), 1)
+
+
+def test_recorded_calls_do_not_grow_with_the_number_of_steps(monkeypatch):
+    def loss(u, p, xs):
+        for x in xs:
+            u = step(u, p) + x
+        return (u * u).sum()
+
+    counts = []
+    call = Tracer.call
+    monkeypatch.setattr(Tracer, "call", lambda *args, **kwargs: counts.append(1) or call(*args, **kwargs))
+    lengths = []
+    for steps in (60, 120):
+        counts.clear()
+        check(grad(loss), (drawn(3), drawn(3), drawn(steps)), 1)
+        lengths.append(len(counts))
+    assert lengths[0] == lengths[1] < 600
+
+
+def test_a_loop_that_cannot_be_rolled_is_recorded_call_by_call(monkeypatch):
+    monkeypatch.setattr(_Steps, "_loop", lambda *_: None)
+    check(final, (drawn(3), drawn(3)), 1)
+
+
+def test_results_of_a_loop_have_their_history_after_an_error():
+    def failing(u, p):
+        for i in range(STEPS):
+            u = step(u, p)
+            kept.append(u)
+            if i == STEPS - 2:
+                raise ValueError("stop")
+        return u
+
+    kept = []
+    u, p = drawn(3, requires_grad=True), drawn(3)
+    with pytest.raises(ValueError, match="stop"):
+        rg.compile(failing)(u, p)
+    got = rg.autograd.grad(kept[-1].sum(), u)[0]
+    want = u
+    for _ in range(STEPS - 1):
+        want = step(want, p)
+    np.testing.assert_allclose(got.numpy(), rg.autograd.grad(want.sum(), u)[0].numpy(), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_masked_step_is_right_where_the_mask_has_another_size():
+    def masked(u, p):
+        for _ in range(STEPS):
+            u = u * 0.99 + 0.01 * rg.masked_select(u, u > -p.abs()).sum()
+        return u.sum()
+
+    compiled = rg.compile(masked, fallback=True)
+    for u in (drawn(3).abs(), -drawn(3), drawn(3) - 0.2):
+        np.testing.assert_allclose(compiled(u, drawn(3)).numpy(), masked(u, drawn(3)).numpy(), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_the_hessian_of_a_long_loop_maps_its_steps():
+    compiled, u, p = rg.compile(lambda u: hessian(lambda u: final(u, p))(u), fallback=True), drawn(3), drawn(3)
+    np.testing.assert_allclose(compiled(u).numpy(), hessian(lambda u: final(u, p))(u).numpy(), rtol=1e-10)
