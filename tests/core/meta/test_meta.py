@@ -187,6 +187,8 @@ def test_bfloat16_has_tensors_without_numbers():
         (lambda x: x.bool().neg_(), RuntimeError),
         (lambda x: x.requires_grad_().zero_(), RuntimeError),
         (lambda x: x.requires_grad_().erfinv_(), RuntimeError),
+        (lambda x: x.requires_grad_().__setitem__(x > 0, 1.0), RuntimeError),
+        (lambda x: x.t_().view(-1)[:2].add_(1), RuntimeError),
         (lambda x: x.requires_grad_().view(-1)[:2].add_(1), RuntimeError),
         (lambda x: x.set_(rg.empty(2, dtype=rg.int64, device=x.device)), RuntimeError),
     ],

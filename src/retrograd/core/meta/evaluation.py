@@ -117,12 +117,14 @@ def _units(x: Tensor) -> Value:
 
 
 def _unit(x: Value) -> Value:
-    """Return identity matrices of the shape of x, or ones."""
+    """Return identity matrices of the shape and memory order of x, or ones."""
     if not isinstance(x, np.ndarray):
         return x
     if x.ndim < 2 or x.dtype.kind not in "fc":
         return np.ones_like(x)
-    return np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape).copy()
+    units = np.empty_like(x)
+    units[...] = np.eye(*x.shape[-2:], dtype=x.dtype)
+    return units
 
 
 def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
@@ -177,7 +179,7 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
     short = name.rpartition(".")[2]
     tensors = list(_tensors((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
-    writes = short.endswith("_") and not short.endswith("__")
+    writes = short == "__setitem__" or short.endswith("_") and not short.endswith("__")
     if writes:
         try:
             check_writable(name, args[0])
@@ -191,7 +193,7 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
         except Exception:  # the caller raises the error of the original call
             continue
         if writes:
-            return args[0]
+            return None if short == "__setitem__" else args[0]
         return _exchanged(result, lambda x: without_numbers(x.array))
     return NotImplemented
 
