@@ -235,7 +235,7 @@ def test_tensor_dataset():
     assert [field.tolist() for field in data[4]] == [[8.0, 9.0], 4]
     assert np.shares_memory(data.tensors[0].numpy(), x)
     for wrong in ([], [x, y[:-1]], [np.array(1.0)]):
-        with pytest.raises(ValueError, match="dimension 0"):
+        with pytest.raises(AssertionError, match="dimension 0"):
             TensorDataset(*wrong)
 
 

@@ -73,7 +73,13 @@ def resize_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Make the Tensor refer to the memory of another Tensor or of a storage."""
+    """Make the Tensor refer to the memory of another Tensor or of a storage.
+
+    Raises:
+        RuntimeError: the dtypes differ.
+    """
+    if isinstance(source, Tensor) and source.dtype != self.dtype:
+        raise RuntimeError(f"set_: could not set a Tensor of {source.dtype} to a Tensor of {self.dtype}")
     if source is None:
         self.data = new_tensor(self.array[:0].reshape(0))
         return self

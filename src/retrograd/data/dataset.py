@@ -58,7 +58,7 @@ class IterableDataset(Dataset[T_co]):
 class TensorDataset(Dataset[tuple[Any, ...]]):
     """Samples along the first dimension of Tensors of equal length: sample i is ``(t_1[i], ..., t_n[i])``.
 
-    NumPy arrays become Tensors that share their memory. Tensors of different lengths, or 0-d ones, raise ValueError.
+    NumPy arrays become Tensors that share their memory. Tensors of different lengths and 0-d ones raise AssertionError.
 
     Args:
         tensors: Tensors or NumPy arrays ``(N, ...)``, all of the same N.
@@ -74,7 +74,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
     def __init__(self, *tensors: Array) -> None:
         shapes = [tuple(tensor.shape) for tensor in tensors]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) > 1:
-            raise ValueError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")
+            raise AssertionError(f"TensorDataset: tensors must agree in the size of dimension 0, got shapes {shapes}")
         self.tensors = tuple(from_numpy(t) if isinstance(t, np.ndarray) else t for t in tensors)
 
     def __getitem__(self, index: Any) -> tuple[Any, ...]:

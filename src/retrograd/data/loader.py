@@ -21,6 +21,23 @@ from .worker import Fetcher, IterableFetcher, MapFetcher, Signal, Task, WorkerPo
 
 T_co = TypeVar("T_co", covariant=True)
 
+# Attributes that others follow from, such as the samplers and the function that loads a batch.
+_FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
+
+
+class _Batches(Iterator[T_co]):
+    """The batches of one epoch. As long as the loader's, and independent of how many batches are left."""
+
+    def __init__(self, batches: Generator[T_co, None, None], loader: DataLoader[T_co]) -> None:
+        self._batches, self._loader = batches, loader
+        self.close = batches.close  # ends the workers of the epoch
+
+    def __next__(self) -> T_co:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
 
 class DataLoader(Generic[T_co]):
     """Iterate over a data set in batches, as ``torch.utils.data.DataLoader`` does.
@@ -123,12 +140,6 @@ class DataLoader(Generic[T_co]):
         self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
         self.persistent_workers = persistent_workers
 
-        self._fetch: Fetcher
-        if iterable:
-            self._fetch = IterableFetcher(dataset, self.collate_fn, batch_size, drop_last)
-        else:
-            stacks = self.collate_fn is default_collate
-            self._fetch = MapFetcher(dataset, self.collate_fn, batch_sampler is not None, stacks)
         self._pool: WorkerPool | None = None
         self._pool_closer: weakref.finalize[Any, Any]
         self._epoch = 0
@@ -150,7 +161,15 @@ class DataLoader(Generic[T_co]):
         """Return a new iterator over the batches. Subclasses of packages call it in their own ``__iter__``."""
         return DataLoader.__iter__(self)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _FIXED and "_epoch" in self.__dict__:
+            raise ValueError(f"DataLoader: {name} cannot be set after the loader was created; create another loader")
+        super().__setattr__(name, value)
+
     def __iter__(self) -> Iterator[T_co]:
+        return _Batches(self._epoch_of_batches(), self)
+
+    def _epoch_of_batches(self) -> Generator[T_co, None, None]:
         if watchers and modes.tracer is not None:
             modes.tracer.breaks("a DataLoader is iterated")
         self._epoch += 1
@@ -238,6 +257,13 @@ class DataLoader(Generic[T_co]):
         self._batches_given, self._epoch_start, self._resumes = given, start, start is not None
 
     @property
+    def _fetch(self) -> Fetcher:
+        if isinstance(self.dataset, IterableDataset):
+            return IterableFetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
+        stacks = self.collate_fn is default_collate
+        return MapFetcher(self.dataset, self.collate_fn, self.batch_sampler is not None, stacks)
+
+    @property
     def _has_indices(self) -> bool:
         return self.sampler is not None or self.batch_sampler is not None
 
@@ -259,8 +285,9 @@ class DataLoader(Generic[T_co]):
             yield Task(epoch, number, seed, batch)
 
     def _sequential(self, tasks: Iterator[Task]) -> Generator[Any, None, None]:
+        fetch = self._fetch
         for task in tasks:
-            batch = load(self._fetch, task)
+            batch = load(fetch, task)
             if batch is Signal.EXHAUSTED:
                 return
             yield batch

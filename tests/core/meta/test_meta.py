@@ -173,3 +173,31 @@ def test_bfloat16_has_tensors_without_numbers():
     x = rg.ones(2, 3, dtype=rg.bfloat16, device="meta")
     assert (x + x).dtype is rg.bfloat16 and (x @ x.t()).dtype is rg.bfloat16 and (x * 2).is_meta
     assert x.float().dtype is rg.float32 and nn.Linear(3, 2, dtype=rg.bfloat16, device="meta")(x).dtype is rg.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("write", "error"),
+    [
+        (lambda x: x.copy_(rg.empty(2, 2, device=x.device)), RuntimeError),
+        (lambda x: x.add_(rg.empty(2, 2, 3, device=x.device)), RuntimeError),
+        (lambda x: x.__setitem__(0, rg.empty(2, device=x.device)), RuntimeError),
+        (lambda x: x.__setitem__(([0, 1, 1], [0, 1, 1]), rg.empty(2, device=x.device)), RuntimeError),
+        (lambda x: x.__setitem__((slice(None), 0), rg.empty(3, device=x.device)), RuntimeError),
+        (lambda x: x[:0].__setitem__(0, 1.0), IndexError),
+        (lambda x: x.bool().neg_(), RuntimeError),
+        (lambda x: x.requires_grad_().zero_(), RuntimeError),
+        (lambda x: x.requires_grad_().erfinv_(), RuntimeError),
+        (lambda x: x.requires_grad_().__setitem__(x > 0, 1.0), RuntimeError),
+        (lambda x: x.t_().view(-1)[:2].add_(1), RuntimeError),
+        (lambda x: x.requires_grad_().view(-1)[:2].add_(1), RuntimeError),
+        (lambda x: x.set_(rg.empty(2, dtype=rg.int64, device=x.device)), RuntimeError),
+    ],
+)
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_a_write_that_is_refused_with_numbers_is_refused_without(write, error, device):
+    with pytest.raises(error):
+        write(rg.zeros(2, 3, device=device))
+
+
+def test_nothing_has_an_address_on_the_device_meta():
+    assert rg.empty(2, device="meta").data_ptr() == 0

@@ -189,6 +189,7 @@ def test_conversions():
     assert x.to(copy=True) is not x and x.to(rg.float32, copy=True).array is not x.array
     assert x.to("cpu", rg.float64, True).dtype == rg.float64 and x.to(device="cpu", dtype=rg.int64).tolist() == [1, 0]
     assert x.type() == "torch.FloatTensor" and x.type(rg.float64).dtype == rg.float64
+    assert x.to(rg.uint16).type() == "torch.UInt16Tensor" and x.type("torch.UInt64Tensor").dtype == rg.uint64
     assert x.bool().tolist() == [True, True] and x.type_as(rg.tensor([1])).dtype == rg.int64
     assert x.clone().array is not x.array and rg.detach(x).array is x.array
     leaf = rg.tensor([1.0], requires_grad=True)

@@ -20,6 +20,7 @@ from ..arrays.devices import Backend, register_backend
 from ..errors import answers
 from ..graph import plan
 from ..graph.primitive import Primitive, changes, primitives
+from ..tensor.mutation import check_writable
 from ..tensor.tensor import Tensor, is_dense, new_tensor
 from .arrays import (
     META,
@@ -116,12 +117,14 @@ def _units(x: Tensor) -> Value:
 
 
 def _unit(x: Value) -> Value:
-    """Return identity matrices of the shape of x, or ones."""
+    """Return identity matrices of the shape and memory order of x, or ones."""
     if not isinstance(x, np.ndarray):
         return x
     if x.ndim < 2 or x.dtype.kind not in "fc":
         return np.ones_like(x)
-    return np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape).copy()
+    units = np.empty_like(x)
+    units[...] = np.eye(*x.shape[-2:], dtype=x.dtype)
+    return units
 
 
 def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
@@ -129,7 +132,9 @@ def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., V
     def run(out: Value, *arrays: Value, **params: Value) -> None:
         if type(out) is MetaArray:
             if primitive.elementwise:
-                _check_fits(out, arrays)
+                _check_fits(out, _small_result(primitive, arrays, params))
+            elif primitive.overwrites or type(params.get("index")).__name__ == "Index":
+                _check_fits(_written_part(out, params), arrays[1])
         elif _has(arrays) or _has(params.values()):
             raise NotImplementedError(NO_DATA)
         else:
@@ -138,10 +143,25 @@ def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., V
     return run
 
 
-def _check_fits(out: MetaArray, arrays: tuple[Value, ...]) -> None:
-    shape = np.broadcast_shapes(out.shape, *[np.shape(x) for x in arrays])
-    if shape != out.shape:
-        raise ValueError(f"a result of shape {shape} cannot be written to a Tensor of shape {out.shape}")
+def _small_result(primitive: Primitive, arrays: tuple[Value, ...], params: dict[str, Value]) -> Value:
+    """Return the result of an elementwise primitive, which raises its errors on arrays of few elements."""
+    if any(isinstance(value, np.ndarray) for value in params.values()):
+        return np.broadcast(*arrays)
+    result = elementwise(lambda *small: primitive.forward(*small, **params), arrays)
+    return result[0] if isinstance(result, tuple) else result
+
+
+def _written_part(out: MetaArray, params: dict[str, Value]) -> Value:
+    """Return an array of the shape of the elements that are written; None if this depends on the elements of a mask."""
+    index = params.get("index")
+    if index is None or _has_mask(index):
+        return out if index is None else None
+    return np.broadcast_to(np.zeros((), np.bool_), out.shape)[plain(index.key)]
+
+
+def _check_fits(out: Value, value: Value) -> None:
+    if out is not None and np.broadcast_shapes(out.shape, np.shape(value)) != out.shape:
+        raise ValueError(f"values of shape {np.shape(value)} cannot be written to elements of shape {out.shape}")
 
 
 # Operators that read elements, or whose results have data-dependent shapes.
@@ -159,6 +179,12 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
     short = name.rpartition(".")[2]
     tensors = list(_tensors((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
+    writes = short == "__setitem__" or short.endswith("_") and not short.endswith("__")
+    if writes:
+        try:
+            check_writable(name, args[0])
+        except (RuntimeError, TypeError):
+            return NotImplemented
     if short in _READ or True not in without or any(x.array.ndim for x, meta in zip(tensors, without) if not meta):
         return NotImplemented
     for numbers in (_zeros, _units):
@@ -166,8 +192,8 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
             result = function(*_exchanged(args, numbers), **_exchanged(kwargs, numbers))
         except Exception:  # the caller raises the error of the original call
             continue
-        if short.endswith("_") and not short.endswith("__"):
-            return args[0]
+        if writes:
+            return None if short == "__setitem__" else args[0]
         return _exchanged(result, lambda x: without_numbers(x.array))
     return NotImplemented
 

@@ -267,7 +267,7 @@ unregister_custom_op_symbolic = register_custom_op_symbolic
 
 
 class _BaseDataLoaderIter(metaclass=_NeverType):
-    """An iterator of PyTorch's DataLoader. Retrograd's iterator is a generator."""
+    """An iterator of PyTorch's DataLoader. Retrograd's iterator has another class."""
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
