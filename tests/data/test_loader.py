@@ -83,6 +83,16 @@ def test_batches_are_torch_s(size, batch_size, drop_last, count):
     assert len(ours) == len(theirs)
 
 
+def test_a_subclass_with_its_own_iteration_gets_the_loaders_iterators():
+    class Endless(DataLoader):
+        def __iter__(self):
+            while True:
+                yield from self._get_iterator()
+
+    values = iter(Endless([1, 2, 3], batch_size=2))
+    assert [next(values).tolist() for _ in range(4)] == [[1, 2], [3], [1, 2], [3]]
+
+
 def test_unbatched_and_batch_sampler_are_torch_s():
     torch_data = pytest.importorskip("torch.utils.data")
     for arguments in ({"batch_size": None}, {"batch_sampler": [[3, 1], [0]]}, {"sampler": [2, 0, 1], "batch_size": 2}):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.core.tensor.tensor import new_tensor
 
 
 def leaf(*values: float) -> rg.Tensor:
@@ -428,3 +429,16 @@ def test_a_pickle_of_an_operators_result_comes_back_as_a_leaf():
     y = rg.ones(2, requires_grad=True) * 3
     loaded = pickle.loads(pickle.dumps(y))
     assert loaded.tolist() == [3, 3] and loaded.is_leaf and loaded.requires_grad
+
+
+def test_unpickled_numbers_have_numpys_own_dtype_object():
+    sent = pickle.loads(pickle.dumps(np.ones(3, np.float32)))
+    assert sent.dtype is not np.dtype(np.float32)  # why Tensors replace it
+    for x in (rg.from_numpy(sent), rg.tensor(sent), pickle.loads(pickle.dumps(rg.ones(3)))):
+        assert x.array.dtype is np.dtype(np.float32)
+        assert rg.einsum("i,i->", x, rg.ones(3)).item() == 3
+    rg.from_numpy(sent)[0] = 5
+    assert sent[0] == 5 and rg.from_numpy(np.array([1, 2], ">i4")).tolist() == [1, 2]
+    assert rg.einsum("i,i->", new_tensor(sent), rg.ones(3)).item() == 7
+    with pytest.raises(RuntimeError, match="operands must have one dtype"):
+        rg.einsum("i,i->", rg.ones(3), rg.ones(3, dtype=rg.float64))
