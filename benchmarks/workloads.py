@@ -85,10 +85,12 @@ def gpt(
     vocabulary: int = 65,
     run: Callable[[Any, Any], Any] = call,
     tied: bool = False,
+    step_of: Callable[..., Step] | None = None,
 ) -> Step:
     """A decoder-only transformer with AdamW and clipping, whose blocks ``run`` calls.
 
-    With ``tied`` the token embedding is also the weight of the last layer, as in GPT-2.
+    With ``tied`` the token embedding is also the weight of the last layer, as in GPT-2. ``step_of`` replaces
+    ``classifier``.
     """
     nn, F = lib.nn, lib.nn.functional
 
@@ -128,7 +130,7 @@ def gpt(
     optimizer = lib.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
     x = lib.from_numpy(classes(1, vocabulary, batch, length))
     y = lib.from_numpy(classes(2, vocabulary, batch * length))
-    return classifier(lib, model, optimizer, x, y, clip=1.0)
+    return (step_of or classifier)(lib, model, optimizer, x, y, clip=1.0)
 
 
 def gpt_small(lib: Any) -> Step:
@@ -141,9 +143,10 @@ def gpt_middle(lib: Any) -> Step:
     return gpt(lib, layers=6, channels=384, heads=6, length=256, batch=4)
 
 
-def gpt_124m(lib: Any) -> Step:
-    """GPT of 124 million parameters, the size of GPT-2: 2 x 256 tokens of 50,257, AdamW, clipping."""
-    return gpt(lib, layers=12, channels=768, heads=12, length=256, batch=2, vocabulary=50257, tied=True)
+# GPT of 124 million parameters, the size of GPT-2: 2 x 256 tokens of 50,257, AdamW, clipping (``language.py``).
+GPT_124M: dict[str, Any] = {
+    "layers": 12, "channels": 768, "heads": 12, "length": 256, "batch": 2, "vocabulary": 50257, "tied": True,
+}  # fmt: skip
 
 
 def cnn(lib: Any) -> Step:

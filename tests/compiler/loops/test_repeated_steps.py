@@ -96,11 +96,15 @@ def test_steps_of_a_forward_and_a_backward_part_become_loops():
 
 
 @pytest.mark.slow
-def test_equal_layers_in_training_give_the_weights_of_eager_training():
+@pytest.mark.parametrize("rolls", [True, False])
+def test_equal_layers_in_training_are_rolled_unless_their_weights_are_large(rolls, monkeypatch):
+    monkeypatch.setattr("retrograd.compiler.loops.repeated_steps.MIN_INSTRUCTIONS", 60)
+    if not rolls:
+        monkeypatch.setattr("retrograd.compiler.loops.repeated_steps.MAX_COPIED_BYTES", 100)
     losses = []
     for compiles in (False, True):
         rg.manual_seed(0)
-        net = rg.nn.Sequential(*[m for _ in range(12) for m in (rg.nn.Linear(6, 6), rg.nn.Tanh(), rg.nn.LayerNorm(6))])
+        net = rg.nn.Sequential(*[m for _ in range(8) for m in (rg.nn.Linear(6, 6), rg.nn.Tanh(), rg.nn.LayerNorm(6))])
         optimizer = rg.optim.SGD(net.parameters(), lr=0.1)
 
         def step(x, net=net, optimizer=optimizer):
@@ -113,3 +117,5 @@ def test_equal_layers_in_training_give_the_weights_of_eager_training():
         run = rg.compile(step) if compiles else step
         losses.append([run(rg.full((3, 6), 0.1 * k)).item() for k in range(1, 4)])
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    (entry,) = run.entries
+    assert any(step.kind == "rolled" for step in entry.trace.program.instructions) is rolls

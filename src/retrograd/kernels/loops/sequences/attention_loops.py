@@ -12,12 +12,13 @@ from ...runtime.loop_blas import product
 from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
 from ...tiles.packed_products import multiply, packed
-from ..elements.basic_loops import _dot, _largest, _loop, _sum
+from ..elements.basic_loops import _compiled, _dot, _largest, _loop, _sum
 from ..elements.scalar_functions import exp
 from .attention import ADDED, CHOOSING
 from .common import copy, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
+FEW = 4  # rows up to which keys and values are read where they lie, since packing them costs more than the products
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
 
 
@@ -52,6 +53,35 @@ def _find(arrays, offsets, at):
         at[j] = load(arrays[j] + DATA) + offsets[j]
 
 
+@_compiled("reassoc", "contract")
+def _score(x, keys, scale, scores):
+    """Compute ``scores = scale * x @ keys.T``, row by row."""
+    for i in range(len(x)):
+        row = x[i]
+        for j in range(len(keys)):
+            key, total = keys[j], type(scale)(0)
+            for e in range(row.size):
+                total += row[e] * key[e]
+            scores[i, j] = total * scale
+
+
+@_loop
+def _weigh(weights, values, out):
+    """Compute ``out = weights @ values``, four rows of values at a time."""
+    for i in range(len(weights)):
+        row, weight = out[i], weights[i]
+        row[:] = 0
+        whole = weight.size - weight.size % 4
+        for j in range(0, whole, 4):
+            a, b, c, d = weight[j], weight[j + 1], weight[j + 2], weight[j + 3]
+            one, two, three, four = values[j], values[j + 1], values[j + 2], values[j + 3]
+            for e in range(row.size):
+                row[e] += a * one[e] + b * two[e] + (c * three[e] + d * four[e])
+        for j in range(whole, weight.size):
+            for e in range(row.size):
+                row[e] += weight[j] * values[j, e]
+
+
 @shared("contract")
 def attention(arrays, offsets, form, causal, scale, kept, start, stop):
     """Compute the problems ``start`` to ``stop``.
@@ -70,11 +100,16 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
         q, k = matrix_at(at[0], rows, q_step, scale), matrix_at(at[1], columns, k_step, scale)
         v, out = matrix_at(at[2], columns, v_step, scale), matrix_at(at[5], rows, out_step, scale)
         tops, totals = matrix_at(at[6], 1, rows, scale)[0], matrix_at(at[7], 1, rows, scale)[0]
-        keys, values = packed(k, True, width, columns, scale), packed(v, False, columns, width_v, one)
+        few = rows <= FEW
+        keys = packed(k, True, width, 0 if few else columns, scale)
+        values = packed(v, False, columns, 0 if few else width_v, one)
         for low in range(0, rows, BLOCK):
             high = min(low + BLOCK, rows)
             seen = min(high, columns) if causal else columns
-            multiply(q[low:high, :width], keys, width, seen, scores, False)
+            if few:
+                _score(q[:, :width], k[:seen, :width], scale, scores)
+            else:
+                multiply(q[low:high, :width], keys, width, seen, scores, False)
             for i in range(low, high):
                 allowed = min(i + 1, seen) if causal else seen
                 row = scores[i - low]
@@ -91,7 +126,10 @@ def attention(arrays, offsets, form, causal, scale, kept, start, stop):
                     chosen = matrix_at(at[4] + i * keep_step, 1, seen, np.uint8(0))[0]
                     for j in range(seen):
                         row[j] = row[j] if chosen[j] else type(scale)(0)
-            multiply(scores[: high - low, :seen], values, columns, width_v, sums, False)
+            if few:
+                _weigh(scores[:rows, :seen], v[:, :width_v], sums[:, :width_v])
+            else:
+                multiply(scores[: high - low, :seen], values, columns, width_v, sums, False)
             for i in range(low, high):
                 share, line, row = one / (totals[i] * kept), sums[i - low], out[i]
                 for e in range(width_v):
