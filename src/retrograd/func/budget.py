@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ..autograd.context import Context
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, is_array
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
@@ -20,7 +21,7 @@ from ..core.tensor.mutation import EXTRACT, OVERWRITE
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .recipes import Call, Layout, Source
+from .recipes import Call, Layout, Source, Value
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
@@ -139,9 +140,9 @@ class _Keeper(Observer):
         self.pool = pool
         self.budgets = budgets
         self.inputs: tuple[object, ...] = ()
-        self.written: tuple[Any, ...] | None = None  # what the inputs of a call in place were before it
+        self.written: tuple[object, ...] | None = None  # what the inputs of a call in place were before it
         self.segment: Segment | None = None  # to which that call belongs
-        self.base: Any = None  # what the base of the written view was before it
+        self.base: object = None  # what the base of the written view was before it
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
@@ -191,7 +192,7 @@ class _Keeper(Observer):
         params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
-        written: tuple[Any, ...] | None,
+        written: tuple[object, ...] | None,
         segment: Segment,
     ) -> None:
         pool, out = self.pool, outputs[0]
@@ -213,9 +214,9 @@ class _Keeper(Observer):
                 params = {"place": whole.saved[OVERWRITE.position["place"]]}
                 pool.append(Call(OVERWRITE, (self.base, part), params, [base.array], _version(base)), whole, segment)
 
-    def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[Any, ...]:
+    def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[object, ...]:
         """Return a call's inputs as values and Sources; hold in the segment what earlier ones compute."""
-        handles: list[Any] = []
+        handles: list[object] = []
         pool = self.pool
         for x in inputs:
             if isinstance(x, Tensor):
@@ -235,7 +236,7 @@ class _Keeper(Observer):
                 handles.append(x)
         return tuple(handles)
 
-    def _value_of(self, x: Tensor) -> Any:
+    def _value_of(self, x: Tensor) -> Value | None:
         """Return the name of the value that a Tensor has; None for leaves, and Tensors written without a record."""
         node: Any = x._node
         if type(node) is not Node:  # a leaf has no node
@@ -311,7 +312,7 @@ def _version(x: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
-def _arrays(params: dict[str, object]) -> Iterator[Any]:
+def _arrays(params: dict[str, object]) -> Iterator[Array]:
     """Yield the arrays among the parameters of a call."""
     pending = list(params.values())
     while pending:
