@@ -297,7 +297,7 @@ class Pool(Ledger):
         """Repeat the calls of a segment, which is replaced by new ones on the tape."""
         began, repeated, done = perf_counter(), 0, 0
         steps, last = _needed(parent)
-        whole = self.bytes + parent.bytes <= self.limit
+        whole, collapsed = self.bytes + parent.bytes <= self.limit, False
         values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
             values[value] = array, storage
@@ -308,7 +308,7 @@ class Pool(Ledger):
             for number, (call, node, runs) in enumerate(steps):
                 if not whole and child.bytes >= child.size:
                     child = self.insert_before(parent)
-                self.repeat(call, node, runs, child, values, last)
+                self.repeat(call, node, runs, child, values, last, not collapsed or call is self.target)
                 repeated += runs
                 done = number + 1
                 for x in call.inputs:
@@ -318,6 +318,7 @@ class Pool(Ledger):
                     self.make_room(first, child)
                     if not child.nodes:  # all was merged
                         assert isinstance(call.segment, Segment)
+                        collapsed = True
                         first = child = call.segment
         finally:
             if done == len(steps):
@@ -330,9 +331,16 @@ class Pool(Ledger):
                 budget.seconds += perf_counter() - began
 
     def repeat(
-        self, call: Call, node: Node, runs: bool, child: Segment, values: _Values, last: dict[Value, int]
+        self,
+        call: Call,
+        node: Node,
+        runs: bool,
+        child: Segment,
+        values: _Values,
+        last: dict[Value, int],
+        fills: bool,
     ) -> None:
-        """Repeat one call, if it ``runs``, and restore what its node saved."""
+        """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []
         storages: list[Storage | None] = []
         for x in call.inputs:
@@ -355,7 +363,7 @@ class Pool(Ledger):
                 values[value] = out, storage
         call.segment = child
         child.nodes.append(ref(node))
-        if node.saved is call:
+        if fills and node.saved is call:
             call.fill(node, given, outs, residuals, storages)
             self.settle(call, node, child)
 
