@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy import ndarray
 
 from ..autograd.context import Context
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, is_array
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
@@ -20,7 +21,7 @@ from ..core.tensor.mutation import EXTRACT, OVERWRITE
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .recipes import Call, Layout, Source
+from .recipes import Call, Layout, Source, Value
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
@@ -36,21 +37,18 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*)\s*", re.IGNORE
 class memory_budget(Mode):
     """Limit the memory that the graph saves for the backward pass; gradients stay equal to the last bit.
 
-    Use it around a training step. When the operators inside save more than ``limit`` bytes, saved arrays are freed, and
-    the backward pass recomputes them when it needs them. The memory with the smallest
+    Use it around a training step. When the operators inside save more than ``limit`` bytes, the arrays that the oldest
+    operators saved are freed, and the backward pass recomputes them in segments: it repeats all operators of a segment
+    from the values that the segment reads, and keeps what they save until it has left the segment. Each operator is
+    repeated once if a segment and the values between segments fit in the budget together, and a few times below that.
+    The program needs no changes. A recomputation uses the original inputs: dropout keeps its mask, running statistics
+    are updated once, and arrays that were overwritten get their old values.
 
-        ``cost / (bytes * age)``
-
-    is freed first. ``cost`` is the time of the calls that computed the memory's arrays and the freed arrays next to
-    them; ``age`` is the number of operators since the memory was last used. Arrays that could not be recomputed within
-    the budget stay, so whether a budget is feasible depends on array sizes only, not on time. The program needs no
-    changes. A recomputation uses the original inputs: dropout keeps its mask, running statistics are updated once, and
-    arrays that were overwritten get their old values.
-
-    The budget counts all memory that nodes of the graph hold between two operators, and intermediate results of a
-    recomputation. It does not count gradients, parameters, or other memory that Tensors of the user use. These cannot
-    be freed: inputs of the graph that nothing else refers to, masks, values that a custom ``autograd.Function`` saves,
-    and views whose base was written. Blocks can be nested; the smallest budget applies.
+    The budget counts all memory that nodes of the graph hold between two operators, and the values between segments.
+    It does not count gradients, parameters, arrays that only the running operators of a recomputation read, or other
+    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, random
+    numbers and masks, and values that a custom ``autograd.Function`` saves. Blocks can be nested; the smallest budget
+    applies.
 
     A backward pass after the block still recomputes values that were freed inside.
 
@@ -63,13 +61,14 @@ class memory_budget(Mode):
         seconds: the time of the repeated calls.
 
     Raises:
-        RuntimeError: at the end of a backward pass, if the budget was exceeded. The message names the smallest budget
-            for the step up to there: every larger budget works and no smaller one does, unless part of the graph is
-            freed before a backward pass visits it. The gradients are complete.
+        RuntimeError: at the end of a backward pass, if the budget was exceeded. The gradients are complete. The message
+            names a budget that is large enough for the step up to there, whatever the first budget was: what cannot be
+            freed, and the most that one operator saves. It may be too small if the step calls ``checkpoint``, too.
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: ``limit`` is not a positive size.
 
-    Source: Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021 (its heuristic h_DTR).
+    Source: Griewank and Walther, "Algorithm 799: Revolve", 2000; Chen et al., "Training Deep Nets with Sublinear Memory
+    Cost", 2016.
 
     >>> x = rg.linspace(0.0, 1.0, 1000, requires_grad=True)
     >>> with rg.memory_budget("20 kB") as budget:
@@ -139,9 +138,9 @@ class _Keeper(Observer):
         self.pool = pool
         self.budgets = budgets
         self.inputs: tuple[object, ...] = ()
-        self.written: tuple[Any, ...] | None = None  # what the inputs of a call in place were before it
+        self.written: tuple[object, ...] | None = None  # what the inputs of a call in place were before it
         self.segment: Segment | None = None  # to which that call belongs
-        self.base: Any = None  # what the base of the written view was before it
+        self.base: object = None  # what the base of the written view was before it
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
@@ -191,7 +190,7 @@ class _Keeper(Observer):
         params: dict[str, object],
         outputs: tuple[Tensor, ...],
         node: Node | None,
-        written: tuple[Any, ...] | None,
+        written: tuple[object, ...] | None,
         segment: Segment,
     ) -> None:
         pool, out = self.pool, outputs[0]
@@ -213,9 +212,9 @@ class _Keeper(Observer):
                 params = {"place": whole.saved[OVERWRITE.position["place"]]}
                 pool.append(Call(OVERWRITE, (self.base, part), params, [base.array], _version(base)), whole, segment)
 
-    def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[Any, ...]:
+    def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[object, ...]:
         """Return a call's inputs as values and Sources; hold in the segment what earlier ones compute."""
-        handles: list[Any] = []
+        handles: list[object] = []
         pool = self.pool
         for x in inputs:
             if isinstance(x, Tensor):
@@ -235,7 +234,7 @@ class _Keeper(Observer):
                 handles.append(x)
         return tuple(handles)
 
-    def _value_of(self, x: Tensor) -> Any:
+    def _value_of(self, x: Tensor) -> Value | None:
         """Return the name of the value that a Tensor has; None for leaves, and Tensors written without a record."""
         node: Any = x._node
         if type(node) is not Node:  # a leaf has no node
@@ -311,7 +310,7 @@ def _version(x: Tensor) -> int:
     return 0 if storage is None else storage.version
 
 
-def _arrays(params: dict[str, object]) -> Iterator[Any]:
+def _arrays(params: dict[str, object]) -> Iterator[Array]:
     """Yield the arrays among the parameters of a call."""
     pending = list(params.values())
     while pending:

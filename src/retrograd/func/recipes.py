@@ -9,8 +9,7 @@ Values never change: every reference to an array comes with a reference to its S
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 from weakref import ref
 
 from ..core.arrays import Array
@@ -23,6 +22,8 @@ from ..core.graph.primitive import Primitive
 from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, Place
 from ..core.tensor.storage import Storage
 from .ledger import Memory
+
+Value: TypeAlias = "Call | tuple[Call, int]"
 
 
 class Part(Protocol):
@@ -75,7 +76,7 @@ class Call:
     def __init__(
         self,
         primitive: Primitive,
-        inputs: tuple[Any, ...],
+        inputs: tuple[object, ...],
         params: dict[str, object],
         outputs: Sequence[Array],
         version: int,
@@ -87,12 +88,12 @@ class Call:
         self.layout = layout
         self.array: Any = ref(outputs[0]) if primitive.outputs == 1 else tuple(map(ref, outputs))
         self.version = version
-        self.partial: list[Any] | None = None
+        self.partial: list[object] | None = None
         self.held: tuple[Memory, ...] = NOTHING
         self.segment: Part | None = None
 
     @property
-    def outputs(self) -> Sequence[Any]:
+    def outputs(self) -> Sequence[Value]:
         """The names of the values that the call returns."""
         return (self,) if self.primitive.outputs == 1 else [(self, index) for index in range(len(self.array))]
 
@@ -150,7 +151,7 @@ class Call:
         plan, primitive, values = node.plan, self.primitive, self.partial
         assert values is not None
         width, arity = len(primitive.inputs), len(self.inputs)
-        kept: list[Any] = []
+        kept: list[Storage | None] = []
         if plan.kept_inputs:
             if primitive.variadic:
                 values[0], kept = tuple(arrays), storages[:arity]
@@ -179,12 +180,13 @@ class Call:
         self.segment.restore(self)
 
 
-def producer(value: Any) -> Call:
+def producer(value: Value) -> Call:
     """Return the Call that computes a value."""
-    return value if type(value) is Call else value[0]
+    return value if isinstance(value, Call) else value[0]
 
 
-def is_value(handle: object) -> bool:
+def is_value(handle: object) -> TypeGuard[Value]:
+    """Return whether an input of a call is the result of another one."""
     return type(handle) is Call or type(handle) is tuple
 
 
@@ -194,7 +196,6 @@ def must_run(call: Call, node: Node) -> bool:
     return plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras)
 
 
-@cache
 def saved_places(plan: Plan) -> tuple[int, ...]:
     """Return the places of saved arrays among the saved values, without those of parameters."""
     places = list(plan.kept_inputs)

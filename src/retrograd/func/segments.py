@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count
 from math import factorial
 from threading import RLock
 from time import perf_counter
@@ -32,12 +33,12 @@ from ..core.graph.nodes import NOTHING, Node
 from ..core.graph.plan import Plan
 from ..core.tensor.storage import Storage
 from .ledger import Ledger, Memory
-from .recipes import Call, Source, is_value, must_run, producer, saved_places
+from .recipes import Call, Source, Value, is_value, must_run, producer, saved_places
 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 6
 
-_Values = dict[Any, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
+_Values = dict[Value, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
 
 
 class Budget(Protocol):
@@ -52,16 +53,18 @@ class Budget(Protocol):
 class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
-    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released", "unsaved")
+    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released", "size", "unsaved")
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
-        self.externals: dict[Any, tuple[Array, Storage | None, Memory]] = {}
+        self.externals: dict[Value, tuple[Array, Storage | None, Memory]] = {}
         self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
         self.bytes = 0  # that its nodes hold, besides the externals, unless they are freed
         self.closed = False
         self.released = False
+        # The sizes vary, so that the cuts in a loop are at different places of its body, and the best can be kept.
+        self.size = pool.limit / PARTS * (0.75 + 0.618034 * next(pool.numbers) % 0.5)
 
     def calls(self) -> list[tuple[Call, Node]]:
         """Return the calls of the segment, with their nodes."""
@@ -79,7 +82,7 @@ class Segment:
         """Let another node have the call of a node."""
         self.nodes = [ref(new) if reference() is old else reference for reference in self.nodes]
 
-    def take(self, value: Any, array: Array, storage: Storage | None) -> None:
+    def take(self, value: Value, array: Array, storage: Storage | None) -> None:
         """Hold a value that a call of the segment reads, unless the segment computes it."""
         if producer(value).segment is not self and value not in self.externals:
             memory = self.pool.memory_of(array)
@@ -98,6 +101,7 @@ class Pool(Ledger):
         self.budget = 0  # the smallest of the budgets in force
         self.limit = 0  # the budget, or the smallest feasible one if the budget is too small
         self.tape: list[ref[Segment]] = []
+        self.numbers = count()
         self.places: dict[Plan, tuple[int, ...]] = {}
         self.visited: Call | None = None  # of the node whose rules are running
         self.target: Call | None = None  # of the node that is being restored
@@ -119,7 +123,7 @@ class Pool(Ledger):
     def segment(self) -> Segment:
         """Return the segment to which the next recorded call belongs."""
         last = self.tape[-1]() if self.tape else None
-        if last is None or last.closed or last.bytes * PARTS >= self.limit:
+        if last is None or last.closed or last.bytes >= last.size:
             last = Segment(self)
             self.tape.append(ref(last))
         return last
@@ -239,7 +243,7 @@ class Pool(Ledger):
             if victims:
                 self.release(victims.pop())
                 continue
-            if plan.merge(level, 1) or plan.merge(level, 0):
+            if plan.merge(level, 1) or level == 1 and plan.merge(level, 0):
                 continue
             if self.bytes <= limit:
                 return
@@ -291,9 +295,9 @@ class Pool(Ledger):
 
     def replay(self, parent: Segment) -> None:
         """Repeat the calls of a segment, which is replaced by new ones on the tape."""
-        began, count, done = perf_counter(), 0, 0
+        began, repeated, done = perf_counter(), 0, 0
         steps, last = _needed(parent)
-        whole = self.bytes + parent.bytes <= self.limit
+        whole, collapsed = self.bytes + parent.bytes <= self.limit, False
         values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
             values[value] = array, storage
@@ -302,10 +306,10 @@ class Pool(Ledger):
         first = child = self.insert_before(parent)
         try:
             for number, (call, node, runs) in enumerate(steps):
-                if not whole and child.bytes * PARTS >= self.limit:
+                if not whole and child.bytes >= child.size:
                     child = self.insert_before(parent)
-                self.repeat(call, node, runs, child, values, last)
-                count += runs
+                self.repeat(call, node, runs, child, values, last, not collapsed or call is self.target)
+                repeated += runs
                 done = number + 1
                 for x in call.inputs:
                     if is_value(x) and last[x] == number:
@@ -314,6 +318,7 @@ class Pool(Ledger):
                     self.make_room(first, child)
                     if not child.nodes:  # all was merged
                         assert isinstance(call.segment, Segment)
+                        collapsed = True
                         first = child = call.segment
         finally:
             if done == len(steps):
@@ -322,11 +327,20 @@ class Pool(Ledger):
             else:
                 self.resume(parent, steps[done:], values)
             for budget in self.budgets:
-                budget.recomputations += count
+                budget.recomputations += repeated
                 budget.seconds += perf_counter() - began
 
-    def repeat(self, call: Call, node: Node, runs: bool, child: Segment, values: _Values, last: dict[Any, int]) -> None:
-        """Repeat one call, if it ``runs``, and restore what its node saved."""
+    def repeat(
+        self,
+        call: Call,
+        node: Node,
+        runs: bool,
+        child: Segment,
+        values: _Values,
+        last: dict[Value, int],
+        fills: bool,
+    ) -> None:
+        """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []
         storages: list[Storage | None] = []
         for x in call.inputs:
@@ -349,7 +363,7 @@ class Pool(Ledger):
                 values[value] = out, storage
         call.segment = child
         child.nodes.append(ref(node))
-        if node.saved is call:
+        if fills and node.saved is call:
             call.fill(node, given, outs, residuals, storages)
             self.settle(call, node, child)
 
@@ -374,10 +388,10 @@ def is_pending(call: Call, node: Node) -> bool:
     return node.saved is call or node.saved is not None and bool(call.held)
 
 
-def _needed(segment: Segment) -> tuple[list[tuple[Call, Node, bool]], dict[Any, int]]:
+def _needed(segment: Segment) -> tuple[list[tuple[Call, Node, bool]], dict[Value, int]]:
     """Return the calls to go through, with whether to repeat each, and the last reader of each value."""
     steps: list[tuple[Call, Node, bool]] = []
-    last: dict[Any, int] = {}
+    last: dict[Value, int] = {}
     for call, node in reversed(segment.calls()):
         wanted = is_pending(call, node)
         runs = any(value in last for value in call.outputs) or wanted and must_run(call, node)
@@ -416,17 +430,27 @@ class _Plan:
         return sum([memory.bytes for memory, count in between.items() if memory.holders == count and not memory.fixed])
 
     def merge(self, level: int, least: int) -> bool:
-        """Merge the two segments that free most memory, at least ``least`` bytes; return False if there are none."""
-        segments, room, best, place = self.segments, self.room, least - 1, -1
+        """Merge two segments of which the result has at most ``level``; return False if there are none.
+
+        On level 1 the two are those whose merge frees most memory, at least ``least`` bytes, else those that exceed
+        the room least.
+        """
+        segments, room, best, place = self.segments, self.room, 0.0, -1
         count = len(segments)
         mean = max(1, sum(self.externals) // max(1, count - 1))
         for index in range(count - 1):
             room -= self.externals[index]
             if not segments[index].released or not segments[index + 1].released:
                 continue
-            gain = self.gains[index] = max(self.gains[index], self._gain(index) if self.gains[index] < 0 else 0)
-            if gain > best and segments[index].bytes + segments[index + 1].bytes <= _capacity(room, mean, level):
-                best, place = gain, index
+            gain = self.gains[index]
+            if gain < 0:
+                gain = self.gains[index] = self._gain(index)
+            size = segments[index].bytes + segments[index + 1].bytes
+            if gain < least or size > _capacity(room, mean, level):
+                continue
+            value = gain + 1 if level == 1 else room / max(size, 1)
+            if value > best:
+                best, place = value, index
         if place < 0:
             return False
         self._merge(place)
