@@ -1,8 +1,9 @@
 """Compare long loops with JAX and PyTorch: gradients through ODE, PDE, N-body, Kalman and Sinkhorn iterations.
 
 Each library runs in its own process with one thread, alternating. Times are CPU time: the median of the rounds' best
-calls, and the first call, which compiles. ``retrograd`` and ``jax`` run compiled, with ``scan``; ``retrograd-eager``
-and ``torch`` run eagerly, with Python loops. All in float64. Libraries that are not installed are skipped.
+calls, and the first call, which compiles. ``retrograd`` and ``jax`` run compiled, with ``scan``; ``retrograd-python``
+runs Python loops compiled, ``retrograd-eager`` and ``torch`` run them eagerly. All in float64. Libraries that are not
+installed are skipped.
 
     python benchmarks/loops.py [--rounds 5] [--libraries retrograd jax] [--only kalman sinkhorn]
 """
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-LIBRARIES = ("retrograd", "jax", "retrograd-eager", "torch")
+LIBRARIES = ("retrograd", "retrograd-python", "jax", "retrograd-eager", "torch")
 PROGRAMS = ("rk4", "heat", "heat16", "nbody", "kalman", "sinkhorn")
 SECONDS = 1.0  # of calls in a round
 
@@ -31,7 +32,7 @@ class Library:
     """The functions that the programs use, under one set of names."""
 
     def __init__(self, name: str) -> None:
-        self.compiled = name in ("retrograd", "jax")
+        self.compiled = name in ("retrograd", "retrograd-python", "jax")
         if name == "jax":
             import jax
 
@@ -49,7 +50,7 @@ class Library:
         self.xp = torch
         self.grad = import_module(f"{torch.__name__}.func").grad
         self.array = lambda x: torch.tensor(x, dtype=torch.float64)
-        self.scan = torch.func.scan if self.compiled else self._loop
+        self.scan = torch.func.scan if name == "retrograd" else self._loop
         self.compile = torch.compile if self.compiled else lambda function: function
         self.ready = lambda x: x
 
@@ -219,7 +220,7 @@ def main() -> None:
             first, value = firsts[library]
             same = "" if abs(value - wanted) <= 1e-6 * abs(wanted) else f"  another gradient: {value} and {wanted}"
             print(f"{program:9} {library:16} {1e3 * statistics.median(found):9.3f} ms, first {first:6.2f} s{same}")
-        for ours, theirs in (("retrograd", "jax"), ("retrograd-eager", "torch")):
+        for ours, theirs in (("retrograd", "jax"), ("retrograd-python", "retrograd"), ("retrograd-eager", "torch")):
             if ours in times and theirs in times:
                 ratios = [a / b for a, b in zip(times[ours], times[theirs], strict=True)]
                 print(f"{program:9} {ours} / {theirs}: {statistics.median(ratios):.2f}", flush=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 from weakref import ref
 
@@ -23,6 +24,9 @@ from ..trace.traced_arrays import Traced
 MIN_CALLS = 64  # repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # of a NumPy array that a call reads
+MAX_STACKED = 1 << 10  # bytes of a Tensor that is another one in each period, and no row of one Tensor
+MAX_PRODUCT = 1 << 20  # multiplications of a matrix product in a loop that is followed
+_PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
 _WINDOW = 6  # calls that are compared to find a period
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
 Params: TypeAlias = dict[str, object]
@@ -228,6 +232,8 @@ class CallLog:
         """Return the block of the last calls; None if they are no loop."""
         start = end - period
         calls = self.calls[start:end]
+        if any(map(_is_costly, calls)):
+            return None
         first: list[int] = []
         count = 0
         for call, other in zip(calls, self.calls[start - period : start], strict=True):
@@ -293,6 +299,8 @@ class CallLog:
                 return Source(SAME, 0, requires, False, read)
             if place is not None and place[0] >= start - 2 * period:
                 return None  # of the period before the last
+            if value not in self.unbound and value.nbytes > MAX_STACKED:
+                return None  # such as the parameters of successive layers
             return Source(SLICE, 0, requires, False, (value.shape, value.dtype, value.strides))
         at, k = place
         made = self.calls[at].results[k]
@@ -300,6 +308,14 @@ class CallLog:
             return None
         kind, begin = (OWN, start) if at >= start else (BEFORE, start - period)
         return Source(kind, first[at - begin] + k, requires, made != read, None)
+
+
+def _is_costly(call: Call) -> bool:
+    """Return whether a call is a matrix product that takes long: the backward pass must not compute it again."""
+    if call.primitive.name not in _PRODUCTS:
+        return False
+    sizes = [read[0].size for read in (*call.reads, *call.results) if isinstance(read, tuple)]
+    return prod(sizes) > MAX_PRODUCT**2  # (m, k) @ (k, n): the product of the sizes is (m * k * n) ** 2
 
 
 def _alike(found: tuple[list[list[Source]], dict[int, int]] | None, sources: list[list[Source]]) -> bool:
