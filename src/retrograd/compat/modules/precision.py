@@ -483,9 +483,8 @@ class GradScaler:
         if not self._enabled:
             return
         self._check_scaled("update")
-        if isinstance(new_scale, Tensor):
-            if new_scale.requires_grad or new_scale.numel() != 1:
-                raise AssertionError("new_scale should be a float, or a Tensor of 1 element that requires no gradient.")
+        if isinstance(new_scale, Tensor) and (new_scale.requires_grad or new_scale.numel() != 1):
+            raise AssertionError("new_scale should be a float, or a Tensor of 1 element that requires no gradient.")
         if new_scale is not None:
             self._scale = _in_float32(float(new_scale))
         elif not self._found_inf:
