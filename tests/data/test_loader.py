@@ -596,15 +596,3 @@ def test_a_changed_getitem_is_not_passed_over():
 
     (batch,) = DataLoader(Doubled(np.arange(3)), batch_size=3, generator=np.random.default_rng(0))
     assert batch[0].tolist() == [0, 2, 4]
-
-
-def test_a_loader_and_its_iterator_have_one_length_and_what_they_follow_from_is_fixed():
-    loader = DataLoader(range(5), batch_size=2)
-    batches = iter(loader)
-    next(batches)
-    assert len(batches) == len(loader) == 3 and len(list(batches)) == 2
-    for name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"):
-        with pytest.raises(ValueError, match=f"{name} cannot be set"):
-            setattr(loader, name, getattr(loader, name))
-    loader.collate_fn = len
-    assert list(loader) == [2, 2, 1]

@@ -15,6 +15,7 @@ from ..core.errors import describe
 from ..core.graph.modes import enable_grad, is_grad_enabled
 from ..core.tensor.storage import overlaps_itself
 from ..core.tensor.tensor import Tensor, new_tensor
+from ..ops.linear.sparse.without_array import WithoutArray
 from ..ops.make.creation import as_tensor
 from .gradients import grad
 from .numerical import as_real, from_real, numerical_jacobian, real_size, unit_cotangent
@@ -200,15 +201,15 @@ def wanted_inputs(arguments: Sequence[object]) -> list[Tensor]:
     return [x for x in arguments if isinstance(x, Tensor) and x._requires]
 
 
-def _by_values(func: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _by_values(
+    func: Callable[..., object], arguments: tuple[object, ...]
+) -> tuple[Callable[..., object], tuple[object, ...]]:
     """Return a function of the values of sparse arguments, and the arguments with these values."""
-    sparse: dict[int, Any] = {
-        index: x for index, x in enumerate(arguments) if isinstance(x, Tensor) and not x.is_dense and x._requires
-    }  # fmt: skip
+    sparse = {index: x for index, x in enumerate(arguments) if isinstance(x, WithoutArray) and x._requires}
     if not sparse:
         return func, arguments
 
-    def of_values(*args: Any) -> Any:
+    def of_values(*args: Tensor) -> object:
         return func(*[sparse[index]._with(x) if index in sparse else x for index, x in enumerate(args)])
 
     values = {index: x._elements.detach().requires_grad_() for index, x in sparse.items()}

@@ -274,9 +274,12 @@ def _serve(
             return
         try:
             if not started and init_fn is not None:
+                _seed_global_generators(info.seed)  # programs seed their own generators with ``initial_seed()``
                 init_fn(info.id)
                 started = True
-            _seed_global_generators(task)
+            # Forked workers start with equal global generators and would draw equal augmentations. What they draw must
+            # depend only on the batch, not on the worker that loads it.
+            _seed_global_generators(int(np.random.SeedSequence([task.seed, task.batch]).generate_state(1)[0]))
             answer = ForkingPickler.dumps((True, load(fetch, task)))
         except Exception as error:
             answer = ForkingPickler.dumps((False, _picklable(error, info)))
@@ -286,12 +289,9 @@ def _serve(
             return
 
 
-def _seed_global_generators(task: Task) -> None:
-    # Forked workers start with equal global generators and would draw equal augmentations. What they draw must depend
-    # only on the batch, not on the worker that loads it.
-    seed = int(np.random.SeedSequence([task.seed, task.batch]).generate_state(1)[0])
+def _seed_global_generators(seed: int) -> None:
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 (users' data sets draw from it)
+    np.random.seed(seed % 2**32)  # noqa: NPY002 (users' data sets draw from it)
     manual_seed = getattr(sys.modules.get("retrograd"), "manual_seed", None)
     if manual_seed is not None:
         manual_seed(seed)

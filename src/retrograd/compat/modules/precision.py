@@ -501,7 +501,7 @@ class GradScaler:
         self._stages.clear()
         self._found_inf.clear()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         if self._stages:
             raise AssertionError(
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "

@@ -327,7 +327,7 @@ def walking() -> Walk | None:
     return _hooked.walks[-1] if _hooked.walks else None
 
 
-def all_outputs(node: Node, outputs: Sequence[Any]) -> tuple[Any, ...]:
+def all_outputs(node: Node, outputs: Sequence[Array | None]) -> tuple[Array | None, ...]:
     """Return the cotangents of all outputs, with zeros for outputs that no gradient reached if the rules need them."""
     given = next((g for g in outputs if g is not None), None)
     if given is None or not node.plan.primitive.fills:

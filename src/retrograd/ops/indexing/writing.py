@@ -8,8 +8,6 @@ from inspect import signature
 from typing import Any
 from warnings import warn
 
-import numpy as np
-
 from ...core.arrays.devices import backend_of
 from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
@@ -30,7 +28,7 @@ class Write(NamedTuple):
     params: dict[str, Any]
 
 
-def byte_mask(array: Any) -> Any:
+def byte_mask(array: object) -> Any:
     """Return a uint8 array as a mask: PyTorch reads uint8 indices as masks, NumPy as positions."""
     warn(
         "uint8 as a mask is deprecated, in an index too; use a bool Tensor, or convert positions to int64", stacklevel=2
@@ -38,13 +36,14 @@ def byte_mask(array: Any) -> Any:
     return array != 0
 
 
-def refuse_filling_bytes(index: object, value: Any) -> None:
+def refuse_filling_bytes(index: object, value: object) -> None:
     """Refuse one value for the elements at a single mask of uint8, as PyTorch does; it takes as many as elements."""
     items = index if isinstance(index, (tuple, list)) else (index,)
     arrays = [item.array if isinstance(item, Tensor) else item for item in items if hasattr(item, "dtype")]
     if len(arrays) != 1 or arrays[0].dtype.char != "B" or not arrays[0].ndim:
         return
-    if isinstance(value, (int, float, complex)) or np.size(getattr(value, "array", value)) == 1:
+    size = len(value) if isinstance(value, (list, tuple)) else getattr(getattr(value, "array", value), "size", 1)
+    if size == 1:
         raise RuntimeError(
             f"a single value is written only at masks of bool, got {describe(arrays[0])}; use the mask .bool(), or "
             "convert positions to int64"
