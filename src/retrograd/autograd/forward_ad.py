@@ -85,7 +85,7 @@ _thread_state = _ThreadState()
 _legacy_name = legacy_names(__name__)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name == "_current_level":  # PyTorch's level number, by which programs test whether a level is active
         return -1 if _thread_state.level is None else 0
     return _legacy_name(name)

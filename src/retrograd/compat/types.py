@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from operator import methodcaller
 from typing import Any
 
 from ..autograd.context import Context
@@ -63,7 +64,7 @@ class LegacyType(type):
                 f"{cls.__name__}: expected a Tensor of {cls.dtype.name}, got {describe(data[0])}; convert it with .to()"
             )
         if len(data) == 1 and isinstance(data[0], (TypedStorage, UntypedStorage)):
-            return new_tensor(constructed(cls.__name__, (), cls.dtype, "cpu")).set_(data[0])
+            return methodcaller("set_", data[0])(new_tensor(constructed(cls.__name__, (), cls.dtype, "cpu")))
         place = "cuda" if cls.is_cuda and device is None else device
         return new_tensor(constructed(cls.__name__, data, cls.dtype, place or "cpu"))
 

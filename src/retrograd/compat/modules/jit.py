@@ -58,8 +58,8 @@ def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
 def _scripted(obj: Any) -> Any:
     """Return a function that translates errors, or the module after its ``forward`` does so."""
     if isinstance(obj, Module):
-        own: Any = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
-        scripted = _translating(type(obj).forward.__get__(obj) if own is None else own)
+        own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
+        scripted = _translating(own if callable(own) else type(obj).forward.__get__(obj))
         obj.__dict__.update(forward=scripted, _compiled=(scripted, own))  # copies and pickles leave it out
         return obj
     return _translating(obj) if isfunction(obj) else obj

@@ -8,6 +8,7 @@ which is faster than an operator for small arrays; large arrays are left to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -49,7 +50,10 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
 NAMES = frozenset([*_FUNCTIONS, "lerp", "zero"])
 
 
-def _operands(tensors: Sequence[Tensor], columns: Sequence[object]) -> list[list[Array | float]] | None:
+Row: TypeAlias = tuple[Array, list[Array | float]]
+
+
+def _operands(tensors: Sequence[Tensor], columns: Sequence[object]) -> list[Row] | None:
     """Return for each Tensor its array and its other operands; None if one of them needs an operator.
 
     A column is a list with one element per Tensor, or a number for all.
@@ -59,13 +63,13 @@ def _operands(tensors: Sequence[Tensor], columns: Sequence[object]) -> list[list
         return None
     if len({id(x) for x in tensors}) < len(tensors):
         return None
-    rows: list[list[Array | float]] = []
-    for x, *others in zip(tensors, *lists, strict=True):
+    rows: list[Row] = []
+    for index, x in enumerate(tensors):
         array = x.array
         if type(x) not in (Tensor, Parameter) or type(array) is not np.ndarray or array.dtype.char not in "fd":
             return None
-        row: list[Array | float] = [array]
-        for other in others:
+        row: list[Array | float] = []
+        for other in [column[index] for column in lists if isinstance(column, (list, tuple))]:
             if isinstance(other, (int, float)):
                 if not abs(other) < _HUGE:
                     return None
@@ -78,7 +82,7 @@ def _operands(tensors: Sequence[Tensor], columns: Sequence[object]) -> list[list
             if other is not x and np.may_share_memory(other.array, array):
                 return None
             row.append(other.array)
-        rows.append(row)
+        rows.append((array, row))
     return rows
 
 
@@ -104,20 +108,18 @@ def write(name: str, tensors: Sequence[Tensor], columns: Sequence[object]) -> bo
     if any(target is None for target in targets):
         return False
     if loop is not None:
-        arrays = [[operand for operand in row if isinstance(operand, np.ndarray)] for row in rows]
-        updates.update(loop[0], arrays, (), loop[1])
+        updates.update(loop[0], _arrays(rows), (), loop[1])
         return True
-    function, scratch = _FUNCTIONS[name], {}
-    for array, *operands in rows:
+    function = _FUNCTIONS[name]
+    scratch: dict[tuple[int, ...], Array] = {}
+    for array, operands in rows:
         if array.shape not in scratch:
             scratch[array.shape] = np.empty_like(array)
         function(array, scratch[array.shape], *operands)
     return True
 
 
-def _loop(
-    name: str, columns: Sequence[object], rows: Sequence[Sequence[Array | float]]
-) -> tuple[str, tuple[float, ...]] | None:
+def _loop(name: str, columns: Sequence[object], rows: Sequence[Row]) -> tuple[str, tuple[float, ...]] | None:
     """Return the compiled loop for a function and its factors; None if there is none."""
     last = columns[-1] if columns else 0.0
     if not isinstance(last, (int, float)):
@@ -130,8 +132,12 @@ def _loop(
         found = "filled", (0.0,)
     else:
         return None
-    arrays = [[operand for operand in row if isinstance(operand, np.ndarray)] for row in rows]
-    return found if updates.takes(arrays, found[0], len(found[1])) else None
+    return found if updates.takes(_arrays(rows), found[0], len(found[1])) else None
+
+
+def _arrays(rows: Sequence[Row]) -> list[list[Array]]:
+    """Return the arrays of each row, which a loop for many arrays takes."""
+    return [[array, *(operand for operand in row if isinstance(operand, np.ndarray))] for array, row in rows]
 
 
 def norms(tensors: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
@@ -139,7 +145,7 @@ def norms(tensors: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
     rows = None if watchers or modes.tracer is not None else _operands(tensors, [])
     if rows is None or any(modes.grad_enabled and x._requires or not x.array.size for x in tensors):
         return None
-    if not updates.takes(rows, updates.SQUARES, 0):
+    if not updates.takes(_arrays(rows), updates.SQUARES, 0):
         return None
     sums = updates.sums_of_squares([x.array for x in tensors])
     return tuple(new_tensor(np.array(value)) for value in np.sqrt(sums).astype(tensors[0].array.dtype))
