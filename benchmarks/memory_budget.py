@@ -1,7 +1,7 @@
 """A training step under memory budgets, compared with hand-placed checkpoints and PyTorch.
 
-    python -m benchmarks.memory_budget [--models transformer mlp chain rk4 in_place] [--threads 2] [--rounds 1] [--steps 3]
-        [--json FILE]
+    python -m benchmarks.memory_budget [--models transformer mlp chain rk4 in_place] [--threads 2] [--rounds 1]
+        [--steps 3] [--json FILE]
 
 The transformer has 8 blocks of 256 channels (8 texts of 128 characters); the MLP 64 layers of 256 (1,024 examples).
 Checkpoints by hand wrap every block, every 8 layers of the MLP, or 20 of the 400 steps of a loop: ``chain`` (one
