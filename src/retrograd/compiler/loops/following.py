@@ -418,8 +418,9 @@ class _Steps:
             return result
         if type(x) is FollowedTensor:
             object.__setattr__(x, "__class__", Tensor)
-        x._requires, x._node = new._requires, new._node
-        return x if new is result else result
+            if x._requires:  # else it was detached in place
+                x._requires, x._node = new._requires, new._node
+        return x if new is result and x._requires is new._requires else result
 
     def _loop(self, steps: int) -> dict[int, Tensor] | None:
         """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
