@@ -70,6 +70,17 @@ def detached_carry(u, p):
     return (v * u).sum()
 
 
+def detached_in_place(u, p):
+    v, states = u * 1, []
+    for _ in range(STEPS):
+        u = step(u, p)
+        v = step(v, p)
+        u = u + 0.1 * v
+        v.detach_()
+        states.append(v)
+    return (u * v).sum() + (states[7] * p).sum()
+
+
 def one_other_step(u, p):
     for i in range(STEPS):
         u = step(u, p)
@@ -141,7 +152,17 @@ def slow(*functions):
     "function",
     [
         written_states,
-        *slow(final, rows, local_variables, detached_carry, one_other_step, nested, changed_array, gradient_of_state),
+        *slow(
+            final,
+            rows,
+            local_variables,
+            detached_carry,
+            detached_in_place,
+            one_other_step,
+            nested,
+            changed_array,
+            gradient_of_state,
+        ),
     ],
 )
 def test_a_followed_loop_has_the_numbers_of_an_eager_one(function):

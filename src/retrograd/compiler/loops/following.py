@@ -126,6 +126,11 @@ class Follower:
             self._loops[key] += 1
             self._steps = _Steps(self._tracer, block, self._log)
 
+    def interrupt(self) -> None:
+        """End the loop that is being followed, and forget the calls before: their inputs change now."""
+        self.settle()
+        self._log.clear()
+
     def settle(self) -> None:
         """End the loop that is being followed, and record it."""
         steps, self._steps = self._steps, None
@@ -160,6 +165,7 @@ class _Steps:
         self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
         self._first: dict[int, Tensor] = {}  # values of the step before them
         self._nodes: list[Node] = []  # that they read
+        self._changed = False  # whether an input of theirs was changed since
         self._results_before: list[ref[Tensor]] = []  # of these steps
         for number, calls in enumerate(block.recorded):
             self._take(calls, number == 0)
@@ -167,8 +173,9 @@ class _Steps:
     def _take(self, calls: Sequence[Call], is_first: bool) -> None:
         """Take the inputs of a step that is recorded."""
         for at, (call, sources) in enumerate(zip(calls, self._block.sources, strict=True)):
-            for x, source in zip(call.inputs, sources, strict=True):
+            for x, read, source in zip(call.inputs, call.reads, sources, strict=True):
                 if isinstance(x, Tensor):
+                    self._changed = self._changed or not isinstance(read, tuple) or not self._is(x, read)
                     if x._node is not None:
                         self._nodes.append(x._node)
                     if source.kind == SAME:
@@ -418,15 +425,20 @@ class _Steps:
             return result
         if type(x) is FollowedTensor:
             object.__setattr__(x, "__class__", Tensor)
-        x._requires, x._node = new._requires, new._node
-        return x if new is result else result
+            if x._requires:  # else it was detached in place
+                x._requires, x._node = new._requires, new._node
+        return x if new is result and x._requires is new._requires else result
 
     def _loop(self, steps: int) -> dict[int, Tensor] | None:
         """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
         block, calls, tracer = self._block, self._calls, self._tracer
         carried = sorted(self._starts)
         starts, begin = self._starts, self._earlier
-        if begin and all(node.hooks is None and node.plan.node_hooks is None for node in self._nodes):
+        if (
+            begin
+            and not self._changed
+            and all(node.hooks is None and node.plan.node_hooks is None for node in self._nodes)
+        ):
             starts, begin = self._first, 0
         end = self._earlier + steps
         kept = sorted({k for step, k in self._left if step < steps})

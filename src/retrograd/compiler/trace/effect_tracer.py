@@ -52,6 +52,9 @@ class Follower(Protocol):
     def settle(self) -> None:
         """Record the loop that is being followed."""
 
+    def interrupt(self) -> None:
+        """Record the loop that is being followed, and forget the calls before."""
+
 
 class EffectTracer(Observer):
     """A tracer's Tensors from outside, and the effects on them.
@@ -108,6 +111,10 @@ class EffectTracer(Observer):
         """Record the loop that is being followed. All that records or reads something else calls this first."""
         if self.follower is not None and get_ident() == self._thread:
             self.follower.settle()
+
+    def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
+        if how == "detach_" and self.follower is not None:
+            self.follower.interrupt()
 
     def began(self) -> None:
         self.settle()
