@@ -93,7 +93,7 @@ class Worker:
     def end(self) -> dict[str, Any]:
         """Return the results of ``stop``, and the times of steps."""
         result = self.stop()
-        quartiles = statistics.quantiles(self.times, n=4)
+        quartiles = statistics.quantiles(self.times if len(self.times) > 1 else 2 * self.times, n=4)
         times = {"median": quartiles[1], "lower": quartiles[0], "upper": quartiles[2], "first": self.first_step}
         counted = {"steps": len(self.times), "rounds": self.rounds}
         return result | {f"seconds_{name}": value for name, value in times.items()} | counted

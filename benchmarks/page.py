@@ -131,8 +131,8 @@ def _beside(times: dict[str, list[float]]) -> str:
 
 
 SETUP = """Import: time beyond `import numpy`. Bytes: the files of a library and of the packages that it requires. First
-transformer step: from the import to the end of the first step of `gpt_small`. Scalar epoch: an epoch of training with
-`retrograd.scalar`, and with micrograd."""
+transformer step: after the import, to the end of the first step of `gpt_small` in a new process without Numba and
+llvmlite. Scalar epoch: an epoch of training with `retrograd.scalar`, and with micrograd."""
 
 
 def _setup(costs: dict[str, dict[str, float]]) -> str:

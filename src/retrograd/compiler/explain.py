@@ -66,9 +66,10 @@ def explanation(entry: Any, leaves: Sequence[object] | None, arrays: Any) -> str
         out.append(f"in no region: {'; '.join(dict.fromkeys(entry.notes))}")
     if entry.kernels is None and not machine_code.available():
         small = sum(step.kind in ("array", "primitive", "whole") for step in program.instructions)
+        runs = sum(step.kind == "native" for step in program.instructions)
         out.append(
-            f"without llvmlite {small} instructions run one by one; with it (pip install 'retrograd[fast]') runs of "
-            "them on small arrays are compiled to one function each"
+            f"without llvmlite {runs} runs of instructions on small arrays are interpreted, {small} instructions run "
+            "one by one; with it (pip install 'retrograd[fast]') such runs are compiled to machine code"
         )
     if entry.kernels is not None:
         out.append(f"on a GPU: {len(entry.kernels)} generated CUDA kernels; {entry.forward.description}")

@@ -20,7 +20,7 @@ from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
-from .emission import TYPES, Body, Kernel, constant, type_of
+from .emission import TYPES, constant
 from .indices import add_at, getitem, setitem
 from .interpreter.map_code import SUPPORTED
 from .interpreter.step_code import check
@@ -28,7 +28,7 @@ from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step
 from .product_kernels import product
 from .scalar_operations import UFUNCS, choice, scalar
-from .steps import Buffer, Operand, Place, Step, Unlowered, kernel_of, map_step, row_major, stand_in_of
+from .steps import Buffer, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 
 MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
@@ -185,11 +185,8 @@ class Lowering:
     def add(self, step: Step) -> None:
         """Append a step of the current instruction."""
         step.instruction = self._outer
-        if (
-            step.flops == 0
-            and (self.interpreted or not self.unlimited)
-            and max(place.size for place in step.operands) > MAX_ELEMENTS
-        ):
+        limited = step.flops == 0 and (self.interpreted or not self.unlimited)
+        if limited and max(place.size for place in step.operands) > MAX_ELEMENTS:
             raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
         if self.interpreted:
             check(step)
@@ -263,8 +260,7 @@ class Lowering:
         place = self.place(value)
         if place.size != 1:
             raise Unlowered("a guard that does not compare one number")
-        text = constant(seen, place.dtype)
-        self.add(Step("check", [place], 0, _check_kernel(text), checked=True, content=text))
+        self.add(check_step(place, constant(seen, place.dtype)))
 
     # Elementwise
 
@@ -564,19 +560,6 @@ def is_view(instruction: Instruction) -> bool:
     """Return whether all results are views of existing memory."""
     outs = instruction.outs
     return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
-
-
-def _check_kernel(seen: str) -> Callable[[Step], Kernel]:
-    def make(step: Step) -> Kernel:
-        body = Body()
-        (place,) = step.operands
-        value = body.load("%p0", place.dtype)
-        how = "fcmp oeq" if place.dtype.kind == "f" else "icmp eq"
-        same = body.give(f"{how} {type_of(place.dtype)} {value}, {seen}")
-        body.do(f"ret i1 {same}")
-        return kernel_of(step, body)._replace(result="i1")
-
-    return make
 
 
 def _python_type(x: Any) -> Any:

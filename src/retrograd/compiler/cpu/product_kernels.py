@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...kernels.loops.regions.region_code import MAX_MULTIPLICATIONS
 from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
+from ...kernels.loops.regions.region_code import MAX_MULTIPLICATIONS
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Array
-from .emission import Body, Kernel, broadcast_strides, collapsed, constant
+from .emission import Body, Kernel, broadcast_strides, collapsed, constant, type_of
 
 
 class Unlowered(Exception):
@@ -231,6 +231,20 @@ def kernel_of(step: Step, body: Body) -> Kernel:
         read = not any(place.may_overlap(other) for other in out)
         parameters.append(f"ptr {'noalias ' if alone else ''}{'readonly ' if read else ''}%p{k}")
     return Kernel(", ".join(parameters), tuple(body.lines), tuple(sorted(body.declared)))
+
+
+def check_step(place: Place, seen: str) -> Step:
+    """Return a step that compares a number with an LLVM constant."""
+
+    def make(step: Step) -> Kernel:
+        body = Body()
+        value = body.load("%p0", place.dtype)
+        how = "fcmp oeq" if place.dtype.kind == "f" else "icmp eq"
+        same = body.give(f"{how} {type_of(place.dtype)} {value}, {seen}")
+        body.do(f"ret i1 {same}")
+        return kernel_of(step, body)._replace(result="i1")
+
+    return Step("check", [place], 0, make, checked=True, content=seen)
 
 
 def checked_pairs(steps: Sequence[Step]) -> list[tuple[Buffer, Buffer]]:

@@ -194,7 +194,8 @@ class NativeLoop:
 
         The tuple has the initial carries, slices, constants and known arrays; for each carry and result an array that
         receives it; the arena and the pool of threads, if needed; the number of steps; and a second array for each
-        carry. For the interpreter the arena comes last. The result is None if a step fails, such as the inverse of a singular matrix.
+        carry. For the interpreter the arena comes last. The result is None if a step fails, such as the inverse of a
+        singular matrix.
         """
         loop = self._loop
         inputs = [*carry, *xs, *constants]

@@ -22,7 +22,7 @@ _COMPARISONS = {
 }  # fmt: skip
 _LOGICAL = {"and": at.AND, "or": at.OR, "xor": at.NOT_EQUAL}
 _CALLS = {"sqrt": at.SQRT, "fabs": at.ABSOLUTE}
-_FLOATS = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+_FLOATS: dict[str, np.dtype] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 # The elementwise functions of floating dtypes that have code; NumPy's inner loops compute all others.
 SUPPORTED = {
     "add", "subtract", "multiply", "divide", "negative", "reciprocal", "square", "sqrt", "absolute", "fabs", "maximum",

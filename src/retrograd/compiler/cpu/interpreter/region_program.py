@@ -11,6 +11,7 @@ import numpy as np
 from ....core.opaque_calls import LoopMissing
 from ....kernels import compiled, loop
 from ....kernels.loops.regions import region_code as at
+from ..machine_code import ITEMS
 from ..steps import Buffer, Step, Unlowered, checked_pairs
 from .step_code import StepCode
 
@@ -69,9 +70,12 @@ class RegionProgram:
         self.arena = registers + at.REGISTER * code.registers
         header = [at.HEADER + len(code.words), last + 1, registers]
         self._code = np.array([*header, *code.words], np.int64)
-        self._run, self._address = execute(), self._code.ctypes.data
+        run = execute()
+        if run is None:
+            raise Unlowered("there is no library")
+        self._run, self._address = run, self._code.ctypes.data
 
     def call(self, items: tuple[Any, ...]) -> int:
         """Run the region on its inputs, results and arena; return 0, or the status of a failed check."""
-        self._run(id(items), self._address)  # type: ignore[misc]
+        self._run(id(items) + ITEMS, self._address)  # Python 3.14 has another layout of tuples
         return int(items[-1][at.STATUS])

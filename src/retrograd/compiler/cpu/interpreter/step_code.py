@@ -58,7 +58,7 @@ class StepCode:
         Args:
             count: the number of the buffer with the number of repetitions; then come second arrays of the carries.
             rows: the buffers of which each step takes a row, with the bytes of a row.
-            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and its bytes.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and bytes.
             reverse: whether the loop starts at the last row.
         """
         first, words = at.HEADER + len(self.words), list[int]()

@@ -12,7 +12,8 @@ LANES = 512  # numbers of a register
 HEADER = 3  # words before the first step: all words, the number of buffers, and where registers are in the arena
 
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
-# MAP: type, places, numbers, rows, lengths, registers, group; places; numbers (bits of double precision); rows as in ``fused_steps.py``.
+# MAP: type, places, numbers, rows, lengths, registers, group; places; numbers (bits of double precision); rows as in
+# ``fused_steps.py``.
 # A register has ``group`` neighbors along the third axis, with all elements of the last one, if that is short.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
 # ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision
@@ -24,13 +25,12 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # TAKE, PUT: bytes of an element, indices, 2 lengths, 2 inner lengths; x (buffer, offset, 2 inner strides); part (4
 # axes); for each index its bound, x's stride, and a place with 2 axes. ADD_AT has a type instead of the bytes.
 # NUMBER: bytes of a float, buffer, offset: stop if the element is NaN
-# BEGIN: buffer of the number of repetitions, whether backwards, rows, carries; for each row its buffer and bytes; for each
-# carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
+# BEGIN: buffer of the number of repetitions, whether backwards, rows, carries; for each row its buffer and bytes; for
+# each carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
 # AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
-MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT, SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = (
-    range(16)
-)
+MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
+SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = range(8, 16)
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
 MAX_MULTIPLICATIONS = 1 << 13  # of a PRODUCT; BLAS is faster for larger ones

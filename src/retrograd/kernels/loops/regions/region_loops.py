@@ -3,9 +3,10 @@
 Elements are computed by the same operations in the same order as by the region's LLVM code, so that results are bitwise
 equal.
 """
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, index, operator, assignment"
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from llvmlite import ir
@@ -32,33 +33,36 @@ from ..elements.fused_step_loops import _change, _combine, _function, _load, _no
 from . import region_code as at
 
 _step = _compiled()
-_ITEMS = tuple.__basicsize__  # bytes before a tuple's items
+_call: Callable[..., None] = call
 
 
 @intrinsic
-def _power(typing_context, address, x, y):
+def _power(typing_context: object, address: object, x: object, y: object) -> object:
     """Call the C function of two numbers at an address."""
 
-    def generate(context, builder, signature, values):
+    def generate(context: object, builder: ir.IRBuilder, signature: object, values: Sequence[object]) -> object:
         kind = ir.FunctionType(ir.DoubleType(), [ir.DoubleType()] * 2).as_pointer()
         return builder.call(builder.inttoptr(values[0], kind), values[1:])
 
     return types.float64(types.int64, types.float64, types.float64), generate
 
 
+_pow: Callable[..., float] = _power
+
+
 @_step
-def _word(address):
+def _word(address: int) -> int:
     return _vector(address, 1, np.int64(0))[0]
 
 
 @_step
-def _fill(out, value):
+def _fill(out: np.ndarray, value: object) -> None:
     for j in range(out.size):
         out[j] = value
 
 
 @_step
-def _spread(out, x, number):
+def _spread(out: np.ndarray, x: int, number: object) -> None:
     """Fill a register with the number like ``number`` at an address."""
     value = _vector(x, 1, number)[0]
     for j in range(out.size):
@@ -66,7 +70,7 @@ def _spread(out, x, number):
 
 
 @_step
-def _loaded(operation, out, x, step):
+def _loaded(operation: int, out: np.ndarray, x: int, step: int) -> None:
     if step != 0:
         _load(operation, out, x, step)
     elif operation == steps.LOAD_FLOAT32:
@@ -78,7 +82,7 @@ def _loaded(operation, out, x, step):
 
 
 @_step
-def _loaded_rows(operation, out, x, outer, step, rows):
+def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int, rows: int) -> None:
     """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
     columns = out.size // rows
     for r in range(rows):
@@ -86,7 +90,7 @@ def _loaded_rows(operation, out, x, outer, step, rows):
 
 
 @_step
-def _stored_rows(operation, address, outer, step, x, rows, number):
+def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndarray, rows: int, number: object) -> None:
     """Write a register to such rows."""
     columns = x.size // rows
     for r in range(rows):
@@ -98,10 +102,10 @@ def _stored_rows(operation, address, outer, step, x, rows, number):
                 _vector(place, 1, number)[0] = x[r * columns + j]
 
 
-def _mapped(functions):
+def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
     """Return the execution of a MAP in numbers like ``none``."""
 
-    def run(words, first, arena, none):
+    def run(words: np.ndarray, first: int, arena: int, none: object) -> None:
         places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
         n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
         buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 12
@@ -145,14 +149,15 @@ def _mapped(functions):
                             else:
                                 functions(operation, out, x, y)
 
-    return _step(run)
+    loop: Callable[..., None] = _step(run)
+    return loop
 
 
 _map_single, _map_double = _mapped(_function), _mapped(_no_function)
 
 
 @_step
-def _called(words, first, arena):
+def _called(words: np.ndarray, first: int, arena: int) -> None:
     """Call a NumPy inner loop for each row."""
     function, data, arguments = words[first + 2], words[first + 3], words[first + 4]
     sizes = first + 10
@@ -168,18 +173,18 @@ def _called(words, first, arena):
                     p = place + 5 * k
                     outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
                     given[k] = buffers[words[p]] + words[p + 1] + outer
-                call(function, (arena + at.ARGUMENTS, begin + 8 * sizes, begin + 8 * strides, data))
+                _call(function, (arena + at.ARGUMENTS, begin + 8 * sizes, begin + 8 * strides, data))
 
 
 @_step
-def _place(words, p, buffers, i0, i1, i2, i3):
+def _place(words: np.ndarray, p: int, buffers: np.ndarray, i0: int, i1: int, i2: int, i3: int) -> int:
     """Return the address of an element of a place."""
     outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4] + i3 * words[p + 5]
     return buffers[words[p]] + words[p + 1] + outer
 
 
 @_step
-def _added_up(words, first, buffers):
+def _added_up(words: np.ndarray, first: int, buffers: np.ndarray) -> None:
     target = first + 6
     for i0 in range(words[first + 2]):
         for i1 in range(words[first + 3]):
@@ -190,16 +195,14 @@ def _added_up(words, first, buffers):
 
 
 @_step
-def _copied(words, first, buffers, number):
+def _copied(words: np.ndarray, first: int, buffers: np.ndarray, number: object) -> None:
     """Copy elements of the size of ``number``."""
     target, size = first + 7, words[first + 2]
     for i0 in range(words[first + 3]):
         for i1 in range(words[first + 4]):
             for i2 in range(words[first + 5]):
-                out, x = (
-                    _place(words, target, buffers, i0, i1, i2, 0),
-                    _place(words, target + 6, buffers, i0, i1, i2, 0),
-                )
+                out = _place(words, target, buffers, i0, i1, i2, 0)
+                x = _place(words, target + 6, buffers, i0, i1, i2, 0)
                 out_step, x_step = words[target + 5], words[target + 11]
                 if out_step == size and x_step == size:
                     to, given = _vector(out, words[first + 6], number), _vector(x, words[first + 6], number)
@@ -211,7 +214,7 @@ def _copied(words, first, buffers, number):
 
 
 @_step
-def _filled(words, first, buffers, number):
+def _filled(words: np.ndarray, first: int, buffers: np.ndarray, number: object) -> None:
     """Fill a place with the bits of an element of the size of ``number``."""
     value, size = _vector(words.ctypes.data + 8 * (first + 7), 1, number)[0], words[first + 2]
     for i0 in range(words[first + 3]):
@@ -226,7 +229,7 @@ def _filled(words, first, buffers, number):
 
 
 @_step
-def _product(words, first, buffers, zero):
+def _product(words: np.ndarray, first: int, buffers: np.ndarray, zero: object) -> None:
     """Multiply two small matrices by register tiles, without flushing denormals."""
     rows, inner, columns = words[first + 3], words[first + 4], words[first + 5]
     a, down, along = buffers[words[first + 6]] + words[first + 7], words[first + 8], words[first + 9]
@@ -259,13 +262,13 @@ def _product(words, first, buffers, zero):
 
 
 @_step
-def _overlap(words, first, buffers):
+def _overlap(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
     a, b = buffers[words[first + 2]], buffers[words[first + 5]]
     return a + words[first + 3] < b + words[first + 7] and b + words[first + 6] < a + words[first + 4]
 
 
 @_step
-def _gathered(words, first, buffers, operation, number):
+def _gathered(words: np.ndarray, first: int, buffers: np.ndarray, operation: int, number: object) -> bool:
     """Move or add elements at indices; return whether all indices are within their bounds."""
     indices, x, part = words[first + 3], first + 8, first + 12
     for i0 in range(words[first + 4]):
@@ -292,7 +295,7 @@ def _gathered(words, first, buffers, operation, number):
 
 
 @_step
-def _rates(words, first, buffers, number):
+def _rates(words: np.ndarray, first: int, buffers: np.ndarray, number: float) -> None:
     """Increment the step count; write Adam's step size and epsilon of this step."""
     given = first + 4
     step = _vector(buffers[words[given + 4]] + words[given + 5], 1, number)
@@ -302,32 +305,27 @@ def _rates(words, first, buffers, number):
     beta1 = _vector(buffers[words[given + 8]] + words[given + 9], 1, 0.0)[0]
     beta2 = _vector(buffers[words[given + 10]] + words[given + 11], 1, 0.0)[0]
     eps = _vector(buffers[words[given + 12]] + words[given + 13], 1, 0.0)[0]
-    root = np.sqrt(1.0 - _power(words[first + 2], beta2, t))
-    _vector(buffers[words[given]] + words[given + 1], 1, 0.0)[0] = (
-        lr * root / (1.0 - _power(words[first + 2], beta1, t))
-    )
+    root = np.sqrt(1.0 - _pow(words[first + 2], beta2, t))
+    _vector(buffers[words[given]] + words[given + 1], 1, 0.0)[0] = lr * root / (1.0 - _pow(words[first + 2], beta1, t))
     _vector(buffers[words[given + 2]] + words[given + 3], 1, 0.0)[0] = eps * root
 
 
 @_step
-def _same(words, first, buffers):
+def _same(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
     """Return whether an element has the bits, or is the number, that the trace saw."""
     size, address = words[first + 2], buffers[words[first + 4]] + words[first + 5]
     if words[first] == at.CHECK_FLOAT:
         seen = _vector(words.ctypes.data + 8 * (first + 3), 1, 0.0)[0]
         found = _vector(address, 1, 0.0)[0] if size == at.FLOAT64 else np.float64(_vector(address, 1, np.float32(0))[0])
         return found == seen
+    seen, found = words.ctypes.data + 8 * (first + 3), True
     for k in range(size):
-        if (
-            _vector(address + k, 1, np.uint8(0))[0]
-            != _vector(words.ctypes.data + 8 * (first + 3) + k, 1, np.uint8(0))[0]
-        ):
-            return False
-    return True
+        found &= _vector(seen + k, 1, np.uint8(0))[0] == _vector(address + k, 1, np.uint8(0))[0]
+    return found
 
 
 @_step
-def _begin(words, first, buffers, left):
+def _begin(words: np.ndarray, first: int, buffers: np.ndarray, left: np.ndarray) -> None:
     """Point the buffers of a loop to what its first step reads and writes."""
     count, back, rows, carries = _word(buffers[words[first + 2]]), words[first + 3], words[first + 4], words[first + 5]
     left[0] = count
@@ -346,7 +344,7 @@ def _begin(words, first, buffers, left):
 
 
 @_step
-def _advance(words, first, buffers):
+def _advance(words: np.ndarray, first: int, buffers: np.ndarray) -> None:
     """Move the buffers of a loop to the next step."""
     back, rows, carries = words[first + 3], words[first + 4], words[first + 5]
     at_row, at_carry = first + 6, first + 6 + 2 * rows
@@ -364,7 +362,7 @@ def _advance(words, first, buffers):
 
 
 @_step
-def _is_number(words, first, buffers):
+def _is_number(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
     address = buffers[words[first + 3]] + words[first + 4]
     if words[first + 2] == at.FLOAT64:
         x = _vector(address, 1, 0.0)[0]
@@ -374,14 +372,14 @@ def _is_number(words, first, buffers):
 
 
 @njit(error_model="numpy")
-def _executed(items, program):
-    """Execute the code at an address on the arrays of the tuple at another, of which the last is the arena."""
+def _executed(items: int, program: int) -> None:
+    """Execute the code at an address on arrays, whose addresses begin at another; the last is the arena."""
     words = _vector(program, _word(program), np.int64(0))
     count = words[1]
-    arena = _word(_word(items + _ITEMS + 8 * (count - 1)) + DATA)
+    arena = _word(_word(items + 8 * (count - 1)) + DATA)
     buffers = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0))
     for k in range(count):
-        buffers[k] = _word(_word(items + _ITEMS + 8 * k) + DATA)
+        buffers[k] = _word(_word(items + 8 * k) + DATA)
     status = _vector(arena + at.STATUS, 1, np.int64(0))
     status[0], left = 0, _vector(arena + at.LEFT, 1, np.int64(0))
     first = at.HEADER

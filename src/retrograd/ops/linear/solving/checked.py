@@ -6,8 +6,6 @@ from divisions by zero pivots, and a Cholesky factor is what elimination had com
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ....core.arrays import Array
