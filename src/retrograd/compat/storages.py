@@ -23,7 +23,7 @@ from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence
 
 
-def memory_of(x: Tensor) -> Any:
+def memory_of(x: Tensor) -> Array:
     """Return the whole memory that contains the Tensor, as a one-dimensional array of the Tensor's dtype."""
     owner = array = x.array
     while (below := owner_of(owner)) is not None:
@@ -370,7 +370,7 @@ class LegacyStorageType(type):
     dtype: PublicDType
     is_cuda: bool
 
-    def __call__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> Any:
+    def __call__(cls, *args: object, wrap_storage: UntypedStorage | None = None) -> Any:
         if cls.is_cuda and not is_cuda_available():
             raise TypeError(f"type {cls.path} not available: CuPy is not installed, or no GPU was found")
         if wrap_storage is not None:

@@ -55,7 +55,7 @@ def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
     return scripted
 
 
-def _scripted(obj: Any) -> Any:
+def _scripted(obj: object) -> object:
     """Return a function that translates errors, or the module after its ``forward`` does so."""
     if isinstance(obj, Module):
         own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
@@ -90,7 +90,7 @@ def trace(func: Marked, example_inputs: object = None, *args: object, **kwargs: 
     return script(func)
 
 
-def ignore(fn: object = None, **kwargs: object) -> Any:
+def ignore(fn: object = None, **kwargs: object) -> object:
     """Return the function unchanged, or a decorator that does."""
     return fn if callable(fn) else lambda function: function
 

@@ -506,7 +506,7 @@ class Tracer(EffectTracer):
 
     def closed(self, what: object, inputs: Arguments, result: Any) -> None:
         """Trace the creation of Tensors from numbers or NumPy arrays, so that each replay creates them."""
-        if isinstance(result, Tensor) and type(result.array) is Traced:
+        if is_dense(result) and type(result.array) is Traced:
             return
         if not self.tracing or isinstance(result, BaseException):
             return

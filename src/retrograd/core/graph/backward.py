@@ -25,7 +25,7 @@ from ..errors import describe
 from ..tensor.mutation import read_through_base
 from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, unshare
 from ..tensor.tensor import Tensor, new_tensor, tensor_method
-from .fitting import fit
+from .fitting import add_to_output, all_outputs, fit
 from .in_place import run_in_place
 from .modes import modes, recording, watchers
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
@@ -128,7 +128,7 @@ class Walk:
                         if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
                             gi = fit(gi, like, node)
                     elif plan.select is not None:
-                        _add_to_output(cotangents, parent, plan.select, gi)
+                        add_to_output(cotangents, parent, plan.select, gi)
                         continue
                     elif gi.dtype is not parent.dtype or (
                         not (exact and parent.shape == shape) and gi.shape != parent.shape
@@ -229,7 +229,7 @@ class Walk:
                         gi = without_history(gi)
                     given = gi
                     if plan.select is not None:
-                        before = _add_to_output(cotangents, parent, plan.select, gi)
+                        before = add_to_output(cotangents, parent, plan.select, gi)
                         if observers:
                             for observer in observers:
                                 observer.sent(node, index, given, gi, before)
@@ -325,25 +325,6 @@ _hooked = _Hooked()
 def walking() -> Walk | None:
     """Return the innermost backward pass of this thread that is calling a hook, or None."""
     return _hooked.walks[-1] if _hooked.walks else None
-
-
-def all_outputs(node: Node, outputs: Sequence[Array | None]) -> tuple[Array | None, ...]:
-    """Return the cotangents of all outputs, with zeros for outputs that no gradient reached if the rules need them."""
-    given = next((g for g in outputs if g is not None), None)
-    if given is None or not node.plan.primitive.fills:
-        return tuple(outputs)
-    zeros, wrap = array_module(given).zeros, new_tensor if isinstance(given, Tensor) else as_array
-    return tuple([wrap(zeros(*of)) if g is None else g for g, *of in zip(outputs, node.shape, node.dtype, strict=True)])
-
-
-def _add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
-    """Add ``g`` to the cotangent of output ``index`` of a node with several outputs; return the cotangent before."""
-    outputs = cotangents.get(node)
-    if outputs is None:
-        outputs = cotangents[node] = [None] * len(node.shape)
-    before = outputs[index]
-    outputs[index] = g if before is None else before + g
-    return before
 
 
 def as_array(value: object, like: object = None) -> Any:

@@ -1,13 +1,15 @@
-"""Give a cotangent the shape and dtype of the input that it belongs to."""
+"""Give cotangents the shape and dtype of the inputs that they belong to, and a node the cotangents of all outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.arrays import Array
+from ..arrays.devices import array_module
 from ..arrays.summation import accurate_sum
 from ..errors import describe
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, new_tensor
 from .nodes import Node
 
 
@@ -39,3 +41,27 @@ def fit(g: Any, parent: Any, node: Node) -> Any:
             g = g.real
         g = g.astype(dtype)
     return g
+
+
+def all_outputs(node: Node, outputs: Sequence[Array | None]) -> tuple[Array | None, ...]:
+    """Return the cotangents of all outputs, with zeros for outputs that no gradient reached if the rules need them."""
+    given = next((g for g in outputs if g is not None), None)
+    if given is None or not node.plan.primitive.fills:
+        return tuple(outputs)
+    filled: list[Array] = []
+    for g, shape, dtype in zip(outputs, node.shape, node.dtype, strict=True):
+        if g is None:
+            g = array_module(given).zeros(shape, dtype)
+            g = new_tensor(g) if isinstance(given, Tensor) else g
+        filled.append(g)
+    return tuple(filled)
+
+
+def add_to_output(cotangents: dict[Any, Any], node: Node, index: int, g: Array) -> Any:
+    """Add ``g`` to the cotangent of output ``index`` of a node with several outputs; return the cotangent before."""
+    outputs = cotangents.get(node)
+    if outputs is None:
+        outputs = cotangents[node] = [None] * len(node.shape)
+    before = outputs[index]
+    outputs[index] = g if before is None else before + g
+    return before

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary, ref
 
 from ..tensor.mutation import read_through_base
 from ..tensor.tensor import Tensor, tensor_method
-from .backward import all_outputs, changed_by, conjugate, replaced_by, shown_to_hooks
-from .fitting import fit
+from .backward import changed_by, conjugate, replaced_by, shown_to_hooks
+from .fitting import all_outputs, fit
 from .handles import LeafHooks, NodeHooks, RemovableHandle
 from .nodes import AccumulateGrad, Node
 from .plan import WHOLE, Plan, pull

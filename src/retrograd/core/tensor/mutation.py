@@ -507,7 +507,7 @@ def read_through_base(x: Tensor) -> None:
     """
     root = x if x._base is None else x._base
     write = root._node
-    if write is None or write.plan.primitive is not OVERWRITE:
+    if write is None or not root.is_dense or write.plan.primitive is not OVERWRITE:
         return
     values = write.parents[1]
     if values is None or getrefcount(values) == LOCAL_ONLY + 1:  # only the ``overwrite`` node reads the values
