@@ -163,10 +163,10 @@ def new_group(
     ranks: Sequence[int] | None = None,
     timeout: timedelta | float | None = None,
     backend: str | None = None,
-    pg_options: Any = None,
+    pg_options: object = None,
     use_local_synchronization: bool = False,
     group_desc: str | None = None,
-    device_id: Any = None,
+    device_id: object = None,
 ) -> Any:
     """Create a group of some ranks. All ranks must call it in the same order, members or not.
 

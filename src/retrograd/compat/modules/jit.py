@@ -55,7 +55,7 @@ def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
     return scripted
 
 
-def _scripted(obj: object) -> object:
+def _scripted(obj: object) -> Any:
     """Return a function that translates errors, or the module after its ``forward`` does so."""
     if isinstance(obj, Module):
         own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance

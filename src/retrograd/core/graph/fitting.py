@@ -26,7 +26,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g.reshape(shape)
 
 
-def fit(g: Any, parent: Any, node: Node) -> Any:
+def fit(g: Array, parent: Node | Tensor, node: Node) -> Array:
     """Return the cotangent ``g`` in the shape and dtype of the input it belongs to."""
     shape, dtype = parent.shape, parent.dtype
     if g.shape != shape:
