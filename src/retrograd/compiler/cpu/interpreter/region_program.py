@@ -75,7 +75,7 @@ class RegionProgram:
             raise Unlowered("there is no library")
         self._run, self._address = run, self._code.ctypes.data
 
-    def call(self, items: tuple[object, ...]) -> int:
+    def call(self, items: tuple[Any, ...]) -> int:
         """Run the region on its inputs, results and arena; return 0, or the status of a failed check."""
         self._run(id(items) + ITEMS, self._address)  # Python 3.14 has another layout of tuples
         return int(items[-1][at.STATUS])
