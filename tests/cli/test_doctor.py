@@ -69,7 +69,7 @@ def test_the_first_cause_is_printed_with_its_line_figures_and_edit(script, capsy
     out = capsys.readouterr().out
     assert out.startswith("done 29\n")
     assert "train.py:9: broadcast-loss\n    loss = ((model(x) - x[:, 0]) ** 2).mean()\n" in out
-    assert "Edit: " in out and "Tried for 30 steps from the same state" in out
+    assert "Edit: " in out and "Tried for 30 steps on one recorded batch" in out
 
 
 def test_an_unchanged_torch_script_is_examined(tmp_path):
@@ -90,7 +90,7 @@ def test_json_has_all_findings(script, tmp_path, capsys):
     assert main(["doctor", "--json", str(out), script(BROKEN)]) == 0
     (one,) = json.loads(out.read_text())["findings"]
     assert (one["kind"], one["line"]) == ("broadcast-loss", 9)
-    assert set(one["evidence"]["curves"]) == {"with", "without"}
+    assert set(one["evidence"]["curves"]) == {"with", "without", "edited_loss"}
 
 
 def test_steps_end_the_script(script, capsys):
