@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 _TRIED = frozenset({"unnormalized-input", "weight-decay-too-high", "learning-rate-too-high", "learning-rate-too-low"})
-_NOT_FINITE = (
-    frozenset({"nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss"}) | _TRIED
-)
+_ENDS = frozenset({"nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss"})  # in NaN
 _PROVED = 3  # of the first findings
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
