@@ -131,8 +131,8 @@ class Program:
                     raise NotReplayableError(call.name)
                 out = tuple(map(new_tensor, call.outputs))
             elif call.name == "batch_norm":
-                given = (None, None) if self.moving else _statistics(self.step.array(call.inputs[0]))
-                out = batch_norm(inputs[0], *given, inputs[1], inputs[2], self.moving, eps=call.params["eps"])
+                mean, var = (None, None) if self.moving else _statistics(self.step.array(call.inputs[0]))
+                out = batch_norm(inputs[0], mean, var, inputs[1], inputs[2], self.moving, eps=call.params["eps"])
             else:
                 params = {**call.params, **changes.params.get(index, {})}
                 out = primitive(*inputs, **params)

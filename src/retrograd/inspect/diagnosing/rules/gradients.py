@@ -332,7 +332,7 @@ def _bad_data(case: Case) -> tuple[Call, str] | None:
         for call in reversed(step.passed()):
             for place, x in enumerate(call.inputs):
                 target = place == 1 and call.name in LOSSES and not call.needs(1) and Case.has_array(step, x)
-                array = step.array(x) if target else x.value if x.leaf is None and x.call < 0 else None
+                array: Array = step.array(x) if target else x.value if x.leaf is None and x.call < 0 else None
                 if np.size(array) < 2 or getattr(array, "dtype", np.dtype(bool)).kind != "f":
                     continue
                 count = int((~np.isfinite(array) if target else np.isnan(array)).sum())
