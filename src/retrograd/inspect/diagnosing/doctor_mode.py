@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 _TRIED = frozenset({"unnormalized-input", "weight-decay-too-high", "learning-rate-too-high", "learning-rate-too-low"})
-_ENDS = frozenset({"nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss"})  # in NaN
+_ENDS = frozenset(  # in NaN
+    ["nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss", "wrong-reduction-scale"]
+    + ["accumulation-unscaled", "gradients-not-zeroed"]
+)
 _PROVED = 3  # of the first findings
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
