@@ -1,6 +1,7 @@
 """`retrograd doctor`, `explain`, `draw`, `profile`, and `run` with `--guard`, `--watch` and `--profile`."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_the_first_cause_is_printed_with_its_line_figures_and_edit(script, capsy
     out = capsys.readouterr().out
     assert out.startswith("done 29\n")
     assert "train.py:9: broadcast-loss\n    loss = ((model(x) - x[:, 0]) ** 2).mean()\n" in out
-    assert "Edit: " in out and "Tried for 30 steps from the same state" in out
+    assert "Edit: " in out and "Tried for 30 steps on one recorded batch" in out
 
 
 def test_an_unchanged_torch_script_is_examined(tmp_path):
@@ -90,7 +91,7 @@ def test_json_has_all_findings(script, tmp_path, capsys):
     assert main(["doctor", "--json", str(out), script(BROKEN)]) == 0
     (one,) = json.loads(out.read_text())["findings"]
     assert (one["kind"], one["line"]) == ("broadcast-loss", 9)
-    assert set(one["evidence"]["curves"]) == {"with", "without"}
+    assert set(one["evidence"]["curves"]) == {"with", "without", "edited_loss"}
 
 
 def test_steps_end_the_script(script, capsys):
@@ -127,7 +128,7 @@ def test_explain_lists_gradients_and_explains_one(script, capsys):
     assert "2.bias" in out and "gradient of norm" in out
     assert "\n0.weight\ngradient of mean at train.py:9 for 0.weight" in out
     assert main(["explain", "--name", "nobody", script(BROKEN)]) == 2
-    assert "'nobody' is no parameter" in capsys.readouterr().err
+    assert "there is no parameter 'nobody'" in capsys.readouterr().err
     assert main(["explain", "--step", "50", script(BROKEN)]) == 2
     assert "ended after 40 backward passes" in capsys.readouterr().err
 
@@ -181,3 +182,32 @@ def test_train_takes_a_doctor(tmp_path, capsys):
     assert json.loads((out / "doctor.json").read_text()) == {"findings": []}
     assert main(["train", "housing", "--steps", "2", "--doctor", "--compile", "--out", str(out)]) == 2
     assert "--compile" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("doctor", "--page", "x.txt"), ("doctor", "--json", "nowhere/x.json"), ("run", "--watch", "x.xyz")]
+    + [("draw", "--out", "nowhere/g.svg"), ("profile", "--out", "nowhere/w.html"), ("doctor", "--json", ".")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(arguments, script, capsys):
+    assert main([*arguments, script(BROKEN)]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"retrograd: error: {arguments[1]}") and shown.err.count("\n") == 1
+
+
+def test_explain_tells_frozen_unused_and_unknown_parameters_apart(script, capsys):
+    text = BROKEN.replace("optimizer =", "spare = nn.Linear(2, 2)\nmodel[0].bias.requires_grad_(False)\noptimizer =")
+    assert main(["explain", "--name", "bias", script(text)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"0\.bias +\(8,\) +no gradient: frozen", out)
+    assert re.search(r"bias +\(2,\) +no gradient: the loss does not depend on it", out)
+    assert main(["explain", "--name", "nosuch", script(text)]) == 2
+    assert "there is no parameter 'nosuch'" in capsys.readouterr().err
+
+
+def test_explain_and_draw_accept_a_loss_without_parameters(script, capsys):
+    text = BROKEN.replace("** 2).mean()", "** 2).argmax().float().requires_grad_(True)")
+    assert main(["explain", script(text)]) == 0
+    assert "requires_grad was set on the loss itself" in capsys.readouterr().out
+    assert main(["draw", script(text)]) == 0

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import tempfile
 from pathlib import Path
 
@@ -80,6 +81,20 @@ def make_output_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise UserError(f"cannot write to the folder {folder}: {error.strerror}") from None
+
+
+def check_output(option: str, file: Path | str | None, *endings: str) -> None:
+    """Raise `UserError` if a file cannot be written there, or does not end in one of ``endings``."""
+    if file is None:
+        return
+    place = Path(file)
+    if endings and place.suffix.lower() not in endings:
+        raise UserError(f"{option} must end in {' or '.join(endings)}, got {file}")
+    if place.is_dir():
+        raise UserError(f"{option} is a folder, and must be a file: {file}")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        problem = "is not writable" if place.parent.is_dir() else "does not exist"
+        raise UserError(f"{option} {file}: {place if place.exists() else place.parent} {problem}")
 
 
 def _number(text: str) -> float:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..arguments import path, positive_int
+from ..arguments import check_output, path, positive_int
 from .scripts import check_script, random_states, run_script
 
 SECONDS = 60.0
@@ -46,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.inspect import doctor
 
     check_script(options.script)
+    check_output("--json", options.json)
+    check_output("--page", options.page, ".html", ".htm")
     d = doctor()
     d.watch_script(options.script, lambda count, seconds: _enough(options.steps, count, seconds))
     restore = random_states()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..arguments import path, positive_int
+from ..arguments import check_output, path, positive_int
 from ..console import UserError, plural
 from .scripts import StoppedError, acting_at_backward, check_script, run_script
 
@@ -122,23 +122,46 @@ def explain_script(options: argparse.Namespace) -> int:
         _, completes = reachable([edge_of(loss)])
         leaves = {(t.name_of(p) or f"leaf {i}"): p for i, p in enumerate(x for xs in completes.values() for x in xs)}
         names = list(leaves)
-        found = autograd.grad(loss.sum(), [leaves[name] for name in names], retain_graph=True, allow_unused=True)
+        given = [leaves[name] for name in names]
+        found = autograd.grad(loss.sum(), given, retain_graph=True, allow_unused=True) if given else ()
+        others = _without_gradient(given)
         norms = [0.0 if g is None else float(g.norm()) for g in found]
-        width = max(map(len, names), default=0)
+        width = max(map(len, [*names, *others]), default=0)
         for name, norm in zip(names, norms, strict=True):
             print(f"{name:<{width}}  {tuple(leaves[name].shape)!s:<18} gradient of norm {norm:.4g}")
-        wanted = options.name or [name for name, norm in zip(names, norms, strict=True) if norm == 0] or names[:1]
+        for name, p in others.items():
+            why = "the loss does not depend on it" if p.requires_grad else "frozen: requires_grad is False"
+            print(f"{name:<{width}}  {tuple(p.shape)!s:<18} no gradient: {why}")
+        zero = [name for name, norm in zip(names, norms, strict=True) if norm == 0]
+        wanted = options.name or [*zero, *(name for name, p in others.items() if p.requires_grad)] or names[:1]
         for name in wanted[: None if options.name else _MOST]:
-            if name not in leaves:
-                raise UserError(f"{name!r} is no parameter that the loss depends on; there are {', '.join(names)}")
-            print(f"\n{name}\n{explain(loss, leaves[name])}")
+            if name not in leaves and name not in others:
+                raise UserError(f"there is no parameter {name!r}; there are {', '.join([*names, *others])}")
+            print(f"\n{name}\n{explain(loss, leaves[name] if name in leaves else others[name])}")
 
     return _until_backward(options, act, kept=1)
+
+
+def _without_gradient(given: list[Tensor]) -> dict[str, Tensor]:
+    """Return the parameters of the script's models, by name, that are not among those given."""
+    import gc
+
+    from retrograd import nn
+
+    modules = [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]
+    inner = {id(part) for m in modules for part in m.modules() if part is not m}
+    known = {id(p) for p in given}
+    found: dict[str, Tensor] = {}
+    for module in modules:
+        if id(module) not in inner:
+            found |= {name: p for name, p in module.named_parameters() if id(p) not in known}
+    return found
 
 
 def draw_script(options: argparse.Namespace) -> int:
     """Write the drawing of the script's graph."""
     out = options.out or Path(options.script).with_suffix(".html").name
+    check_output("--out", out)
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
@@ -147,7 +170,9 @@ def draw_script(options: argparse.Namespace) -> int:
 
         needed = _leading_to(ends, t)
         _, completes = reachable([edge_of(loss)])
-        autograd.grad(loss.sum(), [x for leaves in completes.values() for x in leaves])  # for the colours of gradients
+        found = [x for leaves in completes.values() for x in leaves]
+        if found:
+            autograd.grad(loss.sum(), found)  # for the colours of gradients
         try:
             draw(t.filter(lambda record: record.index in needed)).save(out)
         except ValueError as error:
@@ -185,8 +210,7 @@ def profile_script(options: argparse.Namespace) -> int:
     from retrograd.inspect import profile
 
     check_script(options.script)
-    if options.out is not None and options.out.suffix not in (".html", ".htm"):
-        raise UserError(f"--out must end in .html, got {options.out}")
+    check_output("--out", options.out, ".html", ".htm")
     passes = 0
 
     def at(loss: Tensor) -> None:

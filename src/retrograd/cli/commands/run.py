@@ -3,8 +3,7 @@
 import argparse
 import contextlib
 
-from ..arguments import path
-from ..console import UserError
+from ..arguments import check_output, path
 from .scripts import check_script, watching_script
 
 EXAMPLES = """\
@@ -36,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.compat.as_torch import run as run_script
 
     check_script(options.script)
-    if options.profile is not None and options.profile.suffix not in (".html", ".htm"):
-        raise UserError(f"--profile must end in .html, got {options.profile}")
+    check_output("--profile", options.profile, ".html", ".htm")
+    check_output("--watch", options.watch, ".html", ".htm", ".json", ".png")
     profiles = []
     try:
         with contextlib.ExitStack() as stack:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from html import escape
+from textwrap import shorten
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from .findings import Finding, report, to_json
 from .kinds import KINDS, Case, Found, Kind, finding
 from .observing import Enough, Observation
 from .probes.proof import prove, sentence, undisturbed
+from .probes.replay import Edit
 from .rules import ORDER
+from .rules.gradients import first_bad
 from .run import Run, StepHistory
 
 if TYPE_CHECKING:
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
     from ...optim.optimizer import Optimizer
 
 _TRIED = frozenset({"unnormalized-input", "weight-decay-too-high", "learning-rate-too-high", "learning-rate-too-low"})
+_ENDS = frozenset(  # in NaN
+    ["nan-birth", "exploding-gradient", "target-mismatch", "loss-sign", "masked-after-loss", "wrong-reduction-scale"]
+    + ["accumulation-unscaled", "gradients-not-zeroed"]
+)
 _PROVED = 3  # of the first findings
 _GUARDED = re.compile(r"([^:\s]+):(\d+): (.*)")  # the first line of a guard's report
 
@@ -115,8 +122,8 @@ class doctor:
 
     @property
     def lost_its_numbers(self) -> bool:
-        """Whether the first finding is that a number is not finite."""
-        return [x.kind for x in self.findings[:1]] == ["nan-birth"]
+        """Whether the first finding is that a number is not finite, and that it was not so in the data."""
+        return [(x.kind, "data" in x.evidence) for x in self.findings[:1]] == [("nan-birth", False)]
 
     def add_story(self, error: BaseException | None) -> None:
         """Take the report of a guard, on a second run, on where the first bad number came from."""
@@ -130,7 +137,7 @@ class doctor:
         old = self.findings[0]
         helps = [x.removeprefix("what helps: ") for x in lines if x.startswith("what helps: ")]
         reasons = [x for x in lines[2:] if not x.startswith("what helps: ")]
-        message = f"{what}; {'; '.join(reasons[:3])}. {old.message}"
+        message = f"{what}; {'; '.join(reasons[:3])}. {old.message[:1].upper()}{old.message[1:]}"
         fix, evidence = helps[0] if helps else old.fix, {**old.evidence, "report": str(error)}
         self.findings[0] = Finding(old.kind, file, int(line), message, fix, evidence)
 
@@ -168,12 +175,21 @@ class doctor:
 
     def watched(self) -> str:
         """Return what was watched, as a phrase."""
-        count = self._run.count
-        return f"{count} step{'s' * (count != 1)} watched"
+        run, error = self._run, self._run.error
+        said = f"{run.count} step{'s' * (run.count != 1)} watched"
+        if run.main is None:
+            said = "no training step was seen"
+            if run.backwards:
+                said = f"{run.backwards} backward pass{'es' * (run.backwards != 1)} and no step of an optimizer watched"
+        if error is not None:
+            said += f"; the program ended with {type(error).__name__}: {shorten(str(error), 120, placeholder=' ...')}"
+        return said
 
     def report(self, everything: bool = False) -> str:
         """Return the printed report: the first finding, or all."""
-        return report(self.findings, everything, self.watched())
+        if not self.findings and (self._run.main is None or self._run.error is not None):
+            return f"doctor: {self.watched()}"
+        return report(self.findings, everything, self.watched(), "--all" if self._script else "report(True)")
 
     def to_json(self) -> str:
         """Return the findings as JSON: ``{"findings": [{"kind": ..., "file": ..., "line": ..., ...}]}``."""
@@ -259,13 +275,16 @@ def examine(run: Run) -> list[Finding]:
             result = one.rule(case)
             if result is not None:
                 found.append((one, result))
+        if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
+            birth = KINDS["nan-birth"], first_bad(case)
+            found = sorted([*found, birth], key=lambda x: ORDER.index(x[0].name))
         return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
 
 
 def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
-        said = sentence(found.edit.text if found.edit is not None else "with the edit", curves)
+        said = sentence(found.edit or Edit("with the edit"), curves)
     elif found.edit is not None and first and not case.budget.spent:
         curves, said = prove(case.run, case.program, found.edit, case.budget)
     elif found.edit is not None:

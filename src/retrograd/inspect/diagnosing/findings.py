@@ -27,7 +27,7 @@ class Finding:
         message: what happens, with figures, in a sentence or two.
         fix: the edit that ends it.
         evidence: the figures: JSON values by name. ``"curves"`` has the losses ``"with"`` and ``"without"`` the edit,
-            if both versions were run.
+            if both versions were run, and as ``"edited_loss"`` what the loss after the edit is in the run without it.
     """
 
     kind: str
@@ -73,14 +73,14 @@ def as_json(value: object) -> JSON:
     return str(value)
 
 
-def report(findings: Sequence[Finding], everything: bool, watched: str) -> str:
-    """Return the printed report: the first finding, or all of them, and what was watched."""
+def report(findings: Sequence[Finding], everything: bool, watched: str, how: str = "--all") -> str:
+    """Return the printed report: the first finding, or all of them, and what was watched; ``how`` prints all."""
     if not findings:
         return f"doctor: nothing found ({watched})"
     shown = findings if everything else findings[:1]
     more = len(findings) - len(shown)
     rest = (
-        f"\n{more} more finding{'s' * (more != 1)}, which may follow from this one: --all prints them" if more else ""
+        f"\n{more} more finding{'s' * (more != 1)}, which may follow from this one: {how} prints them" if more else ""
     )
     return "\n\n".join(map(str, shown)) + rest + f"\n(doctor: {watched})"
 

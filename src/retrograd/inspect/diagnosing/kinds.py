@@ -243,7 +243,8 @@ def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Findin
     file, line = ("", 0) if where is None else (where.file, where.line)
     evidence: dict[str, JSON] = {name: as_json(value) for name, value in found.values.items()}
     if curves is not None:
-        evidence["curves"] = {"with": curves.fixed, "without": curves.plain}
+        both: dict[str, JSON] = {"with": curves.fixed, "without": list(curves.own or curves.plain)}
+        evidence["curves"] = both | ({"edited_loss": curves.plain} if curves.own else {})
     evidence["question"] = one.question
     evidence["proof"] = said
     message = one.message.format(**found.values)

@@ -443,9 +443,11 @@ class Observation:
         self._check_limit()
 
     def _check_limit(self) -> None:
-        if self.limit is not None and self.limit(
-            self.count if self._anchor is not None else self.run.backwards, self.elapsed()
-        ):
+        count = self.count
+        if self._anchor is None:  # an optimizer may still make its first step, after several backward passes
+            own, passes = self._own.optimized, self.run.backwards
+            count = own.steps if own is not None else passes if passes >= _WINDOW else 0
+        if self.limit is not None and self.limit(count, self.elapsed()):
             self.stop()
             if self.ends:
                 raise Enough(0)
@@ -490,7 +492,9 @@ class Observation:
         steps = self.run.steps
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
-        self._outermost = [(module, self.run.modes.setdefault(key, [])) for key, module in modules.items()]
+        for x in steps[-1].outermost():
+            self.run.modes.setdefault(id(x.module), [x.training])
+        self._outermost = [(module, self.run.modes[key]) for key, module in modules.items()]
         self._forwards.models.update(modules)
         if len(steps) > _KEPT + 1:
             steps[-_KEPT].drop_arrays()

@@ -22,7 +22,7 @@ from ..findings import figure
 from ..recording import Params
 from ..run import Optimized, Run
 from .budget import Budget
-from .replay import Changes, Curves, Edit, Program, copies
+from .replay import NOTHING, Changes, Curves, Edit, Program, copies
 
 STEPS = 30
 
@@ -32,36 +32,43 @@ def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tupl
     curves = compare(run, program, edit, budget)
     if curves is None:
         return None, "Not proved: the recorded step could not be run again."
-    return curves, sentence(edit.text, curves)
+    return curves, sentence(edit, curves)
 
 
 def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Curves | None:
-    """Return the losses with and without an edit, both measured by the loss as it is after the edit."""
+    """Return the losses with and without an edit, the latter by the edited loss and by its own."""
     if program is None:
         return None
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
         written = replace(edit, everything=False, frozen=False, values={})
-        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget)
+        own: list[float] = []
+        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own)
     except Exception:
         return None
-    return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain)
+    return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain, () if own == plain else own)
 
 
-def sentence(text: str, curves: Curves) -> str:
+def sentence(edit: Edit, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
-    fixed, plain = curves
+    fixed, plain, own = curves
     early = f" after {len(plain) - 1} steps" if len(plain) < len(fixed) else ""
+    measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
     said = (
-        f"Tried for {len(fixed) - 1} steps from the same state: {text} {figure(fixed[0])} -> {figure(fixed[-1])}, "
-        f"as written {figure(plain[0])} -> {figure(plain[-1])}{early}."
+        f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "
+        f"as written {_ends(own or plain)}{measured}{early}."
     )
-    return said if better(curves) else f"{said} This does not prove the edit."
+    proved = better(curves) or edit.one_loss and bool(own) and better(Curves(fixed, list(own)))
+    return said if proved else f"{said} This does not prove the edit."
+
+
+def _ends(losses: Sequence[float]) -> str:
+    return f"{figure(losses[0])} -> {figure(losses[-1])}"
 
 
 def better(curves: Curves) -> bool:
     """Return whether the edit lowered the loss clearly more."""
-    fixed, plain = curves
+    fixed, plain, _ = curves
     if not math.isfinite(fixed[-1]):
         return False
     if not math.isfinite(plain[-1]):
@@ -79,9 +86,12 @@ def train(
     how: str,
     edit: Edit,
     budget: Budget,
-    steps: int = STEPS,
+    own: list[float] | None = None,
 ) -> list[float]:
-    """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``."""
+    """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``.
+
+    ``own`` gets the losses by the loss as recorded.
+    """
     optimized = run.main
     values = dict(program.step.values)
     if edit.start:
@@ -94,13 +104,15 @@ def train(
     mine = {key: x for key, x in leaves.items() if held is None or key in held} or leaves
     optimizer = None if how == "none" else optimizer_like(optimized, mine, options)
     losses: list[float] = []
-    for number in range(steps + 1):
+    for number in range(STEPS + 1):
         loss = program.run(leaves, changes)
         if loss.array.size != 1:
             loss = loss.sum()
         same = changes is measured
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
-        if number == steps or not budget.take() or not math.isfinite(losses[-1]):
+        if own is not None:
+            own.append(_number(loss) if changes is NOTHING else losses[-1])  # which a sum of passes leaves as it is
+        if number == STEPS or not budget.take() or not math.isfinite(losses[-1]):
             break
         if how != "carry":
             for x in leaves.values():

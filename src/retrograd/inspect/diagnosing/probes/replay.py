@@ -52,10 +52,15 @@ def same(x: Tensor, *others: object, **params: object) -> Tensor:
 
 
 class Curves(NamedTuple):
-    """Losses of two trainings from the same state, with and without an edit."""
+    """Losses of two trainings from the same state, with and without an edit.
+
+    ``fixed`` and ``plain`` are measured by the loss as it is after the edit, ``own`` is that of the second training by
+    its own loss; empty if this is the same.
+    """
 
     fixed: list[float]
     plain: list[float]
+    own: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class Edit:
         everything: optimize all trainable leaves, not those of the optimizer.
         values: other values for leaves at the start, by the id of the leaf.
         frozen: optimize leaves that do not require a gradient, too.
+        one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
         written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
 
@@ -83,6 +89,7 @@ class Edit:
     values: Mapping[int, Array] = field(default_factory=dict)
     everything: bool = False
     frozen: bool = False
+    one_loss: bool = False
     written: Changes = NOTHING
 
 
@@ -123,8 +130,9 @@ class Program:
                 if call.record.requires_grad or not call.outputs:
                     raise NotReplayableError(call.name)
                 out = tuple(map(new_tensor, call.outputs))
-            elif call.name == "batch_norm" and "moments" in call.params and self.moving:
-                out = batch_norm(inputs[0], None, None, inputs[1], inputs[2], True, eps=call.params["eps"])
+            elif call.name == "batch_norm":
+                mean, var = (None, None) if self.moving else _statistics(self.step.array(call.inputs[0]))
+                out = batch_norm(inputs[0], mean, var, inputs[1], inputs[2], self.moving, eps=call.params["eps"])
             else:
                 params = {**call.params, **changes.params.get(index, {})}
                 out = primitive(*inputs, **params)
@@ -178,6 +186,12 @@ def copies(program: Program, values: Mapping[int, Array], everything: bool = Fal
         copy.requires_grad = True
         found[id(leaf)] = copy
     return found
+
+
+def _statistics(x: Array) -> tuple[Tensor, Tensor]:
+    """Return mean and biased variance of each channel."""
+    axes = (0, *range(2, x.ndim))
+    return new_tensor(x.mean(axis=axes)), new_tensor(x.var(axis=axes))
 
 
 def _listed(out: Array) -> Sequence[Array]:

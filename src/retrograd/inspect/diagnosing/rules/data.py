@@ -327,6 +327,7 @@ _MIXERS = {
     "softmax": "pass dim=-1 to softmax",
     "log_softmax": "pass dim=-1 to log_softmax",
 }
+_SOFTMAX = ("softmax", "log_softmax")
 
 
 def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> Found | None:
@@ -336,7 +337,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     program = Program(step, end, moving=False)
     if len(program.order) > 4000:
         return None
-    suspects = [i for i in program.order if step.calls[i].name in _MIXERS]
+    suspects = [i for i in program.order if step.calls[i].name in _MIXERS and not _along_last(step.calls[i])]
     if not suspects:
         return None
     feeds = {
@@ -363,7 +364,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
             if index == end.call:
                 return None
             continue
-        if index == end.call and call.name not in _MIXERS:
+        if index == end.call and index not in suspects:
             at_end = pair
             continue
         return _mixed(call, pair, count)
@@ -376,10 +377,15 @@ def _mixed(call: Call, pair: tuple[int, int], count: int) -> Found:
     return Found(call.record, values)
 
 
+def _along_last(call: Call) -> bool:
+    """Return whether a softmax already has the dimension that the edit would give it."""
+    return call.name in _SOFTMAX and call.params.get("dim") in (-1, len(call.shape) - 1)
+
+
 def _runs_along(call: Call, count: int) -> bool:
     """Return whether a softmax normalizes along a dimension of this length, which no other dimension has."""
     dim, shape = call.params.get("dim"), call.shape
-    if call.name not in ("softmax", "log_softmax") or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
+    if call.name not in _SOFTMAX or not isinstance(dim, int) or not -len(shape) <= dim < len(shape):
         return False
     return shape[dim] == count and shape.count(count) == 1
 

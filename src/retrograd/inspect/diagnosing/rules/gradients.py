@@ -13,7 +13,7 @@ from ....core.source_location import Site
 from ....ops.nn.activations.rectifiers import relu
 from ...record import Departure, Record
 from ..findings import figure
-from ..kinds import Case, Found, HasPlace, Place, kind
+from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement
@@ -297,6 +297,55 @@ def data_write(case: Case) -> Found | None:
 )
 def nan_birth(case: Case) -> Found | None:
     run = case.run
+    if run.bad is None and not (_spoils(case) and _first_bad_record(case) is not None):
+        return None
+    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+        return None  # this is how it ends
+    return first_bad(case)
+
+
+def first_bad(case: Case) -> Found:
+    """Return the finding for the first number that is not finite, however the loss went before."""
+    run = case.run
+    given = _bad_data(case)
+    record = _first_bad_record(case)
+    number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
+    fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
+    values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
+    if given is not None:
+        call, what = given
+        values |= {
+            "story": f": {what}.",
+            "data": True,
+            "fix": "remove these examples from the data, or replace such values",
+        }
+        return Found(call.record, values)
+    if record is not None:
+        values["story"] = f": {record.operator} here is the first recorded result with a NaN or an infinity."
+        return Found(record, values)
+    return Found(run.backward_site, values)
+
+
+def _bad_data(case: Case) -> tuple[Call, str] | None:
+    """Return the first call that gets data that are not finite: NaN, or infinite targets of a loss."""
+    for step in case.run.steps:
+        for call in reversed(step.passed()):
+            for place, x in enumerate(call.inputs):
+                target = place == 1 and call.name in LOSSES and not call.needs(1) and Case.has_array(step, x)
+                array: Array = step.array(x) if target else x.value if x.leaf is None and x.call < 0 else None
+                if np.size(array) < 2 or getattr(array, "dtype", np.dtype(bool)).kind != "f":
+                    continue
+                count = int((~np.isfinite(array) if target else np.isnan(array)).sum())
+                if count:
+                    of = "the target" if target else f"the data (input {place})"
+                    what = "NaN or infinite" if target else "NaN"
+                    return call, f"{count} of {np.size(array)} elements of {of} of {call.name} are {what}"
+    return None
+
+
+def _first_bad_record(case: Case) -> Record | None:
+    """Return the first recorded call whose result has a NaN or an infinity, or whose gradient has."""
+    run = case.run
     record: Record | None = None
     for step in run.steps:
         for candidate in step.records:
@@ -313,17 +362,7 @@ def nan_birth(case: Case) -> Found | None:
             record = _bad_gradient(step)
         if record is not None:
             break
-    if run.bad is None and (record is None or not _spoils(case)):
-        return None
-    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
-        return None  # this is how it ends
-    number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
-    fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
-    values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
-    if record is not None:
-        values["story"] = f": {record.operator} here is the first result with a NaN or an infinity."
-        return Found(record, values)
-    return Found(run.backward_site, values)
+    return record
 
 
 def _is_bad(source: object) -> bool:

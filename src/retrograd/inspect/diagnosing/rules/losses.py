@@ -99,9 +99,13 @@ def _is_reduced(step: Step, call: Call) -> bool:
 def _shapes(
     call: Call, prediction: tuple[int, ...], target: tuple[int, ...], result: tuple[int, ...], edit: Edit | None
 ) -> Found:
-    text = "target[:, None]" if len(prediction) > len(target) else "prediction.squeeze(-1)"
-    if math.prod(prediction) != math.prod(target):
-        text = "see which of the two has a dimension too many"
+    text = "see which of the two has a dimension too many"
+    if math.prod(prediction) == math.prod(target):
+        longer = prediction if len(prediction) > len(target) else target
+        of_column = longer[-1:] == (1,) and longer[:-1] == min(prediction, target, key=len)
+        text = f"target.reshape{prediction}"
+        if of_column:
+            text = "target.unsqueeze(-1)" if longer is prediction else "target.squeeze(-1)"
     values = {"prediction": f"shape {prediction}", "target": f"shape {target}", "result": f"shape {result}"}
     return Found(call.record, {**values, "edit": text}, edit)
 
@@ -140,7 +144,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
                 continue  # twice within a network
             loss = call.record.call if call.record.call in LOSSES else call.name
             values = {"activation": before.name, "loss": loss}
-            return Found(before.record, values, Edit("without it", Changes(calls={before.index: same})))
+            return Found(before.record, values, Edit("without it", Changes(calls={before.index: same}), one_loss=True))
     return None
 
 
@@ -169,9 +173,10 @@ def softmax_axis(case: Case) -> Found | None:
                 what, right = f"logsumexp sums the mixture along dimension {reduced}.", reduced
             elif dim != len(shape) - 1 and _weighs(step, call):
                 what = "the product that follows sums over another one, whose weights do not sum to one."
-            if what:
+            if what and right != dim:
                 edit = Edit(f"with dim={right}", Changes(params={call.index: {"dim": right}}))
-                values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what, "right": right}
+                values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what}
+                values["right"] = -1 if right == len(shape) - 1 else right
                 return Found(call.record, values, edit)
     return None
 
@@ -196,7 +201,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     sums = (np.exp(x) if call.name == "nll_loss" else x).sum(axis=axis)
     if call.name == "nll_loss" and before.name == "softmax" and float(x.max()) > 1e-6:
         return None  # no logarithm: another kind
-    if not sums.size or float(np.abs(sums - 1).max()) < 0.02:
+    if not sums.size or not np.isfinite(sums).all() or float(np.abs(sums - 1).max()) < 0.02:
         return None
     dim = int(before.params["dim"]) % len(before.shape)
     values = {
@@ -206,9 +211,12 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
         "what": f"{what}, along which the "
         f"probabilities sum to {figure(float(sums.min()))} to {figure(float(sums.max()))}.",
     }
-    right = len(before.shape) - 1
+    last = len(before.shape) - 1
+    right = axis if axis > 0 and before.shape == call.shapes[0] else last
+    if right == dim:
+        return None
     edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}))
-    return Found(before.record, {**values, "right": right}, edit)
+    return Found(before.record, {**values, "right": -1 if right == last else right}, edit)
 
 
 def _is_count(case: Case, call: Call) -> bool:

@@ -247,6 +247,10 @@ def _failed_loss(case: Case) -> Found | None:
         return None
     where = place_of(error) or failed[-1]
     what = f"the target does not fit the prediction: {text.splitlines()[0]}."
+    if "of input should be between 0 and 1" in text:
+        what = f"the prediction is not a probability: {text.splitlines()[0]}."
+        fix = "apply sigmoid to it, or use binary_cross_entropy_with_logits"
+        return Found(where, {"what": what, "fix": fix}, unproved="the program ended on this line")
     return Found(where, {"what": what, "fix": "give the target the shape, dtype and range that the loss wants"})
 
 
@@ -433,6 +437,8 @@ def _divided_again(case: Case, step: Step) -> Found | None:
     "divide: (loss / {count}).backward()",
 )
 def accumulation_unscaled(case: Case) -> Found | None:
+    if case.main is None or any(x.overwritten or x.lost for x in case.run.optimizers):
+        return None  # no step uses a sum of gradients
     for step in reversed(case.run.steps):
         groups: dict[tuple[str, int, int], list[Root]] = {}
         for root in step.roots:
