@@ -14,7 +14,7 @@ from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
 from .findings import JSON, Finding, as_json
-from .probes.budget import Budget
+from .probes.replay import Budget
 from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
 

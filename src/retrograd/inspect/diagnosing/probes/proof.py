@@ -21,8 +21,7 @@ from ....optim.optimizer import Optimizer
 from ..findings import figure
 from ..recording import Params
 from ..run import Optimized, Run
-from .budget import Budget
-from .replay import NOTHING, Changes, Curves, Edit, Program, copies
+from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies
 
 STEPS = 30
 

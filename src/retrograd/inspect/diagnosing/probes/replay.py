@@ -2,12 +2,13 @@
 
 Only operators run, none of the program's own code. Values that no recorded call computed are constants, as recorded;
 so are results of random operators and the statistics of dropout. A program is used only if it reproduces the recorded
-loss.
+loss. ``Budget`` bounds the steps of all trials.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -23,6 +24,14 @@ from ..run import Run
 
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000
+
+# Trials of a run: their number of steps follows from the sizes of a step, so that findings do not depend on the time.
+LEAST_STEPS = 50  # which take as long as this number of steps of the program
+_SECONDS = 3.0  # of trials with small steps, which are more than that
+_MOST_SECONDS = 60.0  # of this process; only a stop
+
+# Seconds of a forward and a backward pass: of a call, of a byte of its inputs, and of a multiplication.
+_CALL, _BYTE, _PRODUCT = 60e-6, 1e-9, 2e-10
 
 Replacement = Callable[..., Array]  # of a call: takes its inputs, and returns its outputs
 
@@ -196,3 +205,33 @@ def _statistics(x: Array) -> tuple[Tensor, Tensor]:
 
 def _listed(out: Array) -> Sequence[Array]:
     return out if isinstance(out, (tuple, list)) else (out,)
+
+
+class Budget:
+    """The steps that trials may still take."""
+
+    def __init__(self, step: Step | None) -> None:
+        seconds = 0.0 if step is None else estimate(step)
+        self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
+        self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
+
+    def take(self) -> bool:
+        """Take one step; return False if none is left."""
+        self.remaining -= 1
+        return not self.spent
+
+    @property
+    def spent(self) -> bool:
+        """Whether no step is left."""
+        return self.remaining < 0 or time.process_time() > self._end
+
+
+def estimate(step: Step) -> float:
+    """Return about how many seconds a step takes on one core, from the shapes of its calls."""
+    seconds = 0.0
+    for call in step.calls:
+        sizes = [math.prod(shape) for shape in call.shapes]
+        seconds += _CALL + _BYTE * 4 * sum(sizes)
+        if not call.elementwise and not call.moves and len(sizes) > 1 and call.shapes[1]:
+            seconds += 3 * _PRODUCT * math.prod(call.shape) * sizes[1] / max(1, call.shapes[1][0])
+    return seconds
