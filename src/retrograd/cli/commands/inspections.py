@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from weakref import WeakSet
 
 from ..arguments import check_output, path, positive_int
 from ..console import UserError, plural
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from retrograd import Tensor
     from retrograd.inspect import trace
     from retrograd.inspect.record import Departure, Record
+    from retrograd.nn import Module
 
     End: TypeAlias = "tuple[Record | Departure | None, int]"
 
@@ -112,6 +114,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
 
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
+    present = WeakSet(_modules())  # of a program that calls this function, not of the script
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
@@ -124,7 +127,7 @@ def explain_script(options: argparse.Namespace) -> int:
         names = list(leaves)
         given = [leaves[name] for name in names]
         found = autograd.grad(loss.sum(), given, retain_graph=True, allow_unused=True) if given else ()
-        others = _without_gradient(given)
+        others = _without_gradient(leaves, [module for module in _modules() if module not in present])
         norms = [0.0 if g is None else float(g.norm()) for g in found]
         width = max(map(len, [*names, *others]), default=0)
         for name, norm in zip(names, norms, strict=True):
@@ -142,19 +145,26 @@ def explain_script(options: argparse.Namespace) -> int:
     return _until_backward(options, act, kept=1)
 
 
-def _without_gradient(given: list[Tensor]) -> dict[str, Tensor]:
-    """Return the parameters of the script's models, by name, that are not among those given."""
+def _modules() -> list[Module]:
+    """Return all modules of the process."""
     import gc
 
     from retrograd import nn
 
-    modules = [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]
+    return [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]
+
+
+def _without_gradient(given: dict[str, Tensor], modules: list[Module]) -> dict[str, Tensor]:
+    """Return the parameters of modules, by name, that are not among those given; equal names get a number."""
     inner = {id(part) for m in modules for part in m.modules() if part is not m}
-    known = {id(p) for p in given}
+    known = {id(p) for p in given.values()}
     found: dict[str, Tensor] = {}
     for module in modules:
-        if id(module) not in inner:
-            found |= {name: p for name, p in module.named_parameters() if id(p) not in known}
+        for name, p in module.named_parameters() if id(module) not in inner else ():
+            if id(p) not in known:
+                known.add(id(p))
+                same = sum(other.partition(" ")[0] == name for other in [*given, *found])
+                found[f"{name} #{same + 1}" if same else name] = p
     return found
 
 
