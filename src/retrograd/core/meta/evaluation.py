@@ -179,14 +179,14 @@ def _on_zeros(name: str, function: Callable[..., Value], args: tuple[Value, ...]
     short = name.rpartition(".")[2]
     tensors = list(_tensors((*args, *kwargs.values())))
     without = [type(x.array) is MetaArray for x in tensors]
+    if short in _READ or True not in without or any(x.array.ndim for x, meta in zip(tensors, without) if not meta):
+        return NotImplemented
     writes = short == "__setitem__" or short.endswith("_") and not short.endswith("__")
-    if writes:
+    if writes and args:
         try:
             check_writable(name, args[0])
         except (RuntimeError, TypeError):
             return NotImplemented
-    if short in _READ or True not in without or any(x.array.ndim for x, meta in zip(tensors, without) if not meta):
-        return NotImplemented
     for numbers in (_zeros, _units):
         try:
             result = function(*_exchanged(args, numbers), **_exchanged(kwargs, numbers))
