@@ -8,6 +8,7 @@ import importlib
 import os
 import random
 import sys
+from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -40,7 +41,7 @@ BEFORE = pytest.StashKey[dict[str, object]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--long``: the programs in tests/attack run for two minutes each, and all programs drawn at random are tried."""
+    """``--long``: the programs in tests/attack run for two minutes each, and all drawn programs and cases are tried."""
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
 
 
@@ -61,12 +62,19 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Hypothesis would look through all our files for constants: five seconds in each process, for two of them.
 
-    Examples of functions that an older SciPy does not have are skipped.
+    Examples of functions that an older SciPy does not have are skipped. Of the cases of a test that has the mark
+    ``every(n)``, each n-th one runs, and with ``--long`` all.
     """
+    cases: Counter[str] = Counter()
     for item in items:
+        if not config.getoption("--long") and (mark := item.get_closest_marker("every")) is not None:
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % mark.args[0]:
+                item.add_marker(pytest.mark.skip(reason="runs with --long"))
+            cases[test] += 1
         if item.name.startswith("retrograd.scipy.special.") and find_spec("scipy") is not None:
             name = item.name.rpartition(".")[2]
             if not hasattr(importlib.import_module("scipy.special"), name):

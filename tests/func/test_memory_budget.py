@@ -249,6 +249,7 @@ def graph_of(seed, limit):
             return run(), budget
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs_with_views_and_writes(seed, pytestconfig):
     if seed >= 4 and not pytestconfig.getoption("--long"):

@@ -76,7 +76,7 @@ def unfinished(folder):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
 def test_a_kill_at_any_moment_leaves_the_last_good_checkpoint(tmp_path):
-    kills = int(os.environ.get("RETROGRAD_KILLS", "12"))
+    kills = int(os.environ.get("RETROGRAD_KILLS", "6"))
     random = np.random.default_rng(0)
     printed = {}
     seen = 0

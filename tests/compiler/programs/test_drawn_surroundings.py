@@ -125,6 +125,7 @@ class World:
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_drawn_programs_answer_as_eagerly_whatever_changes_around_them(seed):
     draw = random.Random(seed)

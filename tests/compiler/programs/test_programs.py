@@ -78,6 +78,7 @@ def test_operators_alone(name):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_of_the_operator_table(name, pytestconfig):
     check_operator(name, most=None if pytestconfig.getoption("--long") else 1)
