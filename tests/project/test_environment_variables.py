@@ -71,6 +71,7 @@ for kind, names in read.items():
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="tries each use in a forked process")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", VALUES)

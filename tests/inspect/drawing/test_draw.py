@@ -361,6 +361,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 DRAWN = {"custom_function", "names_lstm", "scalar_moons", "vae"}  # without --long: each runs in test_examples.py, too
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(REDUCED) - {"manual_mlp", "scalar_trace"}))  # which call no backward
 def test_the_programs_in_examples_are_drawn(name, tmp_path, pytestconfig):

@@ -190,6 +190,7 @@ HEALTHY = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_run_has_no_alarm(name):
@@ -279,6 +280,7 @@ SICK = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SICK)
 def test_a_sick_run_is_told_why_and_what_helps(name):
@@ -355,6 +357,7 @@ MENDED = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_what_an_alarm_advises_makes_it_go_away(name):
