@@ -307,3 +307,21 @@ def test_a_pass_over_a_long_loop_takes_time_in_proportion_to_its_length():
         return calls
 
     assert steps(120) < 3 * steps(60)
+
+
+@both
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+def test_the_bits_of_a_result_are_read_as_what_they_are(dtype):
+    """A gradient masked by relu multiplies bits by a view of bools; both loops stay apart, in one region."""
+
+    def masked(x):
+        y = (x * 2).relu()
+        (dx,) = rg.autograd.grad(y.square().sum(), x)
+        return dx, (y != 0).view(rg.int8) * 3, (y + 1).view(rg.int32) ^ 5
+
+    x = rg.linspace(-1, 1, 4096, dtype=dtype, requires_grad=True)
+    compiled = rg.compile(masked)
+    for _ in range(3):
+        for found, wanted in zip(compiled(x), masked(x), strict=True):
+            assert found.dtype == wanted.dtype and rg.equal(found, wanted)
+    assert regions(compiled)

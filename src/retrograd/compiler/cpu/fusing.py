@@ -88,6 +88,8 @@ def _turned(maker: Map, place: Place) -> list[Place] | None:
     out, *sources = maker.operands
     if place == out:
         return sources
+    if place.dtype != out.dtype:  # a view of the bits
+        return None
     lengths = dict(zip(out.strides, range(len(out.shape)), strict=True))
     if place.offset != out.offset or len(lengths) < len(out.shape) or sorted(place.strides) != sorted(out.strides):
         return None

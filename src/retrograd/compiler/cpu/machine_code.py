@@ -64,7 +64,18 @@ def function(text: str, quick: bool) -> Function:
     Args:
         text: the module.
         quick: whether to hold the GIL, because the call takes no longer than to reacquire the GIL.
+
+    Raises:
+        RuntimeError: LLVM refuses the module, which is an error of this package; a warning says so once.
     """
+    try:
+        return _loaded(text, quick)
+    except RuntimeError as error:
+        warn_of("of several instructions", error)
+        raise
+
+
+def _loaded(text: str, quick: bool) -> Function:
     import llvmlite.binding as llvm
 
     machine, code = _machine(), _compiled(text)
