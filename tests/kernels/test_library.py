@@ -6,6 +6,7 @@ import ast
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -257,6 +258,33 @@ def test_the_table_has_the_loops_that_examples_call():
     root = Path(rg.__file__).resolve().parents[2]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
+
+
+def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, monkeypatch):
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    if not levels.usable():
+        pytest.skip("this processor has no level")
+    from retrograd.kernels.build import make_library
+
+    sources = tmp_path / "kernels"
+    shutil.copytree(make_library.KERNELS, sources, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def compile(self, jobs):
+        for job, path in jobs.items():
+            path.write_bytes(b'{"calls": []}\n')
+            yield job, ""
+        with (sources / "loops/elements/elementwise_loops.py").open("a") as file:
+            file.write("# edited\n")
+
+    monkeypatch.setattr(make_library, "KERNELS", sources)
+    monkeypatch.setattr(make_library, "ALWAYS", ())
+    monkeypatch.setattr(make_library, "LOOPS", [next(loop for loop in LOOPS if "elementwise_loops" in loop[0])])
+    monkeypatch.setattr(make_library._Workers, "compile", compile)
+    for cached in (make_library._sources, make_library._state, make_library._meaning):
+        monkeypatch.setattr(make_library, cached.__name__, cached.__wrapped__)
+    with pytest.raises(RuntimeError, match="elementwise_loops.py changed while the library was made"):
+        make_library.main(folder=str(tmp_path / "library"))
 
 
 def test_numbas_private_interface_is_used_where_the_library_is_built_alone():

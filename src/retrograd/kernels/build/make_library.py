@@ -70,6 +70,7 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
 
     Raises:
         ValueError: there is no level of that name.
+        RuntimeError: a source file changed while its loops were compiled.
     """
     if not name and not usable():
         _tell(f"no library is made: this processor has none of {', '.join(level.name for level in LEVELS)}\n")
@@ -80,6 +81,7 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
         return 0
     objects = place / "objects" / level.name
     objects.mkdir(parents=True, exist_ok=True)
+    before = {path: path.read_bytes() for path in KERNELS.rglob("*.py")}
     jobs = [Job(f"retrograd.kernels.{module}", loop, kinds) for module, loop, kinds in (*ALWAYS, *LOOPS)]
     waiting = {job.symbol: job for job in jobs}
     parts: dict[str, bytes] = {}
@@ -106,6 +108,9 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
                     if call.startswith(ROUTINE):
                         calls[call] = Job(*call.removeprefix(ROUTINE).rsplit(".", 2))
             waiting = {symbol: job for symbol, job in calls.items() if symbol not in parts}
+    changed = [name for name in sorted(files) if before.get(KERNELS / name) != (KERNELS / name).read_bytes()]
+    if changed:
+        raise RuntimeError(f"{', '.join(changed)} changed while the library was made; make it again")
     seconds = time.perf_counter() - began
     size = link(place, level, parts, sorted(files))
     _tell(f"{level.name}: {len(parts)} loops and routines, {made} compiled in {seconds:.0f} s, {size / 1e6:.2f} MB\n")
