@@ -68,7 +68,7 @@ def test_gradients_are_the_same_to_the_last_bit(name, pytestconfig):
                     bounded = gradients(program, order, writes)
                 break
             except RuntimeError as error:
-                limit = int(re.search(r"this step is (\d+) bytes", str(error))[1])
+                limit = int(re.search(r"a budget of (\d+) bytes", str(error))[1])
         else:
             pytest.fail(f"{program}: no budget is large enough")
         assert bounded == plain, program

@@ -192,5 +192,5 @@ def test_gradients_of_a_random_program_are_the_same_to_the_last_bit(seed):
                         assert gradients(seed) == plain
                     break
                 except RuntimeError as error:
-                    limit = int(re.search(r"this step is (\d+) bytes", str(error))[1])
+                    limit = int(re.search(r"a budget of (\d+) bytes", str(error))[1])
             assert bounded.peak <= limit

@@ -105,7 +105,7 @@ def named(make, limit):
             loss_of(model(x)).backward()
         assert budget.peak <= limit
     except RuntimeError as error:
-        least = int(re.search(r"this step is (\d+) bytes", str(error))[1])
+        least = int(re.search(r"a budget of (\d+) bytes", str(error))[1])
     return least, [p.grad.array.tobytes() for p in model.parameters()]
 
 

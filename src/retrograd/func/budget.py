@@ -293,7 +293,7 @@ class _Keeper(Observer):
         if wanted > limit and sys.exc_info()[1] is self.error:
             raise RuntimeError(
                 f"memory_budget: {_size_text(limit)} is too small; "
-                f"the smallest budget for this step is {wanted:.0f} bytes, {_size_text(int(wanted))!r}"
+                f"a budget of {wanted:.0f} bytes, {_size_text(int(wanted))!r}, suffices for this step"
             )
 
 
