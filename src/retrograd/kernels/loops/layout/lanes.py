@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
-from ... import USEFUL, compiled, loop
+from ... import SLOW, USEFUL, compiled, loop
 from ...runtime.threads import in_shares, launch
 
 WORDS = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}  # the dtypes as which elements are moved, by itemsize
@@ -22,7 +22,7 @@ def takes(x: Array, index: Array, dim: int) -> bool:
     """Return whether to read x by loops at an index of equal shape except along ``dim``, which must be in range."""
     return (
         type(x) is type(index) is ndarray
-        and index.size >= USEFUL
+        and index.size >= SLOW
         and x.ndim == index.ndim
         and x.dtype.itemsize in WORDS
         and index.dtype == np.int64
