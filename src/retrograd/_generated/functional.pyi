@@ -1869,6 +1869,9 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
 def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None, reduction: builtins.str = 'mean', ignore_index: builtins.int | None = None, label_smoothing: builtins.float = 0.0, options: builtins.object = None) -> Tensor:
     """``cross_entropy(linear(input, linear_weight, linear_bias), target)``, with the options of ``cross_entropy``.
 
+    From 2^23 logits on, float32 or float64 with class indices, logits are computed in chunks of classes, once for the
+    value and once for the derivative, and are never in memory at once.
+
     Derivative: that of the two.
     Shape: input ``(N, F)`` or ``(F,)``; linear_weight ``(C, F)`` or ``(C, d1, ..., F)``; target ``(N,)``, ``()`` or
         ``(N, d1, ...)``, or as the logits; the result is 0-d, or with reduction ``"none"`` has the shape of class

@@ -196,7 +196,7 @@ def _cross_entropy_examples(call: Call) -> Any:
     if not call.size:
         return call.of_no_example()
     if isinstance(call.params["class_weight"], Tensor):
-        return composed(_composite)(call)
+        return composed(cross_entropy_composite)(call)
     parts = _folded(call)
     rows, *residuals = call.below([parts.x], {**call.params, "classes": parts.classes})
     return (parts.losses(rows, call), *[unfold(array, 0, call.size) for array in residuals])
@@ -207,7 +207,7 @@ def _cross_entropy_backward_examples(call: Call) -> Any:
         return call.of_no_example()
     top, total = call.params["top"], call.params["total"]
     if isinstance(call.params["class_weight"], Tensor) or top is None:
-        return composed(gradients_of(_composite, 1, "top", "total"))(call)
+        return composed(gradients_of(cross_entropy_composite, 1, "top", "total"))(call)
     turned = call.after(1)
     parts = _folded(turned)
     g = parts.rows_of(call.full(0), call)
@@ -330,17 +330,37 @@ def _cross_entropy(x: Array, classes: Classes, class_weight: Array | None, smoot
         x = x.astype(np.float32)
     losses = lookups.cross_entropy if lookups.takes_logits(x, classes.index, smoothing) else _losses
     rows, even, top, total = losses(x, classes.index, class_weight, smoothing)
-    if smoothing:
-        rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / x.shape[1]) * even
+    return loss_of_rows(rows, even, classes, smoothing, x.shape[1], dtype), top, total
+
+
+def loss_of_rows(
+    rows: Array, even: Array | None, classes: Classes, smoothing: float, count: int, dtype: np.dtype
+) -> Array:
+    """Return the loss from the unweighted losses of the rows, and those for uniform targets with smoothing."""
+    if even is not None:
+        rows = (1 - smoothing) * (rows * classes.weight) + (smoothing / count) * even
         rows = _counted(rows, classes)
     else:
         rows = _weighted(rows, classes)
     loss = _reduced(rows, classes)
-    return row_major(loss if loss.dtype is dtype else loss.astype(dtype)), top, total
+    return row_major(loss if loss.dtype is dtype else loss.astype(dtype))
 
 
 def _per_class(weight: Any, x: Any) -> Any:
     return weight.reshape((-1,) + (1,) * (x.ndim - 2))
+
+
+def slopes_of_rows(
+    g: Array, classes: Classes, count: int, class_weight: Array | None, smoothing: float
+) -> tuple[Array, Array, Array | None]:
+    """Return what multiplies a row's softmax, and what is subtracted at its class and, with smoothing, at all."""
+    rows = _over_rows(g, classes)
+    picked = rows if classes.weight is ONE else rows * classes.weight
+    if not smoothing:
+        return picked, picked, None
+    picked = picked * (1 - smoothing)
+    spread = _counted(rows * (smoothing / count), classes)
+    return picked + spread * (count if class_weight is None else class_weight.sum()), picked, spread
 
 
 @or_reference
@@ -355,14 +375,7 @@ def _cross_entropy_backward(
     in_place: bool = False,
 ) -> tuple[Any]:
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
-    rows, c = _over_rows(g, classes), x.shape[1]
-    picked = rows if classes.weight is ONE else rows * classes.weight
-    if smoothing:
-        picked = picked * (1 - smoothing)
-    factor, spread = picked, None
-    if smoothing:
-        spread = _counted(rows * (smoothing / c), classes)
-        factor = picked + spread * (c if class_weight is None else class_weight.sum())
+    factor, picked, spread = slopes_of_rows(g, classes, x.shape[1], class_weight, smoothing)
     slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index, smoothing) else _slopes
     dx = slopes(x, top, total, classes.index, factor, picked, spread, class_weight, in_place)
     return (dx.astype(x.dtype, copy=False),)
@@ -379,7 +392,7 @@ def _overwrite_logits(g: Array, values: Values, total: Array | None) -> Array | 
     return dx
 
 
-def _composite(x: Tensor, classes: Classes, class_weight: object, smoothing: float) -> Tensor:
+def cross_entropy_composite(x: Tensor, classes: Classes, class_weight: object, smoothing: float) -> Tensor:
     dtype, count = x.array.dtype, x.array.shape[1]
     numbers = array_module(x).arange(count).reshape((-1,) + (1,) * (x.array.ndim - 2))
     factor = classes.weight if classes.weight is ONE else np.expand_dims(classes.weight, 1)
@@ -402,7 +415,7 @@ CROSS_ENTROPY_BACKWARD = Primitive(
     _cross_entropy_backward,
     "dy x",
     vjp=lambda g, dy, x, classes, class_weight, smoothing, needs: second_order(
-        partial(_composite, classes=classes, class_weight=class_weight, smoothing=smoothing),
+        partial(cross_entropy_composite, classes=classes, class_weight=class_weight, smoothing=smoothing),
         g,
         dy,
         (x,),
@@ -503,17 +516,25 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0, got {label_smoothing}")
     if t.array.dtype.kind in FLOATING:
         return _with_probabilities(x, t, weight, ignore_index, reduction, label_smoothing)
+    x, params, single = class_parameters(x, t, weight, ignore_index, reduction, label_smoothing)
+    loss = apply(CROSS_ENTROPY, (x,), params)
+    return loss.squeeze(0) if single and reduction == "none" else loss
+
+
+def class_parameters(
+    x: Tensor, t: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
+) -> tuple[Tensor, dict[str, object], bool]:
+    """Check logits and a target of class indices.
+
+    Returns:
+        The logits with a batch dimension, the parameters of ``CROSS_ENTROPY``, and whether the dimension was added.
+    """
     if x.array.shape == t.array.shape and x.array.ndim:
         raise RuntimeError(f"a target of the input's shape, of probabilities, must be floating, got {describe(t)}")
     x, index, single = _batched(x, t)
     w = _check_weight(weight, x, x.array.shape[1])
-    params = {
-        "classes": _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight)),
-        "class_weight": w,
-        "smoothing": label_smoothing,
-    }
-    loss = apply(CROSS_ENTROPY, (x,), params)
-    return loss.squeeze(0) if single and reduction == "none" else loss
+    classes = _classes(x.array, index, w, ignore_index, reduction, _storages(t, weight))
+    return x, {"classes": classes, "class_weight": w, "smoothing": smoothing}, single
 
 
 def _with_probabilities(
