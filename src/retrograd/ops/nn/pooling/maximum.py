@@ -113,7 +113,9 @@ def _kind(window: Window) -> Any:
 @or_reference
 def window_max(x: Any, window: Window, number: bool) -> tuple[Any, Any]:
     """Return the maximum of each window, and its winner if ``number`` is True."""
-    if prod(window.kernel) <= 256 and pooling.takes(x, window):
+    # Without winners, NumPy's maximum is two to five times as fast as the loop, but for windows of 2 x 2.
+    loops = number or window.kernel == window.stride == (2, 2)
+    if loops and prod(window.kernel) <= 256 and pooling.takes(x, window):
         return pooling.max_pool(x, window)
     places = tables.table(x, window)
     if places is not None:
