@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gc
 import os
 import random
@@ -85,36 +86,79 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
-    """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and alarms."""
+    """Watch the models and optimizers of a script; at the end, write ``out`` and alarms.
+
+    A script with one optimizer is watched from its first call of a module on, others from their second step.
+    """
+    from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch
+    from retrograd.nn.base.global_hooks import register_module_forward_pre_hook
     from retrograd.optim.optimizer import register_optimizer_step_post_hook
 
     seen: list[Optimizer] = []
     active: list[watch] = []
+    early: list[watch] = []
+
+    def started(optimizers: list[Optimizer], steps: int) -> watch:
+        w = watch(model_of(optimizers), optimizers, every=1)
+        w.steps = steps
+        return w.__enter__()
+
+    def called(module: nn.Module, args: object) -> None:
+        if created and modes.grad_enabled:
+            at_call.remove()
+            if len(created) == 1:
+                early.append(started(created[:], 0))
 
     def stepped(optimizer: Optimizer, args: object, kwargs: object) -> None:
         if active:
             return
+        at_call.remove()
         if all(optimizer is not x for x in seen):
             seen.append(optimizer)
             return
-        w = watch(model_of(seen), seen, every=1)
-        w.__enter__()
-        active.append(w)
+        for w in early:
+            if seen != w.optimizers:  # another optimizer is in the loop, too
+                w.__exit__(None, None, None)
+        active.extend([w for w in early if seen == w.optimizers] or [started(seen, 2)])
 
+    at_call = register_module_forward_pre_hook(called)
     handle = register_optimizer_step_post_hook(stepped)
     try:
-        yield
+        with optimizers_created() as created:
+            yield
     finally:
         handle.remove()
-        for w in active:
+        at_call.remove()
+        for w in {id(w): w for w in (*early, *active)}.values():
             w.__exit__(None, None, None)
+        for w in active:
             w.save(out)
             for alarm in w.alarms:
-                print(f"alarm at step {alarm.step + 2}: {alarm}")
+                print(f"alarm at step {alarm.step}: {alarm}")
             print(f"watched: {plural(len(w.alarms), 'alarm') if w.alarms else 'no alarms'}; {out}")
         if not active:
             print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def optimizers_created() -> Iterator[list[Optimizer]]:
+    """Give a list to which optimizers are added as the block creates them."""
+    from retrograd.optim.optimizer import Optimizer
+
+    created: list[Optimizer] = []
+    plain: Callable[..., None] = Optimizer.__init__
+
+    @functools.wraps(plain)
+    def init(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+        plain(optimizer, *args, **kwargs)
+        created.append(optimizer)
+
+    setattr(Optimizer, "__init__", init)  # noqa: B010
+    try:
+        yield created
+    finally:
+        setattr(Optimizer, "__init__", plain)  # noqa: B010
 
 
 def model_of(optimizers: list[Optimizer]) -> nn.Module:
