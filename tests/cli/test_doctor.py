@@ -167,6 +167,23 @@ def test_run_takes_a_guard_a_watch_and_a_profile(script):
     assert done.returncode == 0 and "done 4" in done.stdout and Path("flame.html").exists()
 
 
+def test_a_watch_begins_at_the_first_step_and_has_the_numbers_of_its_page(script, capsys):
+    root = "nn.init.zeros_(model[2].weight)\nfor step"  # the output is constant, and the root of its variance is at 0
+    text = BROKEN.replace("for step", root, 1).replace("loss = ", "loss = model(x).var(0).sqrt().sum() + ")
+    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
+    out = capsys.readouterr().out
+    data = json.loads(Path("out.json").read_text())
+    assert data["steps"] == list(range(8))
+    assert re.findall(r"alarm at step (\d+): (.*)", out) == [(str(x["step"]), x["text"]) for x in data["alarms"]]
+    assert data["alarms"][0]["step"] == 0 and "not finite" in data["alarms"][0]["text"]
+    two = "other = nn.Linear(3, 1)\nsecond = rg.optim.SGD(other.parameters(), lr=0.05)\nfor step"
+    step = "    other(x).mean().backward()\n    second.step()\nprint"
+    text = HEALTHY.replace("for step", two, 1).replace("print", step)
+    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
+    data = json.loads(Path("out.json").read_text())
+    assert data["steps"][0] == 2 and len(data["optimizers"]) == 2
+
+
 def test_the_model_of_optimizers_is_the_smallest_module_or_one_of_several():
     a, b, p = Linear(2, 3), Linear(3, 1), Parameter(rg.ones(1))
     assert model_of([rg.optim.SGD(a.parameters(), lr=0.1)]) is a
