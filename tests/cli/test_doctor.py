@@ -127,17 +127,32 @@ def test_explain_lists_gradients_and_explains_one(script, capsys):
     out = capsys.readouterr().out
     assert "2.bias" in out and "gradient of norm" in out
     assert "\n0.weight\ngradient of mean at train.py:9 for 0.weight" in out
+    assert main(["explain", "--name", "model.0.weight", script(BROKEN)]) == 0  # by the variable of the script
+    assert "\nmodel.0.weight\ngradient of mean at train.py:9 for 0.weight" in capsys.readouterr().out
     assert main(["explain", "--name", "nobody", script(BROKEN)]) == 2
     assert "there is no parameter 'nobody'" in capsys.readouterr().err
     assert main(["explain", "--step", "50", script(BROKEN)]) == 2
     assert "ended after 40 backward passes" in capsys.readouterr().err
+    assert main(["explain", script(BROKEN.replace("loss.backward()", "loss.item()"))]) == 2
+    assert "ended without a backward pass" in capsys.readouterr().err
+    hidden = BROKEN.replace("model = ", "class Box: pass\nbox = Box()\nbox.hidden = nn.Linear(3, 3)\nmodel = ")
+    hidden = hidden.replace("model(x)", "model(nn.functional.linear(x, box.hidden.weight))")
+    assert main(["explain", script(hidden)]) == 0
+    assert "leaf" not in capsys.readouterr().out
+
+
+def test_an_option_after_the_script_is_noted_unless_the_script_knows_it(script, capsys):
+    fixed = HEALTHY.replace("sys.argv[1]", "12")
+    for text, noted in ((fixed, True), (fixed + "# --steps\n", False)):
+        assert main(["doctor", script(text), "--steps", "3"]) == 0
+        assert ("note: --steps goes to the script" in capsys.readouterr().err) is noted
 
 
 def test_draw_writes_the_graph(script, capsys):
     assert main(["draw", script(BROKEN)]) == 0
-    assert "<!doctype html>" in Path("train.html").read_text()
+    assert "<!doctype html>" in Path("train.graph.html").read_text()
     assert main(["draw", "--step", "3", script(BROKEN)]) == 0
-    assert '"steps":["step 1 of 3","step 2 of 3","step 3 of 3"],"step":2' in Path("train.html").read_text()
+    assert '"steps":["step 1 of 3","step 2 of 3","step 3 of 3"],"step":2' in Path("train.graph.html").read_text()
     assert main(["draw", "--out", "graph.svg", script(BROKEN)]) == 0
     assert Path("graph.svg").read_text().startswith("<svg")
     assert main(["draw", "--out", "graph.png", script(BROKEN)]) == 2

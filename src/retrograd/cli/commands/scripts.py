@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from ..console import plural
 
 if TYPE_CHECKING:
+    import argparse
+
     from retrograd import Tensor, nn
     from retrograd.optim import Optimizer
 
@@ -30,6 +32,15 @@ def check_script(script: str) -> None:
         raise IsADirectoryError(errno.EISDIR, "Is a directory", script)
     if not os.path.isfile(script):
         raise FileNotFoundError(errno.ENOENT, "No such file", script)
+
+
+def note_misplaced(options: argparse.Namespace, *names: str) -> None:
+    """Print a note on options of the command that stand after the script, if the script does not know such a name."""
+    after = [x.partition("=")[0] for x in options.arguments]
+    text = Path(options.script).read_text(encoding="utf-8", errors="replace")
+    for name in names:
+        if name in after and name.lstrip("-") not in text:
+            print(f"note: {name} goes to the script, because it stands after its name", file=sys.stderr)
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:

@@ -205,10 +205,13 @@ class Observation:
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
-            x = args[0] if args and self._given is None else None
-            if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
-                self._given = x.array
-            self._forwards.call(module, args)
+            if self._given is None:
+                x = args[0] if args else None
+                if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+                    self._given = x.array
+            forwards = self._forwards
+            if id(module) in forwards.models or forwards.switchable.get(type(module), True):
+                forwards.call(module, args)
             return
         if not self.run.evaluated and self.count:
             attach(AtEvaluation(self.run.evaluations, module, self.count))

@@ -36,7 +36,8 @@ class OwnUpdates:
     @property
     def alone(self) -> bool:
         """Whether the program has no optimizer."""
-        return all(x is self.optimized for x in self.run.optimizers)
+        found = self.run.optimizers
+        return not found or len(found) == 1 and found[0] is self.optimized
 
     def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
         """Note the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""

@@ -417,10 +417,12 @@ def first_parents(node: Node, depth: int) -> list[Node]:
     """Return a node, the node of its first input that has one, and so on, up to ``depth`` steps."""
     found = [node]
     while len(found) <= depth:
-        parent = next((x for x in found[-1].parents if type(x) is Node), None)
-        if parent is None:
+        for parent in found[-1].parents:
+            if type(parent) is Node:
+                found.append(parent)
+                break
+        else:
             break
-        found.append(parent)
     return found
 
 
