@@ -389,6 +389,7 @@ class Observation:
             self._check_gradients(optimized)
         rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
         history = StepHistory(optimized.steps, math.fsum(self._since) if self._since else math.nan, rates)
+        history.passes = max(1, len(self._since))
         optimized.rates.append(max(rates, default=0.0))
         if self._walks.names:
             history.operators = self._walks.taken()

@@ -36,6 +36,7 @@ class StepHistory:
     weights: dict[str, float] = field(default_factory=dict)
     updates: dict[str, float] = field(default_factory=dict)
     operators: OperatorNorms | None = None
+    passes: int = 1  # backward passes, whose losses are added
 
 
 @dataclass
