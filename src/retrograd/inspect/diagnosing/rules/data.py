@@ -188,12 +188,15 @@ def labels_unrelated(case: Case) -> Found | None:
 
 
 def _are_places(case: Case) -> bool:
-    """Return whether all batches have the same labels and different inputs: places in the batch, as in contrasts."""
+    """Return whether all batches have the same labels, all different, for other inputs: places in the batch.
+
+    Contrastive losses have such labels.
+    """
     known = [
         (step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := _first_layer(step)) is not None
     ]
     (x, labels), *others = known or [(None, np.zeros(0))]
-    same = [np.array_equal(y, labels) for _, y in others]
+    same = [np.array_equal(y, labels) and np.unique(y).size == y.size for _, y in others]
     return bool(same) and all(same) and not all(np.array_equal(x, other) for other, _ in others)
 
 

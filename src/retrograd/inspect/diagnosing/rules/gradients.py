@@ -82,7 +82,7 @@ def _unused_loss(step: Step) -> bool:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
-        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
+        if x.steps or x.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
         if case.main is not None and x.zeros < 3:
             continue  # an optimizer of a later phase
