@@ -204,6 +204,7 @@ def test_the_model_of_optimizers_is_the_smallest_module_or_one_of_several():
     assert model_of([rg.optim.SGD(a.parameters(), lr=0.1)]) is a
     both = model_of([rg.optim.SGD([*a.parameters(), p], lr=0.1), rg.optim.SGD(b.parameters(), lr=0.1)])
     assert {id(x) for x in both.parameters()} == {id(x) for x in (*a.parameters(), *b.parameters(), p)}
+    assert list(both._modules) == ["a", "b"]  # by the variables
 
 
 @pytest.mark.slow

@@ -178,6 +178,7 @@ def model_of(optimizers: list[Optimizer]) -> nn.Module:
     Parameters that no module holds are entered into it by themselves.
     """
     from retrograd import nn
+    from retrograd.inspect.names import variable_name
 
     wanted = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
     modules = [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]  # isinstance reads dead weak proxies
@@ -190,7 +191,10 @@ def model_of(optimizers: list[Optimizer]) -> nn.Module:
     covered: set[int] = set()
     for module in modules:
         if id(module) not in inner and held[id(module)] & wanted.keys():
-            everything.add_module(f"{type(module).__name__.lower()}{len(everything._modules)}", module)
+            name = variable_name(sys._getframe(1), module)
+            if not name.isidentifier() or hasattr(everything, name):
+                name = f"{type(module).__name__.lower()}{len(everything._modules)}"
+            everything.add_module(name, module)
             covered |= held[id(module)]
     for number, (key, p) in enumerate(wanted.items()):
         if key not in covered:
