@@ -157,8 +157,8 @@ for step in range(12):
 encoder, head, teacher = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(6, 8)
 optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
 for step in range(20):
-    x, y = torch.randn(32, 6), torch.randint(0, 3, (32,))
-    h = encoder(x)
+    x = torch.randn(32, 6)
+    h, y = encoder(x), (x[:, 0] > 0).long()
     near = F.mse_loss(h, teacher(x).detach()) || near = F.mse_loss(h.detach(), teacher(x).detach()) #!
     size = ((h - h.mean(0).detach()) ** 2).mean()
     entropy = -(h.detach().softmax(1) * h.detach().log_softmax(1)).sum(1).mean()
