@@ -127,17 +127,32 @@ def test_explain_lists_gradients_and_explains_one(script, capsys):
     out = capsys.readouterr().out
     assert "2.bias" in out and "gradient of norm" in out
     assert "\n0.weight\ngradient of mean at train.py:9 for 0.weight" in out
+    assert main(["explain", "--name", "model.0.weight", script(BROKEN)]) == 0  # by the variable of the script
+    assert "\nmodel.0.weight\ngradient of mean at train.py:9 for 0.weight" in capsys.readouterr().out
     assert main(["explain", "--name", "nobody", script(BROKEN)]) == 2
     assert "there is no parameter 'nobody'" in capsys.readouterr().err
     assert main(["explain", "--step", "50", script(BROKEN)]) == 2
     assert "ended after 40 backward passes" in capsys.readouterr().err
+    assert main(["explain", script(BROKEN.replace("loss.backward()", "loss.item()"))]) == 2
+    assert "ended without a backward pass" in capsys.readouterr().err
+    hidden = BROKEN.replace("model = ", "class Box: pass\nbox = Box()\nbox.hidden = nn.Linear(3, 3)\nmodel = ")
+    hidden = hidden.replace("model(x)", "model(nn.functional.linear(x, box.hidden.weight))")
+    assert main(["explain", script(hidden)]) == 0
+    assert "leaf" not in capsys.readouterr().out
+
+
+def test_an_option_after_the_script_is_noted_unless_the_script_knows_it(script, capsys):
+    fixed = HEALTHY.replace("sys.argv[1]", "12")
+    for text, noted in ((fixed, True), (fixed + "# --steps\n", False)):
+        assert main(["doctor", script(text), "--steps", "3"]) == 0
+        assert ("note: --steps goes to the script" in capsys.readouterr().err) is noted
 
 
 def test_draw_writes_the_graph(script, capsys):
     assert main(["draw", script(BROKEN)]) == 0
-    assert "<!doctype html>" in Path("train.html").read_text()
+    assert "<!doctype html>" in Path("train.graph.html").read_text()
     assert main(["draw", "--step", "3", script(BROKEN)]) == 0
-    assert '"steps":["step 1 of 3","step 2 of 3","step 3 of 3"],"step":2' in Path("train.html").read_text()
+    assert '"steps":["step 1 of 3","step 2 of 3","step 3 of 3"],"step":2' in Path("train.graph.html").read_text()
     assert main(["draw", "--out", "graph.svg", script(BROKEN)]) == 0
     assert Path("graph.svg").read_text().startswith("<svg")
     assert main(["draw", "--out", "graph.png", script(BROKEN)]) == 2
@@ -167,11 +182,29 @@ def test_run_takes_a_guard_a_watch_and_a_profile(script):
     assert done.returncode == 0 and "done 4" in done.stdout and Path("flame.html").exists()
 
 
+def test_a_watch_begins_at_the_first_step_and_has_the_numbers_of_its_page(script, capsys):
+    root = "nn.init.zeros_(model[2].weight)\nfor step"  # the output is constant, and the root of its variance is at 0
+    text = BROKEN.replace("for step", root, 1).replace("loss = ", "loss = model(x).var(0).sqrt().sum() + ")
+    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
+    out = capsys.readouterr().out
+    data = json.loads(Path("out.json").read_text())
+    assert data["steps"] == list(range(8))
+    assert re.findall(r"alarm at step (\d+): (.*)", out) == [(str(x["step"]), x["text"]) for x in data["alarms"]]
+    assert data["alarms"][0]["step"] == 0 and "not finite" in data["alarms"][0]["text"]
+    two = "other = nn.Linear(3, 1)\nsecond = rg.optim.SGD(other.parameters(), lr=0.05)\nfor step"
+    step = "    other(x).mean().backward()\n    second.step()\nprint"
+    text = HEALTHY.replace("for step", two, 1).replace("print", step)
+    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
+    data = json.loads(Path("out.json").read_text())
+    assert data["steps"][0] == 2 and len(data["optimizers"]) == 2
+
+
 def test_the_model_of_optimizers_is_the_smallest_module_or_one_of_several():
     a, b, p = Linear(2, 3), Linear(3, 1), Parameter(rg.ones(1))
     assert model_of([rg.optim.SGD(a.parameters(), lr=0.1)]) is a
     both = model_of([rg.optim.SGD([*a.parameters(), p], lr=0.1), rg.optim.SGD(b.parameters(), lr=0.1)])
     assert {id(x) for x in both.parameters()} == {id(x) for x in (*a.parameters(), *b.parameters(), p)}
+    assert list(both._modules) == ["a", "b"]  # by the variables
 
 
 @pytest.mark.slow

@@ -65,6 +65,7 @@ _RECIPROCAL_ADVICE = "replace what is nearly 0 before the division: 1 / where(ab
 _NEGATIVE_ADVICE = "clamp the argument from below: x.clamp(min={near}); or look where it became negative"
 _SQRT_ADVICE = "add a small number inside, sqrt(x + {root}), or clamp x from below"
 _RSQRT_ADVICE = "add a small number inside: rsqrt(x + {inverse})"
+_NAN_ADVICE = "find where this NaN comes from, or replace it: nan_to_num"
 _LOGIT_ADVICE = "give it eps, which clamps: logit(x, eps={unit})"
 
 _NUMBERS = {"log": "1e-8", "unit": "1e-6", "near": "1e-6", "root": "1e-12", "inverse": "1e-12", "mask": "-1e9"}
@@ -198,6 +199,9 @@ def _binary(name: str, x: Any, y: Any, out: Any, dtype: Any, expression: str) ->
             return Finding(text, 1, 0, lambda v: np.abs(v) < near, _NEAR_ADVICE)
         blamed = 0 if name in ("div", "pow") else int(abs(y) > abs(x))
         return _overflow(f"{expression} overflows {dtype}", blamed, 0, dtype)
+    if x != x or y != y:
+        number = int(x == x)
+        return Finding(f"{expression} is NaN, because input {number} is", number, 0, np.isnan, _NAN_ADVICE)
     infinite = 1 if not np.isfinite(y) else 0
     why = {
         "add": "inf - inf is NaN", "sub": "inf - inf is NaN", "mul": "0 * inf is NaN", "div": "inf / inf is NaN",
@@ -262,6 +266,8 @@ def _largest_of(known: list[tuple[int, Array]]) -> tuple[float, int, int] | None
 def _of_infinite(name: str, known: list[tuple[int, Array]], expression: str) -> Finding:
     number, x = next((number, x) for number, x in known if not np.isfinite(x).all())
     place = int(np.argmax(~np.isfinite(x)))
+    if x[place] != x[place]:
+        return Finding(f"{expression} is NaN, because input {number} has a NaN", number, place, np.isnan, _NAN_ADVICE)
     if name in _ROWS:
         if (x == -np.inf).all() or name == "scaled_dot_product_attention":
             text = f"{name} of a row in which all values are -inf: every exp is 0, and 0 / 0 is NaN"

@@ -50,6 +50,18 @@ def broadcast(tmp_path_factory):
     return d, path.read_text(encoding="utf-8")
 
 
+def test_the_page_says_of_how_many_losses_the_curve_is_the_sum():
+    x, model = rg.randn(8, 3), nn.Linear(3, 1)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.01)
+    with inspect.doctor() as d:
+        for _ in range(4):
+            optimizer.zero_grad()
+            for part in x.split(2):
+                (model(part).square().mean() / 4).backward()
+            optimizer.step()
+    assert data_of(doctor_page(d), "RUN")["passes"] == 4
+
+
 def test_the_page_has_the_finding_both_curves_and_the_history(broadcast):
     d, text = broadcast
     run, first = data_of(text, "RUN"), d.findings[0]

@@ -134,4 +134,76 @@ for step in range(40):
 """
         + UPDATE,
     ),
+    Program(
+        "detached",
+        """
+class Affine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 8))
+    def forward(self, x):
+        return x @ self.weight || return x @ self.weight.data #!
+model = nn.Sequential(Affine(), nn.ReLU(), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(32, 4), torch.randint(0, 3, (32,))
+for step in range(12):
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
+    ),
+    Program(
+        "detached",
+        """
+encoder, head, teacher = nn.Linear(6, 8), nn.Linear(8, 3), nn.Linear(6, 8)
+optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
+for step in range(20):
+    x = torch.randn(32, 6)
+    h, y = encoder(x), (x[:, 0] > 0).long()
+    near = F.mse_loss(h, teacher(x).detach()) || near = F.mse_loss(h.detach(), teacher(x).detach()) #!
+    size = ((h - h.mean(0).detach()) ** 2).mean()
+    entropy = -(h.detach().softmax(1) * h.detach().log_softmax(1)).sum(1).mean()
+    loss = F.cross_entropy(head(h), y) + 5 * near - 0.1 * size + entropy
+"""
+        + UPDATE,
+    ),
+    Program(
+        "wrong-reduction-scale",
+        """
+w, b, c = torch.randn(8, 3).mul(0.1).requires_grad_(), torch.zeros(3, requires_grad=True), torch.randn(3, 8)
+for step in range(24):
+    y = torch.randint(0, 3, (512,))
+    x = c[y] + torch.randn(512, 8)
+    picked = torch.log_softmax(x @ w + b, 1).gather(1, y[:, None])
+    loss = -picked.mean() || loss = -picked.sum() #!
+    grads = torch.autograd.grad(loss, [w, b])
+    with torch.no_grad():
+        for p, g in zip((w, b), grads):
+            p -= 0.1 * g
+""",
+    ),
+    Program(
+        "modules-not-registered",
+        """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+    def forward(self, x):
+        return x + torch.relu(self.a(x))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block() for _ in range(2)]) || self.blocks = [Block() for _ in range(2)] #!
+        self.head = nn.Linear(4, 3)
+    def forward(self, x):
+        for block in self.blocks: x = block(x)
+        return self.head(x)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+x, y = torch.randn(32, 4), torch.randint(0, 3, (32,))
+for step in range(12):
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
+    ),
 ]

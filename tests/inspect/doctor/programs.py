@@ -146,8 +146,8 @@ optimizer = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=1e-
 centers = torch.randn(3, 6)
 for step in range(30):
     y = torch.randint(0, 3, (32,))
-    with torch.enable_grad(): || with torch.no_grad():
-        h = torch.relu(encoder(centers[y])) #!
+    with torch.enable_grad(): || with torch.no_grad(): #!
+        h = torch.relu(encoder(centers[y]))
     loss = F.cross_entropy(head(h), y)
 """
         + UPDATE,

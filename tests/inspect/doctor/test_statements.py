@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import retrograd as rg
+from retrograd.inspect.diagnosing.probes.proof import better
+from retrograd.inspect.diagnosing.probes.replay import Curves
 from retrograd.kernels import by_reference
 from tests.inspect.doctor.programs import HEAD
 from tests.inspect.doctor.test_kinds import examined
@@ -117,3 +119,131 @@ def test_gradients_that_no_step_uses_are_not_called_accumulated(tmp_path: Path) 
     d = examined(text, tmp_path / "train.py")
     assert [x.kind for x in d.findings] == ["step-missing"]
     assert "24 backward passes and no step of an optimizer watched" in d.report()
+
+
+def test_a_pass_of_another_optimizer_is_not_counted_as_one_without_a_step(tmp_path: Path) -> None:
+    text = DATA + "model, other = nn.Linear(4, 3), nn.Linear(4, 3)\n"
+    text += "a, b = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (model, other))\nfor step in range(30):\n"
+    text += "    train, opt = (model, a) if step < 10 else (other, b)\n    opt.zero_grad()\n"
+    text += "    F.cross_entropy(train(x), y).backward()\n    if step < 10: a.step()\n"
+    found = examined(text, tmp_path / "train.py").findings[0]
+    assert found.kind == "step-missing"
+    assert found.message.startswith("20 backward passes computed gradients for the parameters of SGD")
+
+
+def test_the_first_loss_in_a_text_is_the_one_that_the_program_prints(tmp_path: Path) -> None:
+    d = trained(tmp_path, "nn.Linear(4, 3)", "F.mse_loss(model(x), x[:, :3])", 9.0, 20)
+    assert d.findings[0].kind == "learning-rate-too-high"
+    assert f"the loss goes from {d.history[0].loss:.4g} to " in d.findings[0].message
+
+
+def test_the_loss_of_an_actor_is_not_that_of_its_critic(tmp_path: Path) -> None:
+    text = (
+        DATA
+        + """
+actor, critic = nn.Linear(4, 2), nn.Linear(6, 1)
+c, a = (torch.optim.Adam(m.parameters(), lr=0.01) for m in (critic, actor))
+for step in range(20):
+    s = torch.randn(32, 4)
+    u = actor(s)
+    reward = 50 + (u * s[:, :2]).sum(1, keepdim=True).detach()
+    c.zero_grad()
+    F.mse_loss(critic(torch.cat([s, u.detach()], 1)), reward).backward()
+    c.step()
+    a.zero_grad()
+    value = critic(torch.cat([s, actor(s)], 1)).mean()
+    value.backward()
+    a.step()
+"""
+    )
+    found = examined(text, tmp_path / "train.py").findings[0]
+    said = re.search(r"the loss went from (\S+) to", found.message)
+    assert found.kind == "loss-sign" and said is not None
+    assert abs(float(said[1])) < 5  # that of the critic is about 2500
+
+
+def test_labels_that_are_places_in_the_batch_are_not_called_unrelated(tmp_path: Path) -> None:
+    text = DATA + "a, b = nn.Linear(4, 3), nn.Linear(4, 3)\n"
+    text += "optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=1e-3)\nfor step in range(30):\n"
+    text += "    x, z = torch.randn(64, 4), torch.randn(64, 4)\n    optimizer.zero_grad()\n"
+    text += "    F.cross_entropy(a(x) @ b(z).t(), torch.arange({}64)).backward()\n    optimizer.step()\n"
+    assert "labels-unrelated" not in [x.kind for x in examined(text.format(""), tmp_path / "a.py").findings]
+    text = text.replace("torch.arange({}64)", "torch.randint(0, 3, (64,))").replace("a(x) @ b(z).t()", "a(x)")
+    (found,) = examined(text, tmp_path / "b.py").findings
+    assert found.kind == "labels-unrelated"
+    assert "by heart" not in found.message  # the loss of a copy that trains on one batch hardly falls
+
+
+def test_words_that_repeat_inside_of_an_example_are_no_sorted_batch(tmp_path: Path) -> None:
+    text = DATA + "model = nn.Embedding(20, 20)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text += "for step in range(20):\n    {}\n    words = first[:, None].expand(8, 6)\n    optimizer.zero_grad()\n"
+    text += "    F.cross_entropy(model(words).flatten(0, 1), words.flatten()).backward()\n    optimizer.step()\n"
+    mixed = examined(text.format("first = torch.randint(0, 20, (8,))"), tmp_path / "mixed.py")
+    assert mixed.findings == []
+    runs = examined(text.format("first = torch.full((8,), step)"), tmp_path / "sorted.py")
+    assert [x.kind for x in runs.findings][:1] == ["unshuffled-data"]
+
+
+def test_parameters_that_become_nan_are_not_called_a_loss_that_is_nan(tmp_path: Path) -> None:
+    text = DATA + "model = nn.Linear(4, 3)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text += "for step in range(2):\n    optimizer.zero_grad()\n    out = model(x)\n    loss = F.cross_entropy(out, y)\n"
+    text += "    if step: loss = loss + (out - out).sum().sqrt()\n    loss.backward()\n    optimizer.step()\n"
+    found = examined(text, tmp_path / "train.py").findings[0]
+    assert found.kind == "nan-birth"
+    assert found.message.startswith("parameters become NaN: ")
+    assert "of line 16 is the first recorded call that passes on a gradient with a NaN" in found.message
+
+
+def test_an_edit_that_only_starts_higher_is_not_better() -> None:
+    assert better(Curves([10.0, 2.0], [10.0, 8.0]))
+    assert not better(Curves([1000.0, 200.0], [100.0, 4.0]))
+
+
+def test_layers_in_a_list_are_named_by_their_class(tmp_path: Path) -> None:
+    text = (
+        DATA
+        + """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.head = [nn.Linear(4, 4)], nn.Linear(4, 3)
+    def forward(self, x):
+        return self.head(self.layers[0](x))
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(5):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+    )
+    found = examined(text, tmp_path / "train.py").findings
+    assert [x.kind for x in found] == ["modules-not-registered", "parameters-not-optimized"]
+    assert found[1].message.startswith("Net.Linear.weight, Net.Linear.bias get a gradient in each step")
+
+
+def test_a_dead_relu_at_the_output_is_to_be_removed(tmp_path: Path) -> None:
+    net = "nn.Sequential(nn.Linear(4, 1), nn.ReLU())"
+    d = trained(tmp_path, net, "F.mse_loss(model(x - 90), -1 - x[:, :1] ** 2)", 1e-3, 20)
+    (found,) = [x for x in d.findings if x.kind == "dead-units"]
+    assert found.fix.startswith("remove this relu")
+
+
+def test_one_softmax_is_one_finding(tmp_path: Path) -> None:
+    d = trained(tmp_path, "nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3), nn.LogSoftmax(dim=0))", NLL)
+    assert [x.kind for x in d.findings] == ["softmax-axis"]
+
+
+NLL = "F.nll_loss(model(x), y)"
+
+
+def test_arguments_of_a_wrong_type_are_errors() -> None:
+    model = rg.nn.Linear(3, 1)
+    for wrong in ((3,), (model, model), (None, [3])):
+        with pytest.raises(TypeError, match=r"doctor: (model|optimizer) must be"):
+            rg.inspect.doctor(*wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="diagnose: step must be a function"):
+        rg.inspect.diagnose(3)  # type: ignore[arg-type]
+    for settings in ({"steps": 0}, {"seconds": -1.0}):
+        with pytest.raises(ValueError, match="must be positive"):
+            rg.inspect.diagnose(lambda: None, **settings)  # type: ignore[arg-type]

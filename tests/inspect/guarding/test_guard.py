@@ -319,3 +319,26 @@ def test_only_what_the_sentence_says_is_counted():
         inspect.guard(),
     ):
         rg.tensor([0.0, -1.0, 3.0, 1.0, 0.0, 2.0]).log()
+
+
+def test_the_end_of_a_report_says_what_is_known_of_the_cause():
+    x = rg.tensor([1.0, 3.0], requires_grad=True)
+    stories = []
+    for compute in (
+        lambda: (x - 1.0).sqrt().sum().backward(),  # the value is fine, and its derivative is not
+        lambda: (x.detach() - 1.0).log(),
+        lambda: x.detach() * float("nan"),
+    ):
+        with inspect.guard() as g, pytest.raises(GuardError):
+            compute()
+        stories.append(g.story)
+    derivative, value, operand = stories
+    assert ", at whose result the derivative of sqrt is not finite" in derivative and "in range" not in derivative
+    assert "whose inputs were still in range" in value
+    assert "1.0 * NaN is NaN, because input 1 is" in operand and "inf" not in operand
+    with inspect.guard() as g, pytest.raises(GuardError):
+        y = rg.tensor([1.0, 3.0])
+        z = y - 1.0
+        y.array[:] = 5.0  # the guard does not see this write
+        z.log()
+    assert "whose inputs are no longer known" in g.story

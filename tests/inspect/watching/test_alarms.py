@@ -429,3 +429,38 @@ def test_what_happens_to_many_parameters_is_one_alarm():
     w = run(model, optim.Adam(model.parameters(), lr=1.0), steps=3)
     ratios = [alarm for alarm in w.alarms if alarm.reason == "update ratio"]
     assert len(ratios) == 1 and "also 6 more" in ratios[0]
+
+
+def test_a_relu_after_layers_of_two_sizes_is_two_activations():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.relu = nn.Linear(20, 16), nn.Linear(16, 5), nn.ReLU()
+            nn.init.constant_(self.b.bias, -50.0)
+
+        def forward(self, x):
+            return self.relu(self.b(self.relu(self.a(x))))
+
+    model = Twice()
+    w = run(model, optim.SGD(model.parameters(), lr=1e-3), 8)
+    assert {"relu", "relu 2"} <= set(w.records[0].activations)
+    assert [x.name for x in w.alarms if x.reason == "dead units"] == ["relu 2"]
+
+
+def test_the_advice_on_large_activations_follows_from_their_start():
+    def scaled(number, factor):
+        x, labels = clusters(number)
+        return x * factor, labels
+
+    for rate, factor, advice in ((10.0, 1.0, "lower the learning rate (10)"), (1e-6, 1e5, "normalise the inputs")):
+        model = mlp()
+        w = run(model, optim.Adam(model.parameters(), lr=rate), 8, batch=partial(scaled, factor=factor))
+        (first, *_) = [x for x in w.alarms if x.reason == "huge activations"]
+        assert advice in first
+
+
+def test_the_advice_on_large_steps_is_zero_grad_if_gradients_add_up():
+    model = mlp()
+    w = run(model, optim.SGD(model.parameters(), lr=0.3), 40, zero=False)
+    assert {"not zeroed", "update ratio"} <= {x.reason for x in w.alarms}
+    assert not [x for x in w.alarms if "learning rate" in x]

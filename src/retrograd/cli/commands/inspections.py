@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from ..arguments import check_output, path, positive_int
 from ..console import UserError, plural
-from .scripts import StoppedError, acting_at_backward, check_script, run_script
+from .scripts import StoppedError, acting_at_backward, check_script, note_misplaced, run_script
 
 if TYPE_CHECKING:
     from retrograd import Tensor
@@ -49,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "and, with a slider, of those before it."
     )
     two.add_argument(
-        "--out", type=path, metavar="OUT", help=".html, .svg, .dot or .mmd; default: the script's name with .html"
+        "--out", type=path, metavar="OUT", help=".html, .svg, .dot or .mmd; default: the script's name with .graph.html"
     )
     _add_step(two)
     three = _parser(subparsers, "profile", "measure time and memory of a script by line", profile_script)
@@ -82,6 +82,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
     from retrograd.inspect import trace
 
     check_script(options.script)
+    note_misplaced(options, "--name", "--step", "--out")
     passes = start = 0
     ends: list[End] = []
     problems: list[UserError] = []  # which are not errors of the script
@@ -105,6 +106,8 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
         code = run_script(options.script, options.arguments)
     for problem in problems:
         raise problem
+    if code == 0 and not passes:
+        raise UserError(f"{options.script}: ended without a backward pass; does it call loss.backward()?")
     if code == 0 and passes < options.step:
         raise UserError(
             f"{options.script}: ended after {plural(passes, 'backward pass')}, before number {options.step}"
@@ -123,11 +126,14 @@ def explain_script(options: argparse.Namespace) -> int:
 
         sys.stdout.flush()
         _, completes = reachable([edge_of(loss)])
-        leaves = {(t.name_of(p) or f"leaf {i}"): p for i, p in enumerate(x for xs in completes.values() for x in xs)}
+        modules = [module for module in _modules() if module not in present]
+        reached = [x for xs in completes.values() for x in xs]
+        held = {id(p): name for name, p in _without_gradient({}, modules).items()}
+        leaves = {t.name_of(p) or held.get(id(p)) or f"leaf {i}": p for i, p in enumerate(reached)}
         names = list(leaves)
         given = [leaves[name] for name in names]
         found = autograd.grad(loss.sum(), given, retain_graph=True, allow_unused=True) if given else ()
-        others = _without_gradient(leaves, [module for module in _modules() if module not in present])
+        others = _without_gradient(leaves, modules)
         norms = [0.0 if g is None else float(g.norm()) for g in found]
         width = max(map(len, [*names, *others]), default=0)
         for name, norm in zip(names, norms, strict=True):
@@ -138,11 +144,30 @@ def explain_script(options: argparse.Namespace) -> int:
         zero = [name for name, norm in zip(names, norms, strict=True) if norm == 0]
         wanted = options.name or [*zero, *(name for name, p in others.items() if p.requires_grad)] or names[:1]
         for name in wanted[: None if options.name else _MOST]:
-            if name not in leaves and name not in others:
+            one = next((table[name] for table in (leaves, others) if name in table), None)
+            one = _by_variable(name) if one is None else one
+            if one is None:
                 raise UserError(f"there is no parameter {name!r}; there are {', '.join([*names, *others])}")
-            print(f"\n{name}\n{explain(loss, leaves[name] if name in leaves else others[name])}")
+            print(f"\n{name}\n{explain(loss, one)}")
 
     return _until_backward(options, act, kept=1)
+
+
+def _by_variable(name: str) -> Tensor | None:
+    """Return the Tensor of a variable of the script, or a parameter of a module, as in ``model.bias``."""
+    from retrograd import Tensor, nn
+    from retrograd.core.source_location import user_frame
+
+    variable, _, path = name.partition(".")
+    frame = user_frame(sys._getframe(1))
+    while frame is not None:
+        found = frame.f_locals.get(variable, frame.f_globals.get(variable))
+        parameters = dict(found.named_parameters()) if isinstance(found, nn.Module) else {}
+        one = parameters.get(path) if path else found
+        if isinstance(one, Tensor):
+            return one
+        frame = user_frame(frame.f_back)
+    return None
 
 
 def _modules() -> list[Module]:
@@ -170,7 +195,7 @@ def _without_gradient(given: dict[str, Tensor], modules: list[Module]) -> dict[s
 
 def draw_script(options: argparse.Namespace) -> int:
     """Write the drawing of the script's graph."""
-    out = options.out or Path(options.script).with_suffix(".html").name
+    out = options.out or Path(options.script).with_suffix(".graph.html").name
     check_output("--out", out)
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
@@ -221,6 +246,7 @@ def profile_script(options: argparse.Namespace) -> int:
 
     check_script(options.script)
     check_output("--out", options.out, ".html", ".htm")
+    note_misplaced(options, "--steps", "--out")
     passes = 0
 
     def at(loss: Tensor) -> None:

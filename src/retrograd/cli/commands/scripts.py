@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gc
 import os
 import random
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 from ..console import plural
 
 if TYPE_CHECKING:
+    import argparse
+
     from retrograd import Tensor, nn
     from retrograd.optim import Optimizer
 
@@ -29,6 +32,15 @@ def check_script(script: str) -> None:
         raise IsADirectoryError(errno.EISDIR, "Is a directory", script)
     if not os.path.isfile(script):
         raise FileNotFoundError(errno.ENOENT, "No such file", script)
+
+
+def note_misplaced(options: argparse.Namespace, *names: str) -> None:
+    """Print a note on options of the command that stand after the script, if the script does not know such a name."""
+    after = [x.partition("=")[0] for x in options.arguments]
+    text = Path(options.script).read_text(encoding="utf-8", errors="replace")
+    for name in names:
+        if name in after and name.lstrip("-") not in text:
+            print(f"note: {name} goes to the script, because it stands after its name", file=sys.stderr)
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:
@@ -85,36 +97,79 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
-    """Watch the models and optimizers of a script from their second step on; at the end, write ``out`` and alarms."""
+    """Watch the models and optimizers of a script; at the end, write ``out`` and alarms.
+
+    A script with one optimizer is watched from its first call of a module on, others from their second step.
+    """
+    from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch
+    from retrograd.nn.base.global_hooks import register_module_forward_pre_hook
     from retrograd.optim.optimizer import register_optimizer_step_post_hook
 
     seen: list[Optimizer] = []
     active: list[watch] = []
+    early: list[watch] = []
+
+    def started(optimizers: list[Optimizer], steps: int) -> watch:
+        w = watch(model_of(optimizers), optimizers, every=1)
+        w.steps = steps
+        return w.__enter__()
+
+    def called(module: nn.Module, args: object) -> None:
+        if created and modes.grad_enabled:
+            at_call.remove()
+            if len(created) == 1:
+                early.append(started(created[:], 0))
 
     def stepped(optimizer: Optimizer, args: object, kwargs: object) -> None:
         if active:
             return
+        at_call.remove()
         if all(optimizer is not x for x in seen):
             seen.append(optimizer)
             return
-        w = watch(model_of(seen), seen, every=1)
-        w.__enter__()
-        active.append(w)
+        for w in early:
+            if seen != w.optimizers:  # another optimizer is in the loop, too
+                w.__exit__(None, None, None)
+        active.extend([w for w in early if seen == w.optimizers] or [started(seen, 2)])
 
+    at_call = register_module_forward_pre_hook(called)
     handle = register_optimizer_step_post_hook(stepped)
     try:
-        yield
+        with optimizers_created() as created:
+            yield
     finally:
         handle.remove()
-        for w in active:
+        at_call.remove()
+        for w in {id(w): w for w in (*early, *active)}.values():
             w.__exit__(None, None, None)
+        for w in active:
             w.save(out)
             for alarm in w.alarms:
-                print(f"alarm at step {alarm.step + 2}: {alarm}")
+                print(f"alarm at step {alarm.step}: {alarm}")
             print(f"watched: {plural(len(w.alarms), 'alarm') if w.alarms else 'no alarms'}; {out}")
         if not active:
             print(f"watch: no optimizer made two steps; {out} was not written", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def optimizers_created() -> Iterator[list[Optimizer]]:
+    """Give a list to which optimizers are added as the block creates them."""
+    from retrograd.optim.optimizer import Optimizer
+
+    created: list[Optimizer] = []
+    plain: Callable[..., None] = Optimizer.__init__
+
+    @functools.wraps(plain)
+    def init(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
+        plain(optimizer, *args, **kwargs)
+        created.append(optimizer)
+
+    setattr(Optimizer, "__init__", init)  # noqa: B010
+    try:
+        yield created
+    finally:
+        setattr(Optimizer, "__init__", plain)  # noqa: B010
 
 
 def model_of(optimizers: list[Optimizer]) -> nn.Module:
@@ -123,6 +178,7 @@ def model_of(optimizers: list[Optimizer]) -> nn.Module:
     Parameters that no module holds are entered into it by themselves.
     """
     from retrograd import nn
+    from retrograd.inspect.names import variable_name
 
     wanted = {id(p): p for o in optimizers for group in o.param_groups for p in group["params"]}
     modules = [x for x in gc.get_objects() if issubclass(type(x), nn.Module)]  # isinstance reads dead weak proxies
@@ -135,7 +191,10 @@ def model_of(optimizers: list[Optimizer]) -> nn.Module:
     covered: set[int] = set()
     for module in modules:
         if id(module) not in inner and held[id(module)] & wanted.keys():
-            everything.add_module(f"{type(module).__name__.lower()}{len(everything._modules)}", module)
+            name = variable_name(sys._getframe(1), module)
+            if not name.isidentifier() or hasattr(everything, name):
+                name = f"{type(module).__name__.lower()}{len(everything._modules)}"
+            everything.add_module(name, module)
             covered |= held[id(module)]
     for number, (key, p) in enumerate(wanted.items()):
         if key not in covered:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
@@ -38,6 +40,14 @@ class Patches:
 
         setattr(owner, name, patched)
         self.stack.callback(setattr, owner, name, plain)
+
+
+def _own_inits(module: Module, frame: FrameType | None) -> int:
+    """Return the number of frames, from this one outward, that run ``__init__`` of the module's classes."""
+    count = 0
+    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is module:
+        count, frame = count + 1, frame.f_back
+    return count
 
 
 class Creations:
@@ -83,7 +93,7 @@ class Creations:
 
     def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
         plain(module, *args, **kwargs)
-        self.run.created[id(module)] = ref(module), user_site(3)
+        self.run.created[id(module)] = ref(module), user_site(3 + _own_inits(module, sys._getframe(2)))
 
     def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))

@@ -54,6 +54,10 @@ class doctor:
         history: per step of the optimizer with the most steps, the loss, the rates and norms by parameter name.
         record: the records of the last step that was recorded in full, as of ``trace``; None if there is none.
 
+    Raises:
+        TypeError: the model is not a Module, or an optimizer is not an Optimizer.
+        ValueError: ``steps`` is less than 1.
+
     >>> rg.manual_seed(0)
     <...Generator...>
     >>> x, y = rg.randn(32, 3), rg.randn(32)
@@ -75,8 +79,16 @@ class doctor:
         *,
         steps: int | None = None,
     ) -> None:
+        from ...nn.base.module import Module
+        from ...optim.optimizer import Optimizer
+
         if steps is not None and steps < 1:
             raise ValueError(f"doctor: steps must be at least 1, got {steps}")
+        if model is not None and not isinstance(model, Module):
+            raise TypeError(f"doctor: model must be a Module, got {type(model).__name__}")
+        for x in optimizer if isinstance(optimizer, (list, tuple)) else [optimizer]:
+            if x is not None and not isinstance(x, Optimizer):
+                raise TypeError(f"doctor: optimizer must be an Optimizer or a list of them, got {type(x).__name__}")
         self._run = Run()
         self._steps = steps
         self._script = ""
@@ -241,6 +253,10 @@ def diagnose(
         steps: the number of calls.
         seconds: no further call after this time.
 
+    Raises:
+        TypeError: an argument is not of its type.
+        ValueError: steps or seconds are not positive.
+
     >>> rg.manual_seed(0)
     <...Generator...>
     >>> x, y = rg.randn(32, 3), rg.randint(0, 3, (32,))
@@ -253,6 +269,10 @@ def diagnose(
     >>> rg.inspect.diagnose(step, model, optimizer, steps=30).findings[0].kind
     'double-softmax'
     """
+    if not callable(step):
+        raise TypeError(f"diagnose: step must be a function without arguments, got {type(step).__name__}")
+    if steps < 1 or seconds <= 0:
+        raise ValueError(f"diagnose: steps and seconds must be positive, got {steps} and {seconds}")
     watching = doctor(model, optimizer)
     end = time.perf_counter() + seconds
     with watching:
@@ -273,12 +293,19 @@ def examine(run: Run) -> list[Finding]:
                 continue  # a cause is known, and trials at other rates would only repeat its effect
             one = KINDS[name]
             result = one.rule(case)
-            if result is not None:
+            if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
                 found.append((one, result))
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
             birth = KINDS["nan-birth"], first_bad(case)
             found = sorted([*found, birth], key=lambda x: ORDER.index(x[0].name))
         return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
+
+
+def _repeats(kind: Kind, found: Found, earlier: Kind, other: Found) -> bool:
+    """Return whether a finding is an effect of an earlier one on the same line."""
+    if (earlier.name, kind.name) != ("softmax-axis", "batch-mixing") or found.where is None or other.where is None:
+        return False
+    return (found.where.file, found.where.line) == (other.where.file, other.where.line)
 
 
 def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:

@@ -56,10 +56,10 @@ class Forwards:
         self.models: set[int] = set()  # ids of the modules that the program calls itself
         self._calls: list[Forward] = []
         self._layer = ""
-        self._kinds: dict[type, bool] = {}
+        self.switchable: dict[type, bool] = {}  # whether modules of a class differ in training and evaluation
 
     def call(self, module: Module, args: tuple[object, ...]) -> None:
-        """Note a call of a module that is recorded for differentiation."""
+        """Note a call, recorded for differentiation, of a module that is a model or switchable."""
         if id(module) in self.models:
             if len(self._calls) < _WATCHED:
                 x = args[0] if args else None
@@ -74,9 +74,9 @@ class Forwards:
 
     def _is_switchable(self, kind: type) -> bool:
         """Return whether modules of a class differ in training and evaluation."""
-        found = self._kinds.get(kind)
+        found = self.switchable.get(kind)
         if found is None:
-            found = self._kinds[kind] = kind.__name__.startswith(("BatchNorm", "Dropout"))
+            found = self.switchable[kind] = kind.__name__.startswith(("BatchNorm", "Dropout"))
         return found
 
     def settle(self, step: int) -> None:

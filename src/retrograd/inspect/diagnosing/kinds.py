@@ -13,7 +13,7 @@ import numpy as np
 from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
 from ..record import Record
-from .findings import JSON, Finding, as_json
+from .findings import JSON, Finding, as_json, figure
 from .probes.replay import Budget
 from .recording import Array, Call, Source, Step
 from .run import Optimized, Run
@@ -115,6 +115,13 @@ class Case:
             return math.nan, math.nan
         count = max(1, min(10, len(losses) // 5))
         return float(np.median(losses[:count])), float(np.median(losses[-count:]))
+
+    def course(self, of: Optimized | None = None) -> tuple[str, str]:
+        """Return the first loss and the median of the last ones as texts, those of one optimizer if it is given."""
+        losses = self.losses if of is None else of.losses
+        first = next((x for x in losses if math.isfinite(x)), math.nan)
+        last = float(np.median(losses[-max(1, min(10, len(losses) // 5)) :])) if losses else math.nan
+        return figure(first), figure(last)
 
     @cached_property
     def stuck(self) -> bool:

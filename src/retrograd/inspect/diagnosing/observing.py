@@ -205,10 +205,13 @@ class Observation:
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
-            x = args[0] if args and self._given is None else None
-            if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
-                self._given = x.array
-            self._forwards.call(module, args)
+            if self._given is None:
+                x = args[0] if args else None
+                if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+                    self._given = x.array
+            forwards = self._forwards
+            if id(module) in forwards.models or forwards.switchable.get(type(module), True):
+                forwards.call(module, args)
             return
         if not self.run.evaluated and self.count:
             attach(AtEvaluation(self.run.evaluations, module, self.count))
@@ -237,7 +240,29 @@ class Observation:
         if self.recorder is not None:
             self.recorder.step.wanted.update(id(x) for x in inputs if is_dense(x))
             self.recorder.step.asked += [self.recorder.source_of(x) for x in outputs if is_dense(x)]
-        return plain(outputs, inputs, *args, **kwargs)
+        if not self._descends(outputs, inputs, bool(args[2:3] and args[2] or kwargs.get("create_graph"))):
+            return plain(outputs, inputs, *args, **kwargs)
+        began = time.perf_counter()
+        self._before_backward(outputs, user_site(3), returned=True)
+        self.spent += time.perf_counter() - began
+        self._depth += 1
+        try:
+            result = plain(outputs, inputs, *args, **kwargs)
+        finally:
+            self._depth -= 1
+        began = time.perf_counter()
+        self._own.after_grad(inputs, result)
+        self._end_of_step()
+        self.spent += time.perf_counter() - began
+        self._check_limit()
+        return result
+
+    def _descends(self, outputs: list[Array], inputs: list[Array], create_graph: bool) -> bool:
+        """Return whether a call of ``autograd.grad`` may be the backward pass of a program without an optimizer."""
+        if self._depth or not self._own.alone or self.run.called_backward or create_graph:
+            return False
+        one = len(outputs) == 1 and is_dense(outputs[0]) and outputs[0].array.size == 1
+        return one and modes.grad_enabled and all(is_dense(x) and x._node is None and x._requires for x in inputs)
 
     def _backward(self, plain: Plain, tensors: Array, *args: object, **kwargs: object) -> Array:
         if self._depth:
@@ -248,6 +273,7 @@ class Observation:
         if not isinstance(tensors, Tensor):
             tensors = list(tensors)  # also of a generator
         roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else tensors) if isinstance(x, Tensor)]
+        self.run.called_backward = True
         self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
         self._depth += 1
@@ -269,7 +295,7 @@ class Observation:
             self._check_limit()
         return result
 
-    def _before_backward(self, roots: list[Tensor], site: Site) -> None:
+    def _before_backward(self, roots: list[Tensor], site: Site, returned: bool = False) -> None:
         run = self.run
         self._forwards.settle(self.count)
         self._own.before_backward(None if self.recorder is None else self.recorder.step)
@@ -282,10 +308,11 @@ class Observation:
             value += number
             if self.recorder is not None:
                 after = sum([one.steps for one in run.optimizers])
-                self.recorder.root(x, number, site, scale, after, self._stepping is not None)
+                self.recorder.root(x, number, site, scale, after, self._stepping is not None, returned)
             self._measure_graph(x, site)
         run.losses.append(value)
-        if run.bad is None and not math.isfinite(value):
+        trains = not returned or self._own.optimized is not None
+        if run.bad is None and trains and not math.isfinite(value):
             run.bad = len(run.losses), value
         if self._stepping is None or not self._since:
             self._since.append(value)
@@ -362,6 +389,7 @@ class Observation:
             self._check_gradients(optimized)
         rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
         history = StepHistory(optimized.steps, math.fsum(self._since) if self._since else math.nan, rates)
+        history.passes = max(1, len(self._since))
         optimized.rates.append(max(rates, default=0.0))
         if self._walks.names:
             history.operators = self._walks.taken()

@@ -1,8 +1,12 @@
-"""Steps of programs that change their parameters themselves, as in ``w -= lr * w.grad``, without an optimizer."""
+"""Steps of programs that change their parameters themselves, as in ``w -= lr * w.grad``, without an optimizer.
+
+The gradients are those of ``backward``, or what ``autograd.grad`` returns.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...core.source_location import Site
 from ...core.tensor.tensor import Tensor
@@ -27,15 +31,29 @@ class OwnUpdates:
         self.optimized: Optimized | None = None
         self._tries = 0
         self._seen: list[tuple[Tensor, Array, Array]] = []  # leaves, and their values and gradients after a backward
+        self._returned = False  # whether ``autograd.grad`` returned these gradients
 
     @property
     def alone(self) -> bool:
         """Whether the program has no optimizer."""
-        return all(x is self.optimized for x in self.run.optimizers)
+        found = self.run.optimizers
+        return not found or len(found) == 1 and found[0] is self.optimized
+
+    def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
+        """Note the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""
+        probe = None if self.optimized is None else self.optimized.probe
+        pairs = zip(leaves, gradients, strict=True)
+        self._seen = [
+            (p, p.array.copy(), g.array.copy())
+            for p, g in pairs
+            if g is not None and p.array.dtype.kind == "f" and (probe is None or p is probe)
+        ]
+        self._returned = True
 
     def after_backward(self, step: Step | None) -> None:
         """Note the values of the leaves that the backward pass of a recorded step reached, then of one of them."""
         self._seen = []
+        self._returned = False
         if not self.alone:
             return
         leaves: list[Tensor] = []
@@ -56,6 +74,8 @@ class OwnUpdates:
         if self.optimized is None:
             if step is None or not _trains(step, [p for p, _, _ in changed]):
                 return
+            if self._returned and not math.isfinite(_rate(*changed[0])):
+                return  # other uses of derivatives than descent, such as forces of a simulation
             self.optimized = self._begin(step, changed)
         x = self.optimized
         p, before, gradient = changed[0]

@@ -59,7 +59,8 @@ function losses() {
   const { steps, loss } = RUN.curve;
   if (!steps.length) { caption(figure, "No step of an optimizer was watched"); return; }
   const first = steps[0], last = steps[steps.length - 1];
-  caption(figure, "The loss of this run", "a click shows the step");
+  const sum = RUN.passes > 1 ? `: the sum of up to ${RUN.passes} backward passes per step` : "";
+  caption(figure, `The loss of this run${sum}`, "a click shows the step");
   const { plot, scale, across } = axes(figure, [loss], [first, Math.max(last, first + 1)], "loss of the run");
   if (!scale) return;
   svg("path", { d: curvePath(loss, scale, (index) => across(steps[index])), style: "stroke:var(--c1)" }, plot);

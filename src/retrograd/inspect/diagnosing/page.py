@@ -79,6 +79,7 @@ def doctor_page(d: Doctor) -> str:
         "curve": {"steps": [x.step for x in curve], "loss": _plain([x.loss for x in curve])},
         "steps": [x.step for x in history],
         "loss": _plain([x.loss for x in history]),
+        "passes": max((x.passes for x in d.history), default=1),
         "rates": _plain([max(x.rates, default=math.nan) for x in history]),
         "parameters": {
             name: {what: _plain([getattr(x, what).get(name) for x in history]) for what in _NORMS} for name in names

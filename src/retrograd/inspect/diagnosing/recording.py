@@ -40,14 +40,14 @@ _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 class Source(NamedTuple):
     """Where an input of a call comes from: a call with the number of its output, a leaf, or a constant.
 
-    ``cut`` says that the value passed ``detach`` or the like on its way.
+    ``cut`` is where the value first passed ``detach`` or the like on its way.
     """
 
     call: int
     output: int
     leaf: Tensor | None
     value: Array
-    cut: bool = False
+    cut: Departure | None = None
 
 
 class Call:
@@ -141,6 +141,7 @@ class Root:
     scale: float = 1.0
     after: int = 0  # the number of optimizer steps before it
     inside: bool = False  # a step calls it, as a closure
+    returned: bool = False  # a call of ``autograd.grad``, which computes some gradients and stores none
     optimizers: set[int] = field(default_factory=set)
 
 
@@ -245,7 +246,14 @@ class Step:
 
     def name(self, x: Tensor) -> str:
         """Return the name of a leaf, or what is known of it."""
-        return self.names.get(id(x)) or f"a tensor of shape {tuple(x.shape)}"
+        known = self.names.get(id(x))
+        if known:
+            return known
+        for entry in self.modules:
+            for name, p in entry.module._parameters.items():
+                if p is x:
+                    return f"{entry.path or type(entry.module).__name__}.{name}"
+        return f"a tensor of shape {tuple(x.shape)}"
 
 
 class StepRecorder(Recorder):
@@ -326,7 +334,8 @@ class StepRecorder(Recorder):
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         super().departed(x, how, result)
         if result is not None:
-            self._made[id(result)] = ref(result), self.source_of(x)._replace(cut=True)
+            source = self.source_of(x)
+            self._made[id(result)] = ref(result), source._replace(cut=source.cut or self.departures[-1])
 
     def opened(self, what: object, inputs: Inputs) -> None:
         if self.done:
@@ -363,9 +372,11 @@ class StepRecorder(Recorder):
         results = result if isinstance(result, (tuple, list)) else (result,)
         entry.outputs = tuple([self.source_of(x) for x in results if is_dense(x)])
 
-    def root(self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool) -> None:
+    def root(
+        self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool, returned: bool = False
+    ) -> None:
         """Note that a backward pass begins at ``x``."""
-        self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside))
+        self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside, returned))
 
     def finish(self) -> Step:
         """Return the step; the recorder lets go of everything that it no longer needs."""
@@ -406,10 +417,12 @@ def first_parents(node: Node, depth: int) -> list[Node]:
     """Return a node, the node of its first input that has one, and so on, up to ``depth`` steps."""
     found = [node]
     while len(found) <= depth:
-        parent = next((x for x in found[-1].parents if type(x) is Node), None)
-        if parent is None:
+        for parent in found[-1].parents:
+            if type(parent) is Node:
+                found.append(parent)
+                break
+        else:
             break
-        found.append(parent)
     return found
 
 

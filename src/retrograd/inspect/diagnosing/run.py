@@ -36,6 +36,7 @@ class StepHistory:
     weights: dict[str, float] = field(default_factory=dict)
     updates: dict[str, float] = field(default_factory=dict)
     operators: OperatorNorms | None = None
+    passes: int = 1  # backward passes, whose losses are added
 
 
 @dataclass
@@ -145,6 +146,7 @@ class Run:
     optimizers: list[Optimized] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)  # recorded in full
     backwards: int = 0
+    called_backward: bool = False  # and not only ``autograd.grad``
     backward_site: Site | None = None
     losses: list[float] = field(default_factory=list)  # of every backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step

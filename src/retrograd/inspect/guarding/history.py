@@ -192,11 +192,13 @@ class History:
 
 
 class Link(NamedTuple):
-    """A step of the way back: the operator, what it computed, and whether it only moved the element."""
+    """A step of the way back: the operator, what it computed, whether it only moved the element, and whether its
+    inputs are known."""
 
     record: Record
     text: str
     moved: bool
+    known: bool = True
 
 
 class Way(NamedTuple):
@@ -228,10 +230,11 @@ def way_back(history: History, start: Input, array: Array, place: int, bad: Pred
         output = 0 if past is None else next((i for i, one in enumerate(past.outputs) if one is array), 0)
         shape = source.shape[output] if isinstance(source.dtype, tuple) else source.shape
         if past is None or steps > _STEPS or is_array(array) and shape != array.shape:
-            links.append(Link(source, f"{source.operator} gave {shown(value)}", False))
+            links.append(Link(source, f"{source.operator} gave {shown(value)}", False, False))
             return Way(links, None, index, value)
         if past.is_overwritten(index, value, output):
-            links.append(Link(source, f"it gave {shown(value)}; its inputs have been overwritten since", False))
+            text = f"it gave {shown(value)}; its inputs have been overwritten since"
+            links.append(Link(source, text, False, False))
             return Way(links, None, index, value)
         places = past.places(index, output)
         values = past.values(places)

@@ -62,18 +62,23 @@ def _inputs_at(record: Record, past: Past, places: Sequence[Array | None], findi
     return lines
 
 
-def _back(watch: Watched, past: Past, places: Sequence[Array | None], finding: Finding) -> list[str]:
-    """Return the way back from the culprit to the first operator or leaf with such a value."""
+def _back(
+    watch: Watched, past: Past, places: Sequence[Array | None], finding: Finding, derivative: str = ""
+) -> list[str]:
+    """Return the way back from the culprit to the first operator or leaf with such a value.
+
+    ``derivative`` is the operator whose derivative is not finite there, if its result is.
+    """
     number = finding.culprit
     assert number is not None
     source, place = past.sources[number], places[number]
     if source is None or place is None or not len(place) or not is_array(past.inputs[number]):
         return []
     way = way_back(watch.history, source, past.inputs[number], int(place[finding.place]), finding.bad)
-    return way_lines(watch, way)
+    return way_lines(watch, way, derivative)
 
 
-def way_lines(watch: Watched, way: Way) -> list[str]:
+def way_lines(watch: Watched, way: Way, derivative: str = "") -> list[str]:
     """Return the way back as text, with the cause at its end."""
     lines = []
     computed = [link for link in way.links if not link.moved]
@@ -94,7 +99,10 @@ def way_lines(watch: Watched, way: Way) -> list[str]:
             lines.append(f"cause: {_leaf(way.leaf, way.at)}, read at {record.site}")
     elif computed:
         record = computed[-1].record
-        lines.append(f"cause: {named(record)} at {record.site}, whose inputs were still in range")
+        end = f"at whose result the derivative of {derivative} is not finite"
+        if not derivative:
+            end = f"whose inputs {'were still in range' if computed[-1].known else 'are no longer known'}"
+        lines.append(f"cause: {named(record)} at {record.site}, {end}")
     elif way.links:
         record = way.links[-1].record
         lines.append(f"  it came by {named(record)} at {record.site}: {way.links[-1].text}")
@@ -266,7 +274,7 @@ def report_backward(
     if record is not None and past is not None:
         if finding.culprit is not None and places[finding.culprit] is not None:
             lines += _inputs_at(record, past, places, finding)
-            lines += _back(watch, past, places, finding)
+            lines += _back(watch, past, places, finding, "" if finding.overflow else node.operator)
         mask = _mask(watch, record, out_index) if came is not None and came == 0 and elementwise else None
     if mask is not None:
         safe = _safe_call(node.operator)

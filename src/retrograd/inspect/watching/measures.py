@@ -284,11 +284,15 @@ class Calls:
             if self.kind == "softmax":
                 self._rows.append(_peaks(array))
         if self.kind == "relu" and array.ndim >= 2:
-            axis = array.ndim - 1 if array.ndim <= 3 else 1
+            axis = _axis_of_units(array)
             others = tuple(index for index in range(array.ndim) if index != axis)
             alive = backend_of(array).to_numpy(array.max(axis=others) > 0)
             known = self.alive
             self.alive = alive if known is None or known.shape != alive.shape else known | alive
+
+    def has_units_of(self, array: Array) -> bool:
+        """Return whether an output has as many units as those added before, or units are not counted."""
+        return self.alive is None or array.ndim < 2 or len(self.alive) == array.shape[_axis_of_units(array)]
 
     def measured(self) -> Activation:
         """Return the measurements of the outputs."""
@@ -308,6 +312,10 @@ class Calls:
         elif self.kind == "softmax":
             saturated = float((np.concatenate(self._rows) > 0.99).mean())
         return Activation(self.kind, mean, std, self._finite, saturated)
+
+
+def _axis_of_units(array: Array) -> int:
+    return array.ndim - 1 if array.ndim <= 3 else 1
 
 
 def _finite(array: Array) -> bool:

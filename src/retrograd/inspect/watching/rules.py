@@ -18,6 +18,8 @@ _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
 _FIRST = 10  # steps, which are large in adaptive optimizers
 _BEFORE = 10  # records before the first alarm in which a change of the settings counts as its cause
 _JUMP = 2.0  # the least factor of such a change
+_GREW = 10.0  # times its first figure, with which an activation has grown in training
+_ZERO = "call optimizer.zero_grad() before backward()"
 _CALM = 20  # records without the condition after which its alarm can be raised again
 
 
@@ -241,7 +243,12 @@ def huge_activations(h: History) -> Iterator[Found]:
         seen = [record.activations[name] for record in h.last(3) if name in record.activations]
         if len(seen) == 3 and all(x.hidden and not x.kind and x.std > 1e3 for x in seen):
             text = f"activations of {name} have a standard deviation of {short(seen[-1].std)}"
-            yield Found(name, seen[-1].std, text, "normalise the inputs, or scale the initial weights down")
+            first = h.records[0].activations.get(name)
+            advice = "normalise the inputs, or scale the initial weights down"
+            if first is not None and seen[-1].std > _GREW * first.std:
+                text += f", {short(first.std)} at step {h.records[0].step}"
+                advice = f"lower the learning rate ({_rates(h.now, h.fastest())})"
+            yield Found(name, seen[-1].std, text, advice)
 
 
 def dead_units(h: History) -> Iterator[Found]:
@@ -295,7 +302,7 @@ def not_zeroed(h: History) -> Iterator[Found]:
     records = h.last(2)
     if records and all(record.carried for record in records):
         text = "gradients of earlier steps were not zeroed: backward() adds to them"
-        yield Found("", h.now.total_norm, text, "call optimizer.zero_grad() before backward()")
+        yield Found("", h.now.total_norm, text, _ZERO)
 
 
 def clipping(h: History) -> Iterator[Found]:
@@ -386,13 +393,18 @@ class Rules:
         history.add(records, shapes)
         self._judged += 1
         raised: list[Alarm] = []
+        # Then sums of gradients, and not the learning rate, are at fault.
+        last = self._active.get(("not zeroed", ""), -_CALM - 1)
+        carried = self._judged - last <= _CALM or next(not_zeroed(history), None) is not None
         for reason, rule in RULES.items():
             found = [x for x in rule(history) if self._is_new(reason, x.name)]
             if len(found) > _TOGETHER:
                 ranked = sorted(found, key=lambda x: -x.figure) if reason in _BY_FIGURE else found
                 worst, others = ranked[0], len(ranked) - 1
                 found = [worst._replace(text=f"{worst.text}; also {others} more, such as {ranked[1].name}")]
-            raised += [Alarm(f"{x.text}: {x.advice}", history.now.step, reason, x.name, x.figure) for x in found]
+            for x in found:
+                advice = _ZERO if carried and "learning rate" in x.advice else x.advice
+                raised.append(Alarm(f"{x.text}: {advice}", history.now.step, reason, x.name, x.figure))
         return raised
 
     def _is_new(self, reason: str, name: str) -> bool:

@@ -115,9 +115,12 @@ class Watcher(Observer):
 
     def _see(self, place: str, kind: str, x: Tensor) -> None:
         place = place or type(self._model).__name__
-        calls = self._calls.get(place)
+        name, number = place, 1
+        while (calls := self._calls.get(name)) is not None and not calls.has_units_of(x.array):
+            number += 1
+            name = f"{place} {number}"  # one module after layers of several sizes
         if calls is None:
-            calls = self._calls[place] = Calls(kind)
+            calls = self._calls[name] = Calls(kind)
         calls.order = self._order
         with silent():
             calls.add(x.array)

@@ -110,7 +110,9 @@ class Module(State):
         return result
 
     def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+        pending: list[tuple[Any, bool, bool]] = []
+        if global_hooks.forward_hooks or self._forward_hooks:
+            pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
         try:
             for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
                 if with_kwargs:
@@ -122,16 +124,20 @@ class Module(State):
                     if changed is not None:
                         args = changed if isinstance(changed, tuple) else (changed,)
             backward = None
-            on_gradients = [*global_hooks.backward_hooks.values(), *self._backward_hooks.values()]
-            before_gradients = [*global_hooks.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
-            if on_gradients or before_gradients:
+            if (
+                self._backward_hooks or self._backward_pre_hooks
+                or global_hooks.backward_hooks or global_hooks.backward_pre_hooks
+            ):  # fmt: skip
                 from .gradient_hooks import BackwardHooks
 
+                on_gradients = [*global_hooks.backward_hooks.values(), *self._backward_hooks.values()]
+                before_gradients = [*global_hooks.backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
                 backward = BackwardHooks(self, on_gradients, before_gradients)
                 args = backward.watch_inputs(args)
             result = self.forward(*args, **kwargs)
-            # Hooks that the forward registers or removes count.
-            pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+            if pending or global_hooks.forward_hooks or self._forward_hooks:
+                # Hooks that the forward registers or removes count.
+                pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
             while pending:
                 hook, with_kwargs, _ = pending.pop(0)
                 changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)

@@ -73,6 +73,8 @@ def better(curves: Curves) -> bool:
     if not math.isfinite(plain[-1]):
         return True
     gain, other = fixed[0] - fixed[-1], plain[0] - plain[-1]
+    if fixed[0] > plain[0] and not fixed[-1] < plain[-1]:
+        return False  # it only starts higher
     return gain > 0 and gain > max(1.2 * other, other + 0.02 * abs(fixed[0]))
 
 

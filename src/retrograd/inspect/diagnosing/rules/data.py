@@ -23,6 +23,7 @@ _PERMUTATIONS = 19
 _TRAINED = 3  # trainings with permuted labels
 _FASTER = 0.98  # of their loss, below which the labels are learned faster
 _STEPS = 60  # steps of each
+_BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by heart
 
 
 @kind(
@@ -100,7 +101,8 @@ def unshuffled_data(case: Case) -> Found | None:
         return None
     if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
         return None
-    if float(np.mean([(y[1:] == y[:-1]).mean() for y in labels])) < _RUNS:
+    per_example = [[y[i] for y in labels] for i in _firsts(found[-1][0], labels[-1].size)]
+    if any(float(np.mean([(y[1:] == y[:-1]).mean() for y in ys])) < _RUNS for ys in [labels, *per_example]):
         return None  # such as the words of a text, few of which repeat
     sizes = [y.size for y in labels]
     inside = float(np.mean([np.unique(y).size for y in labels]))
@@ -117,6 +119,18 @@ def unshuffled_data(case: Case) -> Found | None:
         where = entry.site if entry is not None else found[-1][1].site
     values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
     return Found(where, values)
+
+
+def _firsts(step: Step, size: int) -> list[slice]:
+    """Return what selects a label of each example, if examples have several: the first of each row, or the first row.
+
+    Which of the dimensions is that of the batch is not known.
+    """
+    entry = next((x for x in step.outermost() if x.shapes and len(x.shapes[0]) > 1), None)
+    if entry is None:
+        return []
+    first, second = entry.shapes[0][:2]
+    return [slice(None, None, second), slice(0, second)] if first > 1 and second > 1 and first * second == size else []
 
 
 def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
@@ -137,7 +151,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
 def labels_unrelated(case: Case) -> Found | None:
     _, last = case.ends()
     base = _guessing(case)
-    if base is None or len(case.losses) < 20:
+    if base is None or len(case.losses) < 20 or _are_places(case):
         return None
     rows, labels = _pool(case)
     if len(labels) < _LEAST_ROWS or np.unique(labels).size < 2:
@@ -168,8 +182,22 @@ def labels_unrelated(case: Case) -> Found | None:
     heart = f"the loss stays at {figure(last)}, that of guessing"
     if case.program is not None:
         curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
-        heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
+        if curve[-1] < _BY_HEART * curve[0]:
+            heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(None if call is None else call.site, {**values, "heart": heart})
+
+
+def _are_places(case: Case) -> bool:
+    """Return whether all batches have the same labels, all different, for other inputs: places in the batch.
+
+    Contrastive losses have such labels.
+    """
+    known = [
+        (step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := _first_layer(step)) is not None
+    ]
+    (x, labels), *others = known or [(None, np.zeros(0))]
+    same = [np.array_equal(y, labels) and np.unique(y).size == y.size for _, y in others]
+    return bool(same) and all(same) and not all(np.array_equal(x, other) for other, _ in others)
 
 
 def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:

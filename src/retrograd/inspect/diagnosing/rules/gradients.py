@@ -11,7 +11,7 @@ import numpy as np
 
 from ....core.source_location import Site
 from ....ops.nn.activations.rectifiers import relu
-from ...record import Departure, Record
+from ...record import Record
 from ..findings import figure
 from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
@@ -82,7 +82,7 @@ def _unused_loss(step: Step) -> bool:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
-        if x.steps or run.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
+        if x.steps or x.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
         if case.main is not None and x.zeros < 3:
             continue  # an optimizer of a later phase
@@ -90,7 +90,7 @@ def step_missing(case: Case) -> Found | None:
             continue  # updated by the program itself
         where = without_call(case, "step", run.backward_site) or _own_backward(case, x) or run.backward_site
         edit = Edit("with the step", without="none")
-        return Found(where, {"backwards": run.backwards, "optimizer": x.name}, edit)
+        return Found(where, {"backwards": x.backwards, "optimizer": x.name}, edit)
     return None
 
 
@@ -159,139 +159,9 @@ def _with_zero_grad(case: Case, x: Optimized) -> tuple[Edit, Curves | None, str]
 
 
 @kind(
-    "detached",
-    "Does the loss depend on the parameters?",
-    "the loss does not depend on {names}: {how} cuts the graph, and {optimizer} never gets a gradient for {them}.",
-    "remove {how} from the path from the parameters to the loss",
-    "the recorded step does not show what the program is to compute in its place",
-)
-def detached(case: Case) -> Found | None:
-    run = case.run
-    error = run.error
-    if run.failed_backward is not None and error is not None and "does not require grad" in str(error):
-        cut = _last_cut(run.steps[-1]) if run.steps else None
-        how = cut.how if cut is not None else "an operator without a gradient"
-        values = {"names": "any parameter", "how": how, "optimizer": "the optimizer", "them": "them"}
-        return Found(cut if cut is not None else run.failed_backward, values)
-    for x in run.optimizers:
-        if x.steps < 2 or x.emptied or not run.backwards or len(run.steps) < 2:
-            continue
-        found = _without_gradient(case, x)
-        if found is not None:
-            return found
-    return None
-
-
-def _last_cut(step: Step) -> Departure | None:
-    found = [x for x in step.departures if x.requires_grad]
-    for root in step.roots[-1:]:
-        for index in sorted(step.below(root.source, through_cuts=True)):
-            call = step.calls[index]
-            needing = [x for x in call.record.inputs if x.requires_grad]
-            if needing and not call.record.requires_grad:
-                how = "no_grad" if not call.record.grad_enabled else call.name
-                return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
-            records = [step.calls[y.call].record for y in call.inputs if y.cut and y.call >= 0]
-            for x in found:
-                if any(x.source is record for record in records):
-                    return x
-    return found[-1] if found else None
-
-
-def _without_gradient(case: Case, x: Optimized) -> Found | None:
-    """Return the finding for parameters that the forward pass uses, and that no backward pass reaches."""
-    missing = [p for p in x.parameters if id(p) not in x.graded and p._requires]
-    if not missing:
-        return None
-    wanted = {id(p) for p in missing}
-    for step in case.run.steps[:3]:
-        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
-        if not step.roots or reached & wanted:
-            continue
-        read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
-        if not read:
-            continue
-        departure = _cut_on_path(step, read) or _cut_between(step, read)
-        if departure is None:
-            continue
-        names = [step.name(p) for p in missing if id(p) in read]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        values = {"names": shown, "how": departure.how, "optimizer": x.name}
-        values["them"] = "it" if len(names) == 1 else "them"
-        edit = Edit(f"without {departure.how}", Changes(joined=True)) if departure.how in ("detach", "data") else None
-        return Found(departure, values, edit)
-    return None
-
-
-def _depending(step: Step, read: set[int]) -> set[int]:
-    """Return the calls whose results depend on these leaves, also through cuts."""
-    found: set[int] = set()
-    for call in step.calls:
-        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
-            found.add(call.index)
-    return found
-
-
-def _cut_on_path(step: Step, read: set[int]) -> Departure | None:
-    """Return the departure on the path from these leaves to a loss."""
-    depends = _depending(step, read)
-    for root in step.roots:
-        for index in sorted(step.below(root.source, through_cuts=True)):
-            for y in step.calls[index].inputs:
-                if y.cut and y.call in depends:
-                    record = step.calls[y.call].record
-                    return next((x for x in step.departures if x.source is record and x.how != "item"), None)
-    return None
-
-
-def _cut_between(step: Step, read: set[int]) -> Departure | None:
-    """Return the first departure of a value that depends on these leaves."""
-    depends = _depending(step, read)
-    records = {id(step.calls[i].record) for i in depends}
-    for departure in step.departures:
-        if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
-            return departure
-    for call in step.calls:
-        needing = [y for y in call.record.inputs if y.requires_grad]
-        if call.index in depends and not call.record.requires_grad and needing:
-            how = "no_grad" if not call.record.grad_enabled else call.name
-            return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
-    return next((x for x in step.departures if x.requires_grad and id(x.source) in records), None)
-
-
-@kind(
-    "data-write",
-    "Does the backward pass see every change of the values?",
-    "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
-    "value before.",
-    "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
-    "the recorded step does not show what the program is to compute in its place",
-)
-def data_write(case: Case) -> Found | None:
-    for step in case.run.steps:
-        below: set[int] = set()
-        for root in step.roots:
-            below |= step.below(root.source)
-        read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
-        first = min((i for i in below), default=0)
-        last = max((root.source.call for root in step.roots), default=-1)
-        for call in step.calls:
-            if not call.inplace or not call.inputs or not first < call.index <= last:
-                continue
-            source = call.inputs[0]
-            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
-            if not source.cut and not untracked:
-                continue
-            used = source.call in below or source.leaf is not None and id(source.leaf) in read
-            if used:
-                return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
-    return None
-
-
-@kind(
     "nan-birth",
     "Are all numbers finite?",
-    "the loss is {loss} from backward pass {step} on{story}",
+    "{what}{story}",
     "{fix}",
     "the recorded step does not show which value is meant here",
 )
@@ -309,9 +179,13 @@ def first_bad(case: Case) -> Found:
     run = case.run
     given = _bad_data(case)
     record = _first_bad_record(case)
-    number, loss = run.bad if run.bad is not None else (1, case.losses[-1] if case.losses else math.nan)
+    what = "parameters become NaN"
+    if run.bad is not None:
+        number, loss = run.bad
+        stays = not any(map(math.isfinite, run.losses[number:]))
+        what = f"the loss is {loss} {'from' if stays else 'at'} backward pass {number}{' on' if stays else ''}"
     fix = "keep the argument in the operator's domain, for example with an eps or a clamp"
-    values = {"loss": str(loss), "step": number, "story": ".", "fix": fix}
+    values: dict[str, object] = {"what": what, "story": ".", "fix": fix}
     if given is not None:
         call, what = given
         values |= {
@@ -321,7 +195,9 @@ def first_bad(case: Case) -> Found:
         }
         return Found(call.record, values)
     if record is not None:
-        values["story"] = f": {record.operator} here is the first recorded result with a NaN or an infinity."
+        bad = record.values is not None and not record.values.finite
+        what = "whose result has a NaN or an infinity" if bad else "that passes on a gradient with a NaN"
+        values["story"] = f": {record.operator} of line {record.line} is the first recorded call {what}."
         return Found(record, values)
     return Found(run.backward_site, values)
 
@@ -450,7 +326,7 @@ def exploding_gradient(case: Case) -> Found | None:
         return None
     layers = _layers(case, step)
     start, last_loss = case.ends()
-    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not last_loss > (case.baseline or math.inf)
+    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not _above_guessing(case)
     if not _depth(layers) or healthy and not _spikes(case):
         return None
     first, last = layers[0], layers[-1]
@@ -465,6 +341,13 @@ def exploding_gradient(case: Case) -> Found | None:
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
     return Found(first[0].record, values, Edit("with weights scaled to keep the variance", values=_scaled(case)))
+
+
+def _above_guessing(case: Case) -> bool:
+    """Return whether the last recorded loss, without the other terms of a sum, is above that of guessing."""
+    loss = case.loss_call(case.step) if case.step is not None else None
+    values = None if loss is None else loss.record.values
+    return case.baseline is not None and values is not None and values.mean > 1.2 * case.baseline
 
 
 def _scaled(case: Case) -> dict[int, Array]:

@@ -34,8 +34,9 @@ def loss_sign(case: Case) -> Found | None:
     maximizing = any(group.get("maximize") for x in stepping for group in x.optimizer.param_groups)
     avoided = None if maximizing else minimized_reward(case)
     if avoided is not None:
-        where, what = avoided
-        ends = dict(zip(("first", "last"), map(figure, case.ends()), strict=True))
+        where, what, root = avoided
+        acting = next((case.run.optimizers[number] for number in root.optimizers), None)
+        ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         why = "the rewards of a recorded step do not change with the policy"
         return Found(where, {"what": what, **ends}, unproved=why)
     if len(stepping) != 1:
@@ -57,9 +58,13 @@ def loss_sign(case: Case) -> Found | None:
             what = f"log-likelihoods ({call.name}) are minimized, without a minus sign"
         if what and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
-            values = {"what": what, "first": figure(first), "last": figure(last)}
-            return Found(_sign_line(step, call), values, edit)
-    return _negative_divergence(step, first, last) or _unbounded(case, step, first, last)
+            return Found(_sign_line(step, call), _wrong_way(case, what), edit)
+    return _negative_divergence(case, step) or _unbounded(case, step, first, last)
+
+
+def _wrong_way(case: Case, what: str) -> dict[str, object]:
+    first, last = case.course()
+    return {"what": what, "first": first, "last": last}
 
 
 def _is_likelihood(step: Step, call: Call) -> bool:
@@ -87,7 +92,7 @@ def _is_minimized(step: Step, call: Call, sign: float) -> bool:
     return low >= 0 and high > 0
 
 
-def _negative_divergence(step: Step, first: float, last: float) -> Found | None:
+def _negative_divergence(case: Case, step: Step) -> Found | None:
     """Return the finding for squares and exponentials that the loss has with a negative factor, as a divergence of
     Gaussians with the wrong sign."""
     negative: dict[str, Call] = {}
@@ -98,7 +103,7 @@ def _negative_divergence(step: Step, first: float, last: float) -> Found | None:
     if len(negative) < 2:
         return None
     what = "the loss has squares and exponentials with a negative factor, and so no bound"
-    return Found(negative["exp"].record, {"what": what, "first": figure(first), "last": figure(last)})
+    return Found(negative["exp"].record, _wrong_way(case, what))
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
@@ -114,7 +119,7 @@ def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | Non
     edit = Edit("with the other sign", Changes(root=lambda loss: -loss))
     root = step.producer(step.roots[-1].source)
     where = root.record if root is not None else step.roots[-1].site
-    return Found(where, {"what": what, "first": figure(first), "last": figure(last)}, edit)
+    return Found(where, _wrong_way(case, what), edit)
 
 
 def _alone(step: Step, call: Call) -> bool:
@@ -347,7 +352,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     for call in step.passed():
         slope = call.cotangent
         summed = is_summed(call) or call.name == "sum" and call.shape == () and bool(call.shapes[0])
-        if not summed or slope != 1.0 or not trouble:
+        if not summed or slope is None or abs(slope) != 1.0 or not trouble:
             continue
         count = call.shapes[0][0] if call.shapes[0] else 1
         if count < 8:
@@ -374,7 +379,7 @@ def wrong_reduction_scale(case: Case) -> Found | None:
 def _course(case: Case) -> str:
     """Return how the loss went: from its start to its end, or above its start and that of guessing."""
     if not case.rose or case.stuck:
-        return f"it went from {figure(case.ends()[0])} to {figure(case.ends()[1])}"
+        return "it went from {} to {}".format(*case.course())
     guessing = figure(case.baseline or 0.0)
     return f"it rose from {figure(case.losses[0])} to {figure(max(case.losses))}, with {guessing} for guessing"
 

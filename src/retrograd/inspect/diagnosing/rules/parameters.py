@@ -14,7 +14,7 @@ from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
-from ..probes.replay import Changes, Edit, Replacement
+from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
 from .modes import place_of
@@ -37,7 +37,7 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
     inputs = {id(x.leaf) for entry in step.modules for x in entry.inputs if x.leaf is not None}
     found = {}
     for root in step.roots:
-        for p in step.leaves(root.source):
+        for p in () if root.returned else step.leaves(root.source):
             if id(p) in held or id(p) in step.wanted:
                 continue
             if not isinstance(p, Parameter) and id(p) in inputs:
@@ -85,7 +85,9 @@ def modules_not_registered(case: Case) -> Found | None:
                 if own and not any(id(p) in held for p in own):
                     strange[id(entry.module)] = entry
             if strange and any(id(p) in held for p in root.module.parameters()) or strange and not known & held:
-                entry = next(iter(strange.values()))
+                first = next(iter(strange.values()))
+                around = [x for x in step.modules if x.start <= first.start and first.end <= x.end]
+                entry = next((x for x in around if id(x.module) not in known), first)  # the block that it is part of
                 layers = _names([type(x.module).__name__ for x in strange.values()])
                 where = _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
@@ -355,7 +357,7 @@ def tied_copies(case: Case) -> Found | None:
                 if again and any(id(p) in held for p in again[0].parameters()):
                     name = type(again[0]).__name__
                     what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
-                    fix = "create one module per place: [make() for _ in range(n)], not [make()] * n"
+                    fix = "create one module per place: [make() for _ in range(n)], where each call creates weights"
                     return Found(_created(case, container) or root.site, {"what": what, "fix": fix})
     return _identical_models(case)
 
@@ -391,7 +393,7 @@ def _identical_models(case: Case) -> Found | None:
     "dead-units",
     "Do units of relu layers work?",
     "{dead} of {units} units of relu here are 0 for every example of the recorded steps: no gradient passes them.",
-    "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu",
+    "{fix}",
 )
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3:
@@ -426,8 +428,23 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     dead = calls[worst]
-    replaced: dict[int, Replacement] = {dead.index: lambda x, **params: leaky_relu(x)}
     last = case.step is not None and any(x is dead for x in case.step.calls)
-    edit = Edit("with leaky_relu", Changes(calls=replaced), start=False) if last else None
-    values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count}
+    final = case.step is not None and last and _is_output(case.step, dead)
+    replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
+    edit = Edit("without it" if final else "with leaky_relu", Changes(calls=replaced), start=False) if last else None
+    fix = "remove this relu: it is the output of the network, which it keeps from negative values"
+    if not final:
+        fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"
+    values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count, "fix": fix}
     return Found(dead.record, values, edit)
+
+
+def _is_output(step: Step, call: Call) -> bool:
+    """Return whether no layer with weights reads a value, directly or through other operators."""
+    reached = {call.index}
+    for later in step.calls[call.index + 1 :]:
+        if any(x.call in reached for x in later.inputs):
+            if later.weight is not None:
+                return False
+            reached.add(later.index)
+    return True

@@ -18,8 +18,8 @@ _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"}
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
 
-def minimized_reward(case: Case) -> tuple[Record, str] | None:
-    """Return the line that needs the other sign, and what it does, if a policy learns to avoid rewards.
+def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
+    """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
     The sign of a reward and that of a cost differ by their meaning only, so the program has to name rewards, and no
     costs.
@@ -30,7 +30,7 @@ def minimized_reward(case: Case) -> tuple[Record, str] | None:
                 continue
             found = _weighted(step, root) or _value_of_critic(case, step, root)
             if found is not None:
-                return found
+                return *found, root
     return None
 
 

@@ -62,14 +62,14 @@ def learning_rate_too_high(case: Case) -> Found | None:
             break  # the rate before was better
         if falls and fails and better(curves):
             lowest = fixed[-1]
-            course = f"goes from {figure(first)} to {figure(last)}"
+            course = "goes from {} to {}".format(*case.course())
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
             values["lower"] = f"; at {values['better_rate']} it falls"
             best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
-    return best or _above_guessing(case, first, last)
+    return best or _above_guessing(case, last)
 
 
-def _above_guessing(case: Case, first: float, last: float) -> Found | None:
+def _above_guessing(case: Case, last: float) -> Found | None:
     """Return the finding for class losses that stay above those of guessing while parameters move by their size.
 
     A network with embeddings learns the recorded batch by heart also at such a rate, so that trials show nothing.
@@ -86,7 +86,7 @@ def _above_guessing(case: Case, first: float, last: float) -> Found | None:
     above = all(map(math.isfinite, late)) and min(float(np.median(late)), last) > 1.03 * base
     if not known or not above or not _moved(case) > 2.0:
         return None
-    course = f"stays above {figure(base)}, that of guessing, from {figure(first)} to {figure(last)},"
+    course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
     values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
     values["lower"] = ", while parameters move by more than their size"
     why = "the network learns the recorded batch by heart at either rate"
@@ -139,7 +139,8 @@ def learning_rate_too_low(case: Case) -> Found | None:
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
         if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
-            ends = {"first": figure(first), "last": figure(last), "better_rate": figure(_rate(case) * factor)}
+            ends = dict(zip(("first", "last"), case.course(), strict=True))
+            ends["better_rate"] = figure(_rate(case) * factor)
             curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None

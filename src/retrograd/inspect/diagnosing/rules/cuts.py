@@ -1,0 +1,211 @@
+"""Questions on cuts in the graph: values that a backward pass does not reach, and writes that it does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...record import Departure
+from ..findings import figure
+from ..kinds import LOSSES, Case, Found, kind
+from ..probes.replay import Changes, Edit
+from ..recording import Call, Source, Step
+from ..run import Optimized
+
+_REDUCTIONS = frozenset({"mean", "sum"})
+_DISTANCES = frozenset({"square", "pow", "abs"})
+
+
+@kind(
+    "detached",
+    "Does the loss depend on the parameters?",
+    "{what}",
+    "remove {how} from the path from the parameters to the loss",
+    "the recorded step does not show what the program is to compute in its place",
+)
+def detached(case: Case) -> Found | None:
+    run = case.run
+    error = run.error
+    if run.failed_backward is not None and error is not None and "does not require grad" in str(error):
+        cut = _of_whole_loss(run.steps[-1]) if run.steps else None
+        how = _named(cut) if cut is not None else "an operator without a gradient"
+        what = f"the loss does not depend on any parameter: {how} cuts the graph, and the backward pass fails."
+        return Found(cut if cut is not None else run.failed_backward, {"what": what, "how": how})
+    if len(run.steps) < 2 or not run.backwards:
+        return None
+    for x in run.optimizers:
+        if x.steps < 2 or x.emptied:
+            continue
+        found = _without_gradient(case, x) or _constant_term(case, x)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_whole_loss(step: Step) -> Departure | None:
+    for root in step.roots[-1:]:
+        found = _first_cut(step, root.source, None)
+        if found is not None:
+            return found
+    return next((x for x in reversed(step.departures) if x.requires_grad), None)
+
+
+def _named(cut: Departure) -> str:
+    """Return what cuts the graph, as the program writes it."""
+    code = cut.site.code
+    return ".data" if cut.how == "detach" and ".data" in code and "detach" not in code else cut.how
+
+
+def _without_gradient(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for parameters that the forward pass uses, and that no backward pass reaches."""
+    missing = [p for p in x.parameters if id(p) not in x.graded and p._requires]
+    if not missing:
+        return None
+    wanted = {id(p) for p in missing}
+    for step in [*case.run.steps[1:3], *case.run.steps[:1]]:  # the first one may begin inside of a block
+        reached = {id(p) for root in step.roots for p in step.leaves(root.source)}
+        if not step.roots or reached & wanted:
+            continue
+        read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
+        if not read:
+            continue
+        on_path = (_first_cut(step, root.source, read) for root in step.roots)
+        cut = next((found for found in on_path if found is not None), None) or _cut_between(step, read)
+        if cut is None:
+            continue
+        names = [step.name(p) for p in missing if id(p) in read]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        how = _named(cut)
+        what = (
+            f"the loss does not depend on {shown}: {how} cuts the graph, and {x.name} never gets a gradient for "
+            f"{'it' if len(names) == 1 else 'them'}."
+        )
+        return Found(cut, {"what": what, "how": how}, _joined(cut))
+    return None
+
+
+def _joined(cut: Departure) -> Edit | None:
+    return Edit(f"without {_named(cut)}", Changes(joined=True)) if cut.how in ("detach", "detach_") else None
+
+
+def _constant_term(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for a term of the loss that is a loss of cut values: a constant for the backward pass."""
+    trained = {id(p) for p in x.parameters if p._requires}
+    for step in case.run.steps[1:]:
+        for root in step.roots:
+            for call in _terms(step, root.source):
+                source = Source(call.index, 0, None, None)
+                below = step.below(source, through_cuts=True)
+                read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None} & trained
+                cut = _first_cut(step, source, read) if read else None
+                if cut is None:
+                    continue
+                how = _named(cut)
+                value = call.record.values
+                what = (
+                    f"{call.name} of line {call.record.line} is a term of the loss ({figure(value.mean)} here) and has "
+                    f"no gradient: {how} cuts it off from all parameters, so that no step lowers it."
+                    if value is not None
+                    else f"{call.name} of line {call.record.line} is a term of the loss without a gradient."
+                )
+                return Found(cut, {"what": what, "how": how}, _joined(cut))
+    return None
+
+
+def _terms(step: Step, source: Source) -> Iterator[Call]:
+    """Yield the losses without a gradient among the terms of a sum."""
+    pending, seen = [source], 0
+    while pending and seen < 100:
+        seen += 1
+        call = step.producer(step.origin(pending.pop()))
+        if call is None or call.shape != ():
+            continue
+        computed = [x for x in call.inputs if x.call >= 0]
+        if call.name in ("add", "sub", "neg") or call.name in ("mul", "div") and len(computed) == 1:
+            pending += computed
+        elif not call.record.requires_grad and _is_loss(step, call):
+            yield call
+
+
+def _is_loss(step: Step, call: Call) -> bool:
+    """Return whether a call is a loss of a prediction and a target, also one that is written out as a distance."""
+    if call.name in LOSSES:
+        return True
+    before = step.producer(step.origin(call.inputs[0])) if call.name in _REDUCTIONS and call.inputs else None
+    between = step.producer(before.inputs[0]) if before is not None and before.name in _DISTANCES else None
+    return between is not None and between.name == "sub"
+
+
+def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure | None:
+    """Return the first cut below a value: of what depends on these leaves, or of any value that requires a gradient."""
+    depends = None if read is None else _depending(step, read)
+    for index in sorted(step.below(source, through_cuts=True)):
+        call = step.calls[index]
+        for y in call.inputs:
+            of_these = depends is None or read is None or y.call in depends or id(y.leaf) in read
+            if y.cut is not None and y.cut.requires_grad and of_these:
+                return y.cut
+        if depends is None or index in depends:
+            found = _ended(call)
+            if found is not None:
+                return found
+    return None
+
+
+def _ended(call: Call) -> Departure | None:
+    """Return the departure at a call that ends the graph: under ``no_grad``, or of an operator without a gradient."""
+    needing = [x for x in call.record.inputs if x.requires_grad]
+    if not needing or call.record.requires_grad:
+        return None
+    how = "no_grad" if not call.record.grad_enabled else call.name
+    return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+
+
+def _depending(step: Step, read: set[int]) -> set[int]:
+    """Return the calls whose results depend on these leaves, also through cuts."""
+    found: set[int] = set()
+    for call in step.calls:
+        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
+            found.add(call.index)
+    return found
+
+
+def _cut_between(step: Step, read: set[int]) -> Departure | None:
+    """Return the first departure of a value that depends on these leaves."""
+    depends = _depending(step, read)
+    records = {id(step.calls[i].record) for i in depends}
+    for departure in step.departures:
+        if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
+            return departure
+    ends = (_ended(call) for call in step.calls if call.index in depends)
+    return next((x for x in ends if x is not None), None) or next(
+        (x for x in step.departures if x.requires_grad and id(x.source) in records), None
+    )
+
+
+@kind(
+    "data-write",
+    "Does the backward pass see every change of the values?",
+    "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
+    "value before.",
+    "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
+    "the recorded step does not show what the program is to compute in its place",
+)
+def data_write(case: Case) -> Found | None:
+    for step in case.run.steps:
+        below: set[int] = set()
+        for root in step.roots:
+            below |= step.below(root.source)
+        read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
+        first = min((i for i in below), default=0)
+        last = max((root.source.call for root in step.roots), default=-1)
+        for call in step.calls:
+            if not call.inplace or not call.inputs or not first < call.index <= last:
+                continue
+            source = call.inputs[0]
+            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
+            if not source.cut and not untracked:
+                continue
+            used = source.call in below or source.leaf is not None and id(source.leaf) in read
+            if used:
+                return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
+    return None
