@@ -14,7 +14,8 @@ tuples, lists, dicts and slices too; all other arguments are constants.
 
 * ``outs``: the values of the results, in order. With ``several`` the result is a nest of tuples and lists, and
   ``paths`` has the indices at which each value is found.
-* ``checks``: the shapes of ``outs`` may depend on elements, so a replay compares the shapes with those of the trace.
+* ``checks``: the shapes of ``outs`` may depend on elements or on numbers that are inputs, so a replay compares the
+  shapes, and the strides of views, with those of the trace.
 * ``writes``: the values whose memory the call changes. ``np.add(a, b, out=c)`` has ``c`` among kwargs and in
   ``writes``, and no outs: the program goes on to use ``c``.
 * ``kind``:
@@ -47,6 +48,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import BuiltinFunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -229,6 +231,29 @@ class Instruction:
         call = [*map(_format, self.args), *[f"{name}={_format(value)}" for name, value in self.kwargs.items()]]
         outs = ", ".join(f"{value!r}: {value.describe()}" for value in self.outs)
         return f"{outs + ' = ' if outs else ''}{self.name}({', '.join(call)})"
+
+
+def shaped_by_values(instruction: Instruction) -> bool:
+    """Return whether shapes or strides of the results may depend on elements, or on numbers that are inputs."""
+    if type(instruction.function) is np.ufunc:
+        return False
+    return instruction.name in SHAPED_BY_DATA or any(
+        value.dtype.kind in "biu" if value.shape is not None else _shaped_by_numbers(instruction)
+        for value in instruction.read
+    )
+
+
+def _shaped_by_numbers(instruction: Instruction) -> bool:
+    primitive = instruction.primitive
+    if primitive is None:
+        return type(instruction.function) is not BuiltinFunctionType or _has_slices(instruction.args[1:])
+    if primitive.name == "getitem":  # x[n] has the same shape for all n, x[:n] has not
+        return _has_slices(instruction.kwargs["index"])
+    return not primitive.elementwise
+
+
+def _has_slices(index: Any) -> bool:
+    return type(index) is slice or type(index) is tuple and any(map(_has_slices, index))
 
 
 def _format(value: object) -> str:

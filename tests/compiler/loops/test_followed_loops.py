@@ -6,7 +6,7 @@ import pytest
 import retrograd as rg
 from retrograd.compiler.loops.following import _Steps
 from retrograd.compiler.trace.tracer import Tracer
-from retrograd.func import grad, hessian
+from retrograd.func import grad, hessian, scan
 
 STEPS = 60
 
@@ -232,3 +232,67 @@ def test_a_masked_step_is_right_where_the_mask_has_another_size():
 def test_the_hessian_of_a_long_loop_maps_its_steps():
     compiled, u, p = rg.compile(lambda u: hessian(lambda u: final(u, p))(u), fallback=True), drawn(3), drawn(3)
     np.testing.assert_allclose(compiled(u).numpy(), hessian(lambda u: final(u, p))(u).numpy(), rtol=1e-10)
+
+
+def exchanged(u, h, p, x):
+    v, w = x[0] * 1.0, p[0] * 1.0
+    for i in range(STEPS):
+        unused = x[i] * 0.5
+        u, h, v, w = (u * 0.9 + 0.1).tanh(), (v * 0.8 + 0.1).sin(), w * 0.6, h.detach() * p[1] + u.tanh() * 0.1
+    return u, h, v, w, unused
+
+
+def scanned(u, h, p, x):
+    def one(carry, row):
+        u, h, v = carry
+        return ((u * p[0] + 0.1).sin(), (h.detach() * row + 0.1 * u).sin(), (v * 0.9).sin()), v
+
+    (u, h, v), vs = scan(one, (u, h, x[0]), x)
+    return u, h, v, vs
+
+
+@pytest.mark.parametrize("function, needs", [(exchanged, 1), (exchanged, 8), (scanned, 1), (scanned, 6)])
+def test_inputs_and_results_of_a_loop_that_do_not_depend_on_each_other_have_no_gradient(function, needs):
+    def inputs():
+        made = [drawn(3), drawn(3) + 0.1, drawn(2, 3), drawn(STEPS, 3)]
+        return [x.requires_grad_(bool(needs >> k & 1)) for k, x in enumerate(made)]
+
+    compiled = rg.compile(function)
+    for _ in range(2):
+        mine, theirs = inputs(), inputs()
+        wanted, got = function(*mine), compiled(*theirs)
+        assert [y.requires_grad for y in got] == [y.requires_grad for y in wanted]
+        for a, b in zip(wanted, got, strict=True):
+            if a.requires_grad:
+                a = rg.autograd.grad(
+                    a.sum(), [x for x in mine if x.requires_grad], retain_graph=True, allow_unused=True
+                )
+                b = rg.autograd.grad(
+                    b.sum(), [x for x in theirs if x.requires_grad], retain_graph=True, allow_unused=True
+                )
+                assert [g is None for g in a] == [g is None for g in b]
+                assert all(rg.allclose(g, h) for g, h in zip(a, b, strict=True) if g is not None)
+
+
+def constant_steps(u, p):
+    h = u * p
+    for _ in range(STEPS):
+        a = (h * p).sin() + h.tanh() * 0.1
+        b = (a * p).cos() + a * 0.1
+    return b, a
+
+
+def counting_steps(u, p):
+    n = rg.zeros((), dtype=rg.int64)
+    for i in range(STEPS):
+        n = n + ((u * p * i - p).sin().cos() > 0.5).sum()
+    return p * n, n
+
+
+@pytest.mark.parametrize("function", [constant_steps, counting_steps])
+def test_a_loop_without_differentiable_results_is_computed(function):
+    compiled = rg.compile(function)
+    for _ in range(2):
+        u, p = drawn(3, requires_grad=True), drawn(3, requires_grad=True)
+        for a, b in zip(function(u, p), compiled(u, p), strict=True):
+            assert rg.equal(a, b) and a.requires_grad == b.requires_grad

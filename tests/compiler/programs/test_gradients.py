@@ -249,3 +249,21 @@ def test_a_result_that_is_returned_twice_is_one_tensor_in_every_call():
         if requires:
             (y + nest[0] * 3).sum().backward()
             assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_a_loss_of_some_results_gives_no_gradient_to_inputs_of_the_others_only():
+    """AdamW would decay a parameter whose gradient is zero, and leaves one without a gradient alone."""
+    heads = [rg.nn.Linear(3, 2) for _ in range(2)]
+    compiled = rg.compile(lambda x: [head(x) for head in heads])
+    x = rg.randn(4, 3)
+    for _ in range(3):
+        rg.nn.ModuleList(heads).zero_grad()
+        first, second = compiled(x)
+        first.square().sum().backward()
+        assert heads[0].weight.grad is not None and heads[1].weight.grad is None
+    first, second = compiled(x)
+    w = heads[0].weight
+    (g,) = rg.autograd.grad(first.square().sum(), w, create_graph=True)
+    got = rg.autograd.grad(g.square().sum(), [w, heads[1].weight], allow_unused=True)
+    (wanted,) = rg.autograd.grad((2 * (x @ w.T + heads[0].bias).T @ x).square().sum(), w)
+    assert rg.allclose(got[0], wanted) and got[1] is None

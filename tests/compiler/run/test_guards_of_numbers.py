@@ -92,3 +92,32 @@ def test_code_that_asks_for_the_type_of_a_number_gets_that_of_the_number(fallbac
     else:
         with pytest.raises(rg.compiler.DataDependent, match="reads the number"):
             third(x)
+
+
+@pytest.mark.parametrize(
+    "shaped",
+    [
+        lambda x, n: x * x[:n].shape[0],
+        lambda x, n: x * len(x[1:n].unbind()),
+        lambda x, n: x.flatten()[:n].reshape(-1, 1).sum(1),
+        lambda x, n: x[:: n // 10].flatten() * 2.0,
+        lambda x, n: rg.zeros(n).sum() + rg.arange(0.0, 1.0, 0.5 / n).numel() + x,
+        lambda x, n: rg.cat([x] * n).repeat(n, 1)[-1],
+    ],
+    ids=["shape", "unbind", "reshape", "stride", "sizes", "repeat"],
+)
+def test_shapes_that_follow_from_a_number_that_varies_are_those_of_the_call(shaped):
+    """After its second value a number is an input: what the program takes from a shape holds for one value only."""
+    compiled = rg.compile(shaped)
+    x = rg.arange(84.0).reshape(42, 2)
+    for n in (40, 40, 34, 40, 30, 40):
+        wanted, got = shaped(x, n), compiled(x, n)
+        assert got.shape == wanted.shape and rg.equal(got, wanted)
+
+
+def test_a_number_in_a_slice_of_one_length_needs_one_program():
+    compiled = rg.compile(lambda x, n: x[n : n + 4] * 2.0)
+    x = rg.arange(40.0)
+    for n in (0, 7, 9, 11, 20):
+        assert rg.equal(compiled(x, n), x[n : n + 4] * 2.0)
+    assert compiled.summary().startswith("compiled: 2 programs")

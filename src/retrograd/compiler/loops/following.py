@@ -445,6 +445,8 @@ class _Steps:
         same = [known[0] for known in self._same if known is not None]
         if len(same) != len(self._same) or carried != sorted(starts):
             return None
+        if not carried and not kept:  # nothing reads these steps
+            return {}
         columns: list[object] = [self._stacked(column[begin:end]) for column in self._slices]
         dtypes = {
             source.index: source.known

@@ -12,6 +12,7 @@ from ...core.arrays import Array
 from ...core.arrays.dtypes import DType, is_differentiable
 from ...core.graph.backward import conjugate
 from ...core.graph.modes import modes, no_grad
+from ...core.graph.nodes import edge_of, reached_from
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...func.loops.leaves import Carry
@@ -201,13 +202,17 @@ class RolledLoop:
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Return the last carry and the results."""
         inputs = (*carry, *xs, *constants)
-        saved = (False,) * self.carries
-        if modes.grad_enabled:
+        saved: tuple[bool, ...] = (False,) * self.carries
+        constant: Sequence[int] = ()
+        if modes.grad_enabled and any(is_differentiable(x.dtype) for x in self._outputs):
             needs = tuple([isinstance(x, Tensor) and x._requires for x in inputs])
             if any(needs):
-                saved = self._pull(needs, (True,) * len(self._outputs), (False,) * self.carries).reads
+                pull = self._pull(needs, (True,) * len(self._outputs), (False,) * self.carries)
+                saved, constant = pull.reads, pull.constant_outputs(steps)
         outs = apply(self._primitive(steps, saved), inputs, {})
         outs = outs if isinstance(outs, tuple) else (outs,)
+        for place in constant:
+            outs[place]._requires, outs[place]._node = False, None
         return list(outs[: self.carries]), list(outs[self.carries : len(self._outputs)])
 
     # Derivatives
@@ -288,7 +293,10 @@ class _Pull:
 
     Attributes:
         reads: for each carry of the loop, whether a step reads its values.
+        paths: for each differentiable result of a step, the inputs with respect to which it has a derivative.
     """
+
+    paths: list[set[int]] | None = None
 
     def __init__(
         self, of: RolledLoop, needs: tuple[bool, ...], given: tuple[bool, ...], stored: tuple[bool, ...]
@@ -349,7 +357,11 @@ class _Pull:
             assert of.step is not None, "the trace is over"
             following, ys = of.step(*now)
             every = [*following, *ys]
-            return tuple([operand(every[place]) for place in (*self.flowing, *self.results)])
+            found = [operand(every[place]) for place in (*self.flowing, *self.results)]
+            paths = reached_from([edge_of(y) for y in found])
+            leading = [paths.get(edge_of(x), 0) for x in moving]
+            self.paths = [{k for k, roots in enumerate(leading) if roots >> n & 1} for n in range(len(found))]
+            return tuple(found)
 
         _, pull = vjp(outputs, *moving)
         found = pull((*state[:count], *cts))
@@ -381,14 +393,47 @@ class _Pull:
             last, moved = self.loop(steps, state, slices, [*known, *[inputs[place] for place in self._found]])
         else:
             last, moved = self._one_by_one(steps, state, [_tensor(x) for x in slices], known)
+        places = [*self.flowing, *[self._start + k for k in self.moved], *[self._constants[k] for k in self.summed]]
+        count = len(self.flowing)
+        gradients = [*last[:count], *moved, *last[count:]]
+        reached = self._reached(steps, g, held)
         out: list[Tensor | None] = [None] * len(inputs)
-        for place, x in zip(self.flowing, last, strict=False):
-            out[place] = conjugate(x) if self._needs[place] else None
-        for place, x in zip(self.moved, moved, strict=True):
-            out[self._start + place] = conjugate(x)
-        for k, x in zip(self.summed, last[len(self.flowing) :], strict=True):
-            out[self._constants[k]] = conjugate(x)
+        for number, (place, x) in enumerate(zip(places, gradients, strict=True)):
+            if self._needs[place] and number in reached:
+                out[place] = conjugate(x)
         return out
+
+    def _reached(self, steps: int, g: Cotangents, held: Cotangents) -> set[int]:
+        """Return the inputs of a step, differentiable ones only, to which the cotangents lead."""
+        count, paths = len(self.flowing), self.paths
+        assert paths is not None
+        results = {k for k, place in enumerate(self.results, count) if g[place] is not None}
+        added = {k for k, place in enumerate(self.flowing) if place in self.stored and held[place] is not None}
+        state = {k for k, place in enumerate(self.flowing) if g[place] is not None}
+        others: set[int] = set()
+        for _ in range(steps):
+            found = set().union(*[paths[k] for k in state | results])
+            others |= {k for k in found if k >= count}
+            before, state = state, {k for k in found if k < count} | added
+            if state == before:
+                break
+        return state | others
+
+    def constant_outputs(self, steps: int) -> list[int]:
+        """Return the outputs of the loop that depend on no input that requires grad."""
+        count, paths = len(self.flowing), self.paths
+        assert paths is not None
+        others = set(range(count, count + len(self.moved) + len(self.summed)))
+        state = {k for k, place in enumerate(self.flowing) if self._needs[place]}
+        dependent: set[int] = set()
+        for _ in range(steps):
+            found = {k for k, inputs in enumerate(paths) if inputs & (state | others)}
+            dependent |= {k for k in found if k >= count}
+            before, state = state, {k for k in found if k < count}
+            if state == before:
+                break
+        places = [*self.flowing, *self.results]
+        return [place for k, place in enumerate(places) if k not in state | dependent]
 
     def _one_by_one(
         self, steps: int, state: Leaves, slices: Leaves, constants: Leaves

@@ -17,7 +17,7 @@ from ...core.arrays.devices import backend_of, is_array
 from ...core.arrays.memory import collector_paused
 from ...core.graph.backward import Walk
 from ...core.graph.modes import casting, modes
-from ...core.graph.nodes import edge_of, reachable
+from ...core.graph.nodes import edge_of, reachable, reached_from
 from ...core.tensor.storage import sharers
 from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure, flatten
@@ -331,7 +331,7 @@ class Compiled(Wrapper):
                 tracer.sync()
                 found, result_structure = flatten(result)
                 results = self._results(tracer, found, leaves)
-                split, cotangents, gradients = self._backward(tracer, found, results, leaves)
+                split, cotangents, gradients, leading = self._backward(tracer, found, results, leaves)
                 for why in filter(
                     None, (unrepeatable_change(tracer.outside.values()), changed_modes(modes_before, _casts()))
                 ):
@@ -385,7 +385,7 @@ class Compiled(Wrapper):
         trace = Trace(program, structure, leaves, results, result_structure, surroundings)
         trace.free = {place.identity for place in free}
         trace.free_leaves = free_leaves
-        trace.cotangents, trace.gradients = cotangents, gradients
+        trace.cotangents, trace.gradients, trace.leading = cotangents, gradients, leading
         sources = dict(program.inputs)
         for entry in tracer.outside.values():
             if sources[entry.first][0] in ("tensor", "argument"):
@@ -465,7 +465,7 @@ class Compiled(Wrapper):
         ]
         outputs = [x for x, _ in pairs]
         if not outputs or not tracer.tracing:
-            return None, [], []
+            return None, [], [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
         wanted: dict[Any, tuple[str, Any]] = {}
@@ -475,7 +475,7 @@ class Compiled(Wrapper):
                 made = x._node
                 if x._hooks is not None or made is not None and (made.hooks or made.plan.node_hooks):
                     tracer.breaks("a Tensor from outside of the function has hooks")
-                    return None, [], []  # tracing the backward pass would call the hooks, an eager call does not
+                    return None, [], [], []  # tracing the backward pass would call the hooks, an eager call does not
                 index = arguments.get(id(x))
                 wanted[edge_of(x)] = ("tensor", x) if index is None else ("argument", index)
         cotangents: list[Value] = []
@@ -486,11 +486,13 @@ class Compiled(Wrapper):
             tracer.program.inputs.append((node, ("cotangent", len(cotangents))))
             cotangents.append(node)
             roots.append((edge_of(x), Traced(tracer, ones, node)))
+        paths = reached_from([edge for edge, _ in roots])
         gradients = Walk(set(wanted), True, False, beyond=False).run(roots)
         if not tracer.tracing:  # the backward pass has broken the trace
-            return None, [], []
+            return None, [], [], []
         gradients_of = [(gradients.get(edge), source) for edge, source in wanted.items()]
-        return split, cotangents, [(None if g is None else g.node, source) for g, source in gradients_of]
+        gradients_of = [(None if g is None else g.node, source) for g, source in gradients_of]
+        return split, cotangents, gradients_of, [paths.get(edge, 0) for edge in wanted]
 
     # Numbers
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import dtypes
-from ...core.arrays.devices import cupy_backend, is_array
+from ...core.arrays.devices import array_module, cupy_backend, is_array
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.backward import differentiate
 from ...core.graph.modes import enable_grad, modes
@@ -44,6 +44,7 @@ class SavedCall:
     numbers: list[Any]
     inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
     storages: list[Any] = field(default_factory=list)  # storages of results in whose memory the arrays lie
+    forms: list[Any] = field(default_factory=list)  # shape and dtype of each result, if there are several
 
     @property
     def reads(self) -> tuple[Any, Any]:
@@ -435,6 +436,11 @@ class Entry:
         entry, pull = self, self.pull
         assert pull is not None
         flowing = [(source, value) for value, source in self.trace.gradients if value is not None]
+        leading = [
+            roots
+            for (value, _), roots in zip(self.trace.gradients, self.trace.leading, strict=True)
+            if value is not None
+        ]
         wanted = [source for source, _ in flowing] or [source for _, source in self.trace.gradients]
         known = {self._key(source): source for source in (*wanted, *self.read) if self._is_tensor(source)}
         self.operands = list(known.values())
@@ -447,13 +453,18 @@ class Entry:
         self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 
         def pull_back(g: Any, kept: Any, needs: Any) -> Any:
-            gs = g if isinstance(g, tuple) else (g,)
+            gs = list(g) if isinstance(g, tuple) else [g]
             if any(isinstance(x, Tensor) for x in gs):
                 return entry._differentiate_again(gs, needs, kept)
+            given = sum(1 << number for number, x in enumerate(gs) if x is not None)
+            if any(x is None for x in gs):
+                xp = array_module(next(x for x in gs if x is not None))
+                gs = [xp.zeros(*form) if x is None else x for x, form in zip(gs, kept.forms, strict=True)]
             found = pull((*gs, *kept.arrays))
             out: list[Any] = [None] * len(needs)
-            for (source, _), array in zip(flowing, found, strict=True):
-                out[places[entry._key(source)]] = ensure_array(array)
+            for (source, _), array, roots in zip(flowing, found, leading, strict=True):
+                if roots & given:
+                    out[places[entry._key(source)]] = ensure_array(array)
             return out
 
         def take_results(*arrays: Any, found: Any) -> Any:
@@ -461,7 +472,7 @@ class Entry:
 
         take_results.__dict__["traced"] = True  # its results are computed already, of bfloat16 inputs, too
         count = sum(result.requires for result in self.results)
-        return Primitive(
+        primitive = Primitive(
             self.label,
             take_results,
             "*xs",
@@ -469,6 +480,8 @@ class Entry:
             outputs=count if count > 1 else 1,
             residuals="kept",
         )
+        primitive.fills = False  # an input without a path to the results that have a cotangent has no gradient
+        return primitive
 
     @staticmethod
     def _key(source: tuple[str, Any]) -> tuple[str, Any]:
@@ -486,6 +499,8 @@ class Entry:
         kept = SavedCall(list(found[self.width :]), list(leaves), self._versions(leaves), self._numbers(arrays))
         for x, read in zip(inputs, self.is_read, strict=True):
             kept.inputs.append((x.array, edge_of(x), storage_of(x)) if read else None)
+        if len(outs) > 1:
+            kept.forms = [(x.shape, x.dtype) for x in outs]
         for index in self.copied:
             kept.arrays[index] = kept.arrays[index].copy()
         assert self.primitive is not None
@@ -511,9 +526,10 @@ class Entry:
             args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
         outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
+        pairs = [(x, g) for x, g in zip(outputs, gs, strict=True) if g is not None]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
-        found = differentiate(self.label, outputs, list(gs), targets, True, True, beyond=False)
+        found = differentiate(self.label, *map(list, zip(*pairs, strict=True)), targets, True, True, beyond=False)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:

@@ -149,6 +149,8 @@ class Replay:
             shaped = [out for out in instruction.outs if out.shape is not None]
             if shaped:
                 wrong = " or ".join(f"{out!r}.shape != {out.shape!r}" for out in shaped)
+                if instruction.view:
+                    wrong += "".join(f" or {out!r}.strides != {out.strides!r}" for out in shaped)
                 yield f"if {wrong}: raise Miss"
             if gone:
                 yield gone[2:]

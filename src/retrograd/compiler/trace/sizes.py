@@ -78,6 +78,7 @@ class Trace:
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
     gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # each with the source of its input
+    leading: list[int] = field(default_factory=list)  # for each gradient, the bits of the cotangents that lead to it
     sizes: Sizes | None = None  # if sizes may vary
 
 
@@ -223,7 +224,8 @@ def _comparable(trace: Trace) -> Program:
         made.instructions.append(instruction)
         if instruction is not program.instructions[index]:
             shaped = [out for out in instruction.outs if out.shape is not None]
-            guard = Instruction("guard", _have_shapes, (tuple([out.shape for out in shaped]), *shaped))
+            layouts = tuple([(out.shape, out.strides if instruction.view else None) for out in shaped])
+            guard = Instruction("guard", _have_layouts, (layouts, *shaped))
             guard.operator, guard.site, guard.backward = instruction.operator, instruction.site, instruction.backward
             made.instructions.append(guard)
     if program.split == len(program.instructions):
@@ -231,8 +233,9 @@ def _comparable(trace: Trace) -> Program:
     return made
 
 
-def _have_shapes(shapes: Any, *arrays: Array) -> bool:
-    return all(array.shape == shape for array, shape in zip(arrays, shapes, strict=True))
+def _have_layouts(layouts: Any, *arrays: Array) -> bool:
+    pairs = zip(arrays, layouts, strict=True)
+    return all(array.shape == shape and strides in (None, array.strides) for array, (shape, strides) in pairs)
 
 
 class _Comparison:
@@ -263,7 +266,7 @@ class _Comparison:
                 self._differs("it reads other Tensors")
         if [self._pairs_with(g, source, 0) for g, source in mine.gradients] != [
             self._pairs_with(g, source, 1) for g, source in other.gradients
-        ]:
+        ] or mine.leading != other.leading:
             self._differs("gradients flow to other inputs")
         results = [self._merged_result(x, y) for x, y in zip(mine.results, other.results, strict=True)]
         if mine.result_structure != other.result_structure:

@@ -26,7 +26,7 @@ from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage
 from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
-from ..program import SHAPED_BY_DATA, Arguments, Asked, Function, Instruction, Keywords, Method, Value, replaced
+from ..program import Arguments, Asked, Function, Instruction, Keywords, Method, Value, replaced, shaped_by_values
 from .checkpoint_replay import CheckpointRuns
 from .derivative_rules import Rules, Whole
 from .effect_tracer import EffectTracer
@@ -295,7 +295,7 @@ class Tracer(EffectTracer):
         instruction.view = node.root is not node
         instruction.outs, instruction.paths = (node,), _ONE_RESULT
         if type(instruction.function) is not np.ufunc:
-            self._check_shapes(instruction)
+            instruction.checks = shaped_by_values(instruction)
         if self.from_python and self._from_python(instruction):
             self.from_python.add(node)
         self._append(instruction)
@@ -307,17 +307,6 @@ class Tracer(EffectTracer):
     def _from_python(self, instruction: Instruction) -> bool:
         """Return whether all arguments depend only on outside numbers and large arrays."""
         return bool(instruction.read) and self.from_python.issuperset(instruction.read)
-
-    @staticmethod
-    def _check_shapes(instruction: Instruction) -> None:
-        """Let replays compare the shapes of the results where they may depend on elements."""
-        if type(instruction.function) is np.ufunc:
-            return
-        for value in instruction.read:
-            if value.shape is not None and value.dtype.kind in "biu":
-                instruction.checks = True
-        if instruction.name in SHAPED_BY_DATA:
-            instruction.checks = True
 
     def _with_results(self, instruction: Instruction, result: Any) -> Any:
         """Wrap the results of a call as Traced arrays and Numbers, and append the instruction."""
@@ -352,7 +341,7 @@ class Tracer(EffectTracer):
         instruction.outs = tuple(outs)
         instruction.several = type(made) not in (Traced, Number)
         instruction.paths = tuple(paths)
-        self._check_shapes(instruction)
+        instruction.checks = shaped_by_values(instruction)
         self._append(instruction)
         return made.plain() if type(made) is Number and type(made.numbers) in self.exact else made
 

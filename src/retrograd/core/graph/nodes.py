@@ -10,7 +10,7 @@ This module does not import Tensor or Primitive; the backward pass is in ``backw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from operator import attrgetter
 from typing import Any, Protocol
@@ -186,6 +186,17 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
     for leaf, reader in first_reader.items():
         completes.setdefault(reader, []).append(leaf)
     return order, completes
+
+
+def reached_from(roots: Sequence[object]) -> dict[Any, int]:
+    """Return by node or leaf the roots from which it can be reached, as bits: 1 for the first, 2 for the second."""
+    found: dict[Any, int] = {}
+    for number, root in enumerate(roots):
+        found[root] = found.get(root, 0) | 1 << number
+    for node in reachable(roots)[0]:
+        for parent in node.parents:
+            found[parent] = found.get(parent, 0) | found[node]
+    return found
 
 
 def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
