@@ -161,3 +161,13 @@ def test_a_dual_tensor_shows_its_tangent():
         assert "tangent=tensor([ 2.,  1., -4.]" in str(dual * 2)
         assert "tangent" not in str(X) + str(fwAD.unpack_dual(dual).primal)
     assert "tangent" not in str(dual)
+
+
+def test_rows_of_an_embedding_keep_their_tangents_when_their_norm_is_limited():
+    weight = rg.tensor([[3.0, 4.0], [0.3, 0.4]])
+    with fwAD.dual_level():
+        rows = rg.nn.functional.embedding(
+            rg.tensor([1, 0]), fwAD.make_dual(weight, rg.tensor([[1.0, 2.0], [3.0, 4.0]])), max_norm=1.0
+        )
+        assert fwAD.unpack_dual(rows).tangent.tolist() == [[3, 4], [1, 2]]
+    np.testing.assert_allclose(weight.norm(dim=1), [1.0, 0.5], rtol=1e-5)

@@ -43,6 +43,16 @@ def test_a_function_that_lacks_a_part_says_which():
     with pytest.raises(NotImplementedError, match="must implement either the backward or vjp"):
         Forward.apply(rg.ones(1, requires_grad=True)).backward()
 
+    class Both(Forward):
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        vjp = backward
+
+    with pytest.raises(RuntimeError, match="both backward and its alias vjp"):
+        Both.apply(rg.ones(1, requires_grad=True)).backward()
+
 
 def test_views_say_that_they_are():
     x = rg.ones(2, 2)
