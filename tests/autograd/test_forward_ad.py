@@ -112,6 +112,14 @@ def test_a_tangent_that_was_not_recorded_is_an_error():
         assert fwAD.unpack_dual(dual * 3).tangent is not None
 
 
+def test_unpacking_one_result_leaves_constants_without_tangents():
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(X, T)
+        dual[0].mul_(2)
+        assert fwAD.unpack_dual(dual).tangent is not None
+        assert fwAD.unpack_dual(rg.ones(2)).tangent is None
+
+
 @pytest.mark.parametrize(
     ("primal", "tangent", "error", "message"),
     [
