@@ -84,7 +84,7 @@ class Function:
     @staticmethod
     def vjp(ctx: Context, *grad_outputs: object) -> list[Array | None]:
         """Alias of ``backward``."""
-        return Function.backward(ctx, *grad_outputs)  # type: ignore[no-any-return]
+        return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -276,7 +276,7 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     return primitive
 
 
-def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+def _backward_of(cls: type[Function]) -> Callable[..., object]:
     """Return the static method that computes gradients, ``backward`` or its alias ``vjp``."""
     if cls.vjp is Function.vjp:
         return cls.backward

@@ -230,7 +230,7 @@ def differentiable_outputs(result: object) -> list[Tensor]:
     return [x for x in tensors_of(result) if x._requires]
 
 
-def _shapes_and_dtypes(outputs: Sequence[Tensor]) -> list[tuple[Any, Any]]:
+def _shapes_and_dtypes(outputs: Sequence[Tensor]) -> list[object]:
     return [(y.array.shape, y.array.dtype) for y in outputs]
 
 

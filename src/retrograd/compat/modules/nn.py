@@ -18,6 +18,7 @@ from ...autograd.gradients import grad
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
 from ...nn import init as _init
+from ...nn.base.arguments import DeviceLike
 from ...nn.base.module import Module
 from ...nn.base.state import IncompatibleKeys
 from ...nn.base.uninitialized import UninitializedBuffer as UninitializedBuffer
@@ -90,7 +91,7 @@ clip_grad_norm = _deprecated("", "clip_grad_norm", _clip_grad.clip_grad_norm_)
 clip_grad_value = _deprecated("", "clip_grad_value", _clip_grad.clip_grad_value_)
 
 
-def skip_init(module_cls: Callable[..., Module], *args: object, **kwargs: Any) -> Module:
+def skip_init(module_cls: Callable[..., Module], *args: object, device: DeviceLike = "cpu", **kwargs: object) -> Module:
     """Return a new module whose parameters and buffers are uninitialized.
 
     Raises:
@@ -100,7 +101,6 @@ def skip_init(module_cls: Callable[..., Module], *args: object, **kwargs: Any) -
         raise RuntimeError(f"skip_init: expected a Module, got {module_cls}")
     if "device" not in signature(module_cls).parameters:
         raise RuntimeError(f"skip_init: {module_cls.__name__} must have an argument 'device'")
-    device = kwargs.pop("device", "cpu")
     return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
 
 
