@@ -112,6 +112,14 @@ def test_a_tangent_that_was_not_recorded_is_an_error():
         assert fwAD.unpack_dual(dual * 3).tangent is not None
 
 
+def test_unpacking_one_result_leaves_constants_without_tangents():
+    with fwAD.dual_level():
+        dual = fwAD.make_dual(X, T)
+        dual[0].mul_(2)
+        assert fwAD.unpack_dual(dual).tangent is not None
+        assert fwAD.unpack_dual(rg.ones(2)).tangent is None
+
+
 @pytest.mark.parametrize(
     ("primal", "tangent", "error", "message"),
     [
@@ -161,3 +169,13 @@ def test_a_dual_tensor_shows_its_tangent():
         assert "tangent=tensor([ 2.,  1., -4.]" in str(dual * 2)
         assert "tangent" not in str(X) + str(fwAD.unpack_dual(dual).primal)
     assert "tangent" not in str(dual)
+
+
+def test_rows_of_an_embedding_keep_their_tangents_when_their_norm_is_limited():
+    weight = rg.tensor([[3.0, 4.0], [0.3, 0.4]])
+    with fwAD.dual_level():
+        rows = rg.nn.functional.embedding(
+            rg.tensor([1, 0]), fwAD.make_dual(weight, rg.tensor([[1.0, 2.0], [3.0, 4.0]])), max_norm=1.0
+        )
+        assert fwAD.unpack_dual(rows).tangent.tolist() == [[3, 4], [1, 2]]
+    np.testing.assert_allclose(weight.norm(dim=1), [1.0, 0.5], rtol=1e-5)

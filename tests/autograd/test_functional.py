@@ -102,6 +102,7 @@ WRONG = {
     "strict output": lambda m, AF, x: AF.jacobian(constant(m), x, strict=True),
     "strict input": lambda m, AF, x: AF.jacobian(lambda x, y: x * 2, (x, x), strict=True),
     "strict jvp": lambda m, AF, x: AF.jvp(constant(m), x, x, strict=True),
+    "strict, recorded linear jvp": lambda m, AF, x: AF.jvp(lambda x: x.clone(), x, x, strict=True, create_graph=True),
     "strict hvp": lambda m, AF, x: AF.hvp(lambda x: x.sum(), x, x, strict=True),
     "strict, recorded hvp": lambda m, AF, x: AF.hvp(lambda x: x.sum(), x, x, strict=True, create_graph=True),
     "strict and vectorized": lambda m, AF, x: AF.jacobian(single(m), x, strict=True, vectorize=True),

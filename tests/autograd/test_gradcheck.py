@@ -156,6 +156,14 @@ def test_a_function_without_differentiable_outputs_must_be_constant():
     assert not gradcheck(lambda x: x.detach(), x, raise_exception=False)
 
 
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize("other", [lambda x: rg.cat([x, x]), lambda x: x.float()])
+def test_outputs_keep_shape_and_dtype_when_inputs_are_perturbed(fast_mode, other):
+    x = rg.ones(1, dtype=rg.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match="the same shape and dtype when inputs are perturbed"):
+        gradcheck(lambda x: other(x) if x.item() >= 1 else x * 2, x, fast_mode=fast_mode)
+
+
 def test_given_cotangents_are_checked_where_they_require_grad():
     class Square(rg.autograd.Function):  # with a gradient that does not depend on the cotangent
         @staticmethod

@@ -43,6 +43,34 @@ def test_a_function_that_lacks_a_part_says_which():
     with pytest.raises(NotImplementedError, match="must implement either the backward or vjp"):
         Forward.apply(rg.ones(1, requires_grad=True)).backward()
 
+    class Both(Forward):
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        vjp = backward
+
+    with pytest.raises(RuntimeError, match="both backward and its alias vjp"):
+        Both.apply(rg.ones(1, requires_grad=True)).backward()
+
+
+def test_saved_variables_is_a_deprecated_name_of_saved_tensors():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            with pytest.warns(DeprecationWarning, match="saved_variables"):
+                assert ctx.saved_variables[0] is x
+            return g * 2
+
+    x = rg.ones(1, requires_grad=True)
+    Double.apply(x).backward()
+    assert x.grad.item() == 2
+
 
 def test_views_say_that_they_are():
     x = rg.ones(2, 2)

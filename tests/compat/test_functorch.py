@@ -57,12 +57,13 @@ def test_programs_that_import_functorch_run_unchanged(tmp_path):
 
 
 def test_functions_of_modules_are_instances_of_pytorchs_classes():
-    plain, parameters = functorch.make_functional(rg.nn.Linear(2, 1))
-    norm, weights, buffers = functorch.make_functional_with_buffers(rg.nn.BatchNorm1d(2))
+    with pytest.warns(FutureWarning, match="is deprecated.*torch.func.functional_call"):
+        plain, parameters = functorch.make_functional(rg.nn.Linear(2, 1))
+        norm, weights, buffers = functorch.make_functional_with_buffers(rg.nn.BatchNorm1d(2))
     assert type(plain) is functorch.FunctionalModule and type(norm) is functorch.FunctionalModuleWithBuffers
     assert plain.param_names == ("weight", "bias") and norm.buffer_names[:2] == ("running_mean", "running_var")
     x = rg.randn(3, 2)
     assert rg.equal(partial(plain, parameters)(x), x @ parameters[0].T + parameters[1])
     assert norm(weights, buffers, x).shape == (3, 2)
-    with pytest.raises(RuntimeError, match="has buffers"):
+    with pytest.raises(RuntimeError, match="has buffers"), pytest.warns(FutureWarning):
         functorch.make_functional(rg.nn.BatchNorm1d(2))

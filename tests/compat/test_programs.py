@@ -253,6 +253,18 @@ def test_deprecated_names_of_initializations_and_clipping_warn_and_work():
         assert rg.nn.utils.clip_grad_norm([x], 1.0).item() == pytest.approx(2.0)
 
 
+def test_skip_init_initializes_parameters_on_the_meta_device_only():
+    class Seeing(rg.nn.Linear):
+        def reset_parameters(self):
+            assert self.weight.is_meta
+            super().reset_parameters()
+
+    module = rg.nn.utils.skip_init(Seeing, 5, out_features=1)
+    assert module.weight.device.type == "cpu" and module.weight.requires_grad and module.weight.shape == (1, 5)
+    with pytest.raises(RuntimeError, match="must have an argument 'device'"):
+        rg.nn.utils.skip_init(rg.nn.ReLU)
+
+
 def test_parallel_modules_compute_on_one_device():
     parallel = rg.nn.parallel
     model = rg.nn.Linear(2, 3)

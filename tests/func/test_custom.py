@@ -312,6 +312,22 @@ def test_a_wrong_jvp_is_refused(returned, message):
         jvp(Wrong.apply, (X,), (X,))
 
 
+def test_a_tangent_of_an_output_without_derivative_is_refused():
+    class Rounded(Function):
+        @staticmethod
+        def forward(ctx, x):
+            whole = x.round()
+            ctx.mark_non_differentiable(whole)
+            return x * 2, whole
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 2, t
+
+    with pytest.raises(RuntimeError, match="Rounded: jvp returned a tangent of output 1, which is not differentiable"):
+        jvp(lambda x: Rounded.apply(x)[0], (X,), (X,))
+
+
 def test_a_function_with_its_own_vmap_is_mapped_by_it():
     seen = []
 

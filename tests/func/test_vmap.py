@@ -353,6 +353,23 @@ def test_a_mapped_value_is_written_into_what_the_function_created_and_not_into_w
     assert not captured.array.any()
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda a, b: a.mul_(b),
+        lambda a, b: a.add_(b),
+        lambda a, b: a.masked_fill(rg.tensor(True), b),
+        lambda a, b: a.masked_fill_(rg.tensor(True), b),
+        lambda a, b: a.index_fill(0, rg.tensor([0]), b),
+    ],
+)
+def test_a_mapped_value_that_does_not_fit_the_written_dtype_is_refused(write):
+    real, whole = rg.ones(2, 3), rg.ones(2, 3, dtype=rg.int8)
+    for x, value in ((real, rg.tensor([1j, 2j])), (whole, rg.tensor([1j, 2j])), (whole, rg.tensor([1.5, 300.0]))):
+        with pytest.raises(RuntimeError, match="cast|cannot be converted|can't be written"):
+            vmap(write)(x, value)
+
+
 def recurrence(a):
     values = rg.zeros(4, dtype=rg.float64)
     for index in range(1, 4):

@@ -3409,7 +3409,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` or a position is out of range.
-            RuntimeError: the value has dimensions, or is complex and the input is not.
+            RuntimeError: the value has dimensions, is beyond the input's range, or is complex and the input is not.
 
         >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
         tensor([5., 0., 5.])
@@ -3431,7 +3431,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` or a position is out of range.
-            RuntimeError: the value has dimensions, or is complex and the input is not.
+            RuntimeError: the value has dimensions, is beyond the input's range, or is complex and the input is not.
 
         >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
         tensor([5., 0., 5.])
@@ -7788,7 +7788,7 @@ class TensorMethods:
     def unique(self, sorted: builtins.bool = True, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
-        Derivative: none.
+        Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
         Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
         Dtype: any; kept, the indices and counts are int64.
 
@@ -7813,7 +7813,7 @@ class TensorMethods:
     def unique(self, sorted: builtins.bool = True, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
-        Derivative: none.
+        Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
         Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
         Dtype: any; kept, the indices and counts are int64.
 
@@ -7838,7 +7838,7 @@ class TensorMethods:
     def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
         """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
 
-        Derivative: none.
+        Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
         Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
         Dtype: any; kept, the indices and counts are int64.
 
@@ -7862,7 +7862,7 @@ class TensorMethods:
     def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
         """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
 
-        Derivative: none.
+        Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
         Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
         Dtype: any; kept, the indices and counts are int64.
 

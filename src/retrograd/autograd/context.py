@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from warnings import warn
 from weakref import ref
 
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
@@ -60,6 +61,9 @@ class Context:
 
     def __getattr__(self, name: str) -> object:
         """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
+        if name == "saved_variables":
+            warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+            return self.saved_tensors
         node = None if self._node is None or name not in _OF_THE_NODE else self._node()
         if node is None:
             raise AttributeError(

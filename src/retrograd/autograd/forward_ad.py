@@ -222,7 +222,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     seeds: dict[Edge, Tangent] = {
         node: tangent if differentiable else tangent.array for node, tangent in here.tangents.items()
     }
+    lost_gradients = here.lost_gradients
     found = jvp_through([edge], seeds, differentiable).get(edge)
+    here.lost_gradients = lost_gradients  # jvp_through runs backward passes of its own
     if found is None:
         tangent = tensor.new_zeros(tensor.shape)
     else:

@@ -84,10 +84,7 @@ class Function:
     @staticmethod
     def vjp(ctx: Context, *grad_outputs: object) -> list[Array | None]:
         """Alias of ``backward``."""
-        raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
-        )
+        return Function.backward(ctx, *grad_outputs)
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -148,11 +145,10 @@ class Function:
             raise
         several = isinstance(output, (tuple, list))
         outputs = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in (output if several else (output,))]
-        for index, value in enumerate(outputs):
-            if not isinstance(value, Tensor) and not several:
-                raise TypeError(
-                    f"{cls.__name__}: output {index} of forward must be a Tensor or array, not {type(value).__name__}"
-                )
+        if not several and not isinstance(outputs[0], Tensor):
+            raise TypeError(
+                f"{cls.__name__}: output 0 of forward must be a Tensor or array, not {type(outputs[0]).__name__}"
+            )
         given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
         tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
         node = None
@@ -280,6 +276,15 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     return primitive
 
 
+def _backward_of(cls: type[Function]) -> Callable[..., object]:
+    """Return the static method that computes gradients, ``backward`` or its alias ``vjp``."""
+    if cls.vjp is Function.vjp:
+        return cls.backward
+    if cls.backward is not Function.backward:
+        raise RuntimeError(f"{cls.__name__}: both backward and its alias vjp are implemented; remove one of them")
+    return cls.vjp
+
+
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Any]:
     """Call the user's ``backward`` with Tensors in PyTorch's complex convention and return the engine's cotangents."""
     given = next(x for x in g if x is not None)
@@ -289,9 +294,8 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs
         if x is None and ctx.materialize_grads and dtype is not None:
             x = array_module(given).zeros(shape, dtype)
         cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
-    backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     with recording(recorded):
-        returned = reentrant(backward, ctx, *[x if x is None else conjugate(x) for x in cotangents])
+        returned = reentrant(_backward_of(cls), ctx, *[x if x is None else conjugate(x) for x in cotangents])
     listed = returned if isinstance(returned, (tuple, list)) else (returned,)
     gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)
@@ -338,6 +342,10 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
         elif not isinstance(t, Tensor) or t.shape != shape:
             raise RuntimeError(
                 f"{cls.__name__}: jvp returned {describe(t)} as the tangent of output {index}, which has shape {shape}"
+            )
+        elif index not in ctx._differentiable:
+            raise RuntimeError(
+                f"{cls.__name__}: jvp returned a tangent of output {index}, which is not differentiable; return None"
             )
         elif t.dtype != dtype:
             t = t.astype(dtype)
@@ -523,9 +531,8 @@ class _Examples(Function):
             None if x is None else _lifted(level, x, mapped)
             for x, mapped in zip(ctx.saved_tensors, ctx.flags, strict=True)
         )
-        backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
         with on_level(level):
-            returned = backward(inner, *[None if g is None else _lifted(level, g) for g in cotangents])
+            returned = _backward_of(cls)(inner, *[None if g is None else _lifted(level, g) for g in cotangents])
         gradients: list[Any] = []
         for g, mapped in zip(
             returned if isinstance(returned, (tuple, list)) else (returned,), call.flags, strict=False
@@ -568,9 +575,8 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not any(isinstance(g, Tensor) and requires_on_some_layer(g) for g in gradients):
             return results
         several = isinstance(results, tuple)
-        guarded = [
-            _Refuse.apply(x, *gradients) if isinstance(x, Tensor) else x for x in (results if several else (results,))
-        ]
+        listed = results if several else (results,)
+        guarded = [_Refuse.apply(x, *gradients) if isinstance(x, Tensor) else x for x in listed]
         return tuple(guarded) if several else guarded[0]
 
     return once

@@ -163,7 +163,7 @@ def jvp(
         _checked("jvp", listed, strict)
         dummies = tuple(zeros_like(y).requires_grad_() for y in listed)
         products = _gradients("jvp", listed, points, dummies, True, strict)
-        result = _gradients("jvp", products, dummies, vectors, create_graph, False)
+        result = _gradients("jvp", products, dummies, vectors, create_graph, strict)
     return _result(listed, outputs, create_graph), _result(result, outputs, create_graph)
 
 

@@ -230,6 +230,10 @@ def differentiable_outputs(result: object) -> list[Tensor]:
     return [x for x in tensors_of(result) if x._requires]
 
 
+def _shapes_and_dtypes(outputs: Sequence[Tensor]) -> list[object]:
+    return [(y.array.shape, y.array.dtype) for y in outputs]
+
+
 def random_like(outputs: Sequence[Tensor], rng: np.random.Generator) -> list[Tensor]:
     """Return normally distributed Tensors with the shapes and dtypes of the outputs."""
     return [
@@ -278,6 +282,7 @@ class _Check:
         self.inputs = wanted_inputs(arguments)
         self.positions = [index for index, x in enumerate(arguments) if isinstance(x, Tensor) and x._requires]
         self.eps, self.atol, self.rtol = eps, atol, rtol
+        self.unperturbed: list[Tensor] | None = None
         if not self.inputs:
             raise ValueError("gradcheck: at least one input must be a Tensor that requires grad")
         for position, x in zip(self.positions, self.inputs, strict=True):
@@ -297,12 +302,21 @@ class _Check:
             outputs = differentiable_outputs(self.func(*self.arguments))
         if not outputs:
             raise ValueError("gradcheck: no output of the function requires grad")
+        self.unperturbed = outputs
         return outputs
 
     def differentiable(self, *_: object) -> list[Tensor]:
         """Return the outputs that require grad; the signature is that of a function for ``numerical_jacobian``."""
         with enable_grad():
-            return differentiable_outputs(self.func(*self.arguments))
+            outputs = differentiable_outputs(self.func(*self.arguments))
+        if self.unperturbed is None:
+            self.unperturbed = outputs
+        if _shapes_and_dtypes(outputs) != _shapes_and_dtypes(self.unperturbed):
+            raise AssertionError(
+                "gradcheck: the function must return outputs with the same shape and dtype when inputs are perturbed, "
+                f"got {describe(outputs)} instead of {describe(self.unperturbed)}"
+            )
+        return outputs
 
     def constant(self) -> None:
         """Check that a function without differentiable outputs has zero differences."""

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Self, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
+from warnings import warn
 
+from ... import func as transforms
 from ...core.tensor.tensor import Tensor
 from ...func import functional_call, stack_module_state
-from ...func import grad as grad
-from ...func import grad_and_value as grad_and_value
-from ...func import hessian as hessian
-from ...func import jacfwd as jacfwd
-from ...func import jacrev as jacrev
-from ...func import jvp as jvp
-from ...func import linearize as linearize
-from ...func import vjp as vjp
-from ...func import vmap as vmap
 from ...func.batching import batch_size
 from ...nn.base.module import Module
 from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
@@ -24,10 +18,37 @@ from ...nn.layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d
 AnyModule = TypeVar("AnyModule", bound=Module)
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 Weights = tuple[Tensor, ...]
 
 __path__: list[str] = []  # so that functorch.experimental can be imported
+
+
+def _deprecated(instead: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Decorate a function with PyTorch's warning that its name in ``functorch`` is deprecated."""
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def warned(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            message = f"functorch.{function.__name__} is deprecated. Please use `torch.{instead}` instead."
+            warn(message, FutureWarning, stacklevel=2)
+            return function(*args, **kwargs)
+
+        return warned
+
+    return decorate
+
+
+grad = _deprecated("func.grad")(transforms.grad)
+grad_and_value = _deprecated("func.grad_and_value")(transforms.grad_and_value)
+hessian = _deprecated("func.hessian")(transforms.hessian)
+jacfwd = _deprecated("func.jacfwd")(transforms.jacfwd)
+jacrev = _deprecated("func.jacrev")(transforms.jacrev)
+jvp = _deprecated("func.jvp")(transforms.jvp)
+linearize = transforms.linearize
+vjp = _deprecated("func.vjp")(transforms.vjp)
+vmap = _deprecated("vmap")(transforms.vmap)
 
 
 def replace_all_batch_norm_modules_(root: AnyModule) -> AnyModule:
@@ -63,7 +84,8 @@ def chunk_vmap(
 
     def mapped(*args: object, **kwargs: object) -> Result:
         size = batch_size(func, in_dims, args)
-        return vmap(func, in_dims, out_dims, randomness, chunk_size=max(1, -(-size // chunks)))(*args, **kwargs)
+        chunk = max(1, -(-size // chunks))
+        return transforms.vmap(func, in_dims, out_dims, randomness, chunk_size=chunk)(*args, **kwargs)
 
     return mapped
 
@@ -103,6 +125,7 @@ class FunctionalModule(FunctionalModuleWithBuffers):
         return super().__call__(params, (), *args, **kwargs)
 
 
+@_deprecated("func.functional_call")
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, Weights, Weights]:
@@ -115,6 +138,7 @@ def make_functional_with_buffers(
     return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
 
 
+@_deprecated("func.functional_call")
 def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, Weights]:
     """Return a module without buffers as a function ``f(params, *args)``, and a copy of its parameters.
 
@@ -133,6 +157,7 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
     return function, parameters
 
 
+@_deprecated("func.stack_module_state")
 def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModuleWithBuffers, Weights, Weights]:
     """Return modules of one class as one function for ``vmap``, and their stacked parameters and buffers.
 
@@ -143,7 +168,7 @@ def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModu
         RuntimeError: ``models`` is empty, or the modules differ in class or mode.
     """
     parameters, buffers = stack_module_state(models)
-    function, _, _ = make_functional_with_buffers(models[0])
+    function, _, _ = FunctionalModuleWithBuffers._create_from(models[0])
     return function, tuple(parameters.values()), tuple(buffers.values())
 
 

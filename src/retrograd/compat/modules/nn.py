@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import IntEnum
 from functools import wraps
+from inspect import signature
 from itertools import repeat
 from math import sqrt
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..._generated import functional as F
 from ..._generated.toplevel import zeros
@@ -17,6 +18,7 @@ from ...autograd.gradients import grad
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
 from ...nn import init as _init
+from ...nn.base.arguments import DeviceLike
 from ...nn.base.module import Module
 from ...nn.base.state import IncompatibleKeys
 from ...nn.base.uninitialized import UninitializedBuffer as UninitializedBuffer
@@ -89,9 +91,17 @@ clip_grad_norm = _deprecated("", "clip_grad_norm", _clip_grad.clip_grad_norm_)
 clip_grad_value = _deprecated("", "clip_grad_value", _clip_grad.clip_grad_value_)
 
 
-def skip_init(module_cls: Callable[..., Module], *args: object, **kwargs: object) -> Module:
-    """Return a new module. Its parameters are initialized all the same."""
-    return module_cls(*args, **kwargs)
+def skip_init(module_cls: Callable[..., Module], *args: object, device: DeviceLike = "cpu", **kwargs: object) -> Module:
+    """Return a new module whose parameters and buffers are uninitialized.
+
+    Raises:
+        RuntimeError: the class is not a Module, or has no argument ``device``.
+    """
+    if not issubclass(cast(type, module_cls), Module):
+        raise RuntimeError(f"skip_init: expected a Module, got {module_cls}")
+    if "device" not in signature(module_cls).parameters:
+        raise RuntimeError(f"skip_init: {module_cls.__name__} must have an argument 'device'")
+    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
 
 
 _INITIALIZERS = (

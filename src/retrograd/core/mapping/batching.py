@@ -35,6 +35,7 @@ from ..tensor.mutation import (
     Layout,
     Place,
     apply_inplace,
+    check_fits,
     rewrite_history,
 )
 from ..tensor.storage import storage_of
@@ -526,6 +527,7 @@ def _write(
     assert entered is not None
     lifted, run = entered
     arrays: tuple[Any, ...] = tuple([value.array if isinstance(value, Tensor) else value for value in lifted])
+    check_fits(primitive, name, x, inputs, arrays)
     if primitive.promote is not None:
         arrays = promoted(primitive.name, primitive.promote, lifted, arrays)
     result = run(*arrays, **params)

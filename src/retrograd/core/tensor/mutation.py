@@ -320,7 +320,7 @@ def _write(
     assert primitive.write is not None, f"{name} has no in-place form"
     if fitting is None:
         arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
-        _check_fits(primitive, name, x, inputs, arrays)
+        check_fits(primitive, name, x, inputs, arrays)
         if primitive.promote is not None:
             arrays = promoted(primitive.name, primitive.promote, inputs, arrays)
     else:
@@ -542,7 +542,7 @@ def _replace(x: Tensor, node: Node | None) -> None:
         node.hooks = {-id(x): retained}
 
 
-def _check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
+def check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
     """Raise an error unless the result has x's shape and a dtype that can be cast to x's."""
     if primitive.promote is not None:  # first, since promotion raises an error for values that are not numbers
         dtype = result_type(*arrays)

@@ -24,7 +24,7 @@ from ..table.types import Number, Operand
 from .indexing import Index, adding, index_of, setting
 from .positions import bool_mask, check_range, mask_index, positions, same_dtype, vector
 from .selection import where
-from .writing import Write, in_place, refuse_filling_bytes, result, written_value
+from .writing import Write, check_range_of_value, in_place, refuse_filling_bytes, result, written_value
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
@@ -122,6 +122,8 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
     is_complex = isinstance(value, complex) or getattr(value, "dtype", x.array.dtype).kind == "c"
     if is_complex and x.array.dtype.kind != "c":
         raise RuntimeError(f"the complex value {value!r} can't be written to {describe(x)}")
+    if isinstance(value, Tensor) and value.array.dtype is not x.array.dtype:
+        check_range_of_value(value, x.array.dtype)
     value = written_value(x, value)
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
@@ -138,7 +140,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
 
     Raises:
         IndexError: ``dim`` or a position is out of range.
-        RuntimeError: the value has dimensions, or is complex and the input is not.
+        RuntimeError: the value has dimensions, is beyond the input's range, or is complex and the input is not.
 
     >>> rg.index_fill(rg.zeros(3), 0, rg.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])

@@ -20,7 +20,7 @@ from ..shape.conversion import CAST
 from ..table.masks import KEEP, WHERE
 from ..table.registry import inplace_method, operator
 from ..table.types import Number, Operand
-from .writing import byte_mask
+from .writing import byte_mask, check_range_of_value
 
 
 def _check_mask(argument: str, mask: Operand) -> Tensor:
@@ -140,8 +140,8 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
         if not isinstance(value, (int, float, complex)):
             raise TypeError(f"expected a number or a 0-d Tensor for value, got {type(value).__name__}")
         value = converted(value, dtype)
-    if isinstance(value, Tensor) and value.array.dtype is not dtype and type(value.array) is np.ndarray:
-        converted(value.array.item(), dtype)
+    if isinstance(value, Tensor) and value.array.dtype is not dtype:
+        check_range_of_value(value, dtype)
     return _in_dtype(value, dtype)
 
 

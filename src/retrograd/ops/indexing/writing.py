@@ -8,7 +8,10 @@ from inspect import signature
 from typing import Any
 from warnings import warn
 
-from ...core.arrays.devices import backend_of
+import numpy as np
+
+from ...core.arrays.devices import all_examples, backend_of
+from ...core.arrays.dtypes import DType
 from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
@@ -48,6 +51,18 @@ def refuse_filling_bytes(index: object, value: object) -> None:
             f"a single value is written only at masks of bool, got {describe(arrays[0])}; use the mask .bool(), or "
             "convert positions to int64"
         )
+
+
+def check_range_of_value(value: Tensor, dtype: DType) -> None:
+    """Check a 0-d Tensor that fills elements of a dtype, inside ``vmap`` the numbers of all examples.
+
+    Raises:
+        RuntimeError: a number is out of the dtype's range, or it is complex and the dtype is real.
+    """
+    numbers = all_examples(value.array)
+    if type(numbers) is np.ndarray:
+        for number in numbers.ravel().tolist():
+            converted(number, dtype)
 
 
 def written_value(x: Tensor, value: object, item: bool = False) -> Any:

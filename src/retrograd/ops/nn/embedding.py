@@ -12,7 +12,7 @@ from ...core.arrays.devices import all_examples, array_module, backend_of, exten
 from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import InvalidValue, describe
-from ...core.graph.modes import modes, no_grad
+from ...core.graph.modes import modes
 from ...core.graph.plan import Values
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.source_location import user_level
@@ -96,13 +96,13 @@ def _padding(padding_idx: int | None, weight: Tensor) -> int | None:
 
 
 def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale looked-up rows whose norm exceeds the limit, in place and without recording."""
+    """Scale looked-up rows whose norm exceeds the limit, in place and without recording; tangents stay as they are."""
     xp = array_module(weight)
+    weight = weight.detach()
     if modes.level is not None:  # indices or rows may differ between examples
         looked_up = (index.reshape(-1, 1) == new_tensor(xp.arange(weight.array.shape[0]))).any(0)
         norms = new_tensor(xp.linalg.norm(weight.array, norm_type, axis=1))
-        with no_grad():
-            weight.mul_(where(looked_up & (norms > max_norm), max_norm / (norms + 1e-7), 1.0).unsqueeze(1))
+        weight.mul_(where(looked_up & (norms > max_norm), max_norm / (norms + 1e-7), 1.0).unsqueeze(1))
         return
     rows = xp.unique(index.array)
     values = weight.array[rows]
@@ -110,8 +110,7 @@ def _limit_norms(weight: Tensor, index: Tensor, max_norm: float, norm_type: floa
     too_long = norms > max_norm
     if bool(too_long.any()):
         factors = max_norm / (norms[too_long] + 1e-7)
-        with no_grad():
-            weight[new_tensor(rows[too_long])] = new_tensor((values[too_long] * factors[:, None]).astype(values.dtype))
+        weight[new_tensor(rows[too_long])] = new_tensor((values[too_long] * factors[:, None]).astype(values.dtype))
 
 
 @operator(namespace="nn.functional", method=False)

@@ -1,4 +1,4 @@
-"""Distinct elements and indices of elements: operators without a derivative."""
+"""Distinct elements, and the operators without a derivative that find indices of elements."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ...core.errors import describe
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.layout.search import coordinates
+from ..indexing.gather import index_select
 from ..indexing.positions import check_range
 from ..table.arguments import dimension
 from ..table.batching import called_per_example
@@ -21,10 +22,10 @@ from ..table.types import Dim, Operand
 from .sorting import mesh
 
 
-def _results(*arrays: object) -> Tensor | tuple[Tensor, ...]:
-    """Return the requested arrays as Tensors: a single Tensor, or a tuple of several."""
-    tensors = tuple(new_tensor(array) for array in arrays if array is not None)
-    return tensors[0] if len(tensors) == 1 else tensors
+def _with_indices(distinct: Tensor, *arrays: object) -> Tensor | tuple[Tensor, ...]:
+    """Return the elements, or a tuple with the requested arrays as Tensors."""
+    others = [new_tensor(array) for array in arrays if array is not None]
+    return (distinct, *others) if others else distinct
 
 
 @overload
@@ -44,7 +45,7 @@ def unique(
     return_counts: bool = False,
     dim: Dim | None = None,
 ) -> Tensor | tuple[Tensor, ...]: ...
-@operator(differentiable=False)
+@operator()
 def unique(
     input: Operand,
     sorted: bool = True,
@@ -54,6 +55,7 @@ def unique(
 ) -> Tensor | tuple[Tensor, ...]:
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
+    Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
     Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
     Dtype: any; kept, the indices and counts are int64.
 
@@ -72,11 +74,14 @@ def unique(
     array = x.array
     if dim is not None:
         dim = dimension(dim, array.ndim)
-    found, inverse, counts = array_module(array).unique(
-        array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    found, first, inverse, counts = array_module(array).unique(
+        array, return_index=True, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
+    distinct = new_tensor(found)
+    if x._requires:
+        distinct = index_select(x.reshape(-1) if dim is None else x, dim or 0, new_tensor(first))
     inverse = inverse.reshape(array.shape if dim is None else (array.shape[dim],)) if return_inverse else None
-    return _results(found, inverse, counts if return_counts else None)
+    return _with_indices(distinct, inverse, counts if return_counts else None)
 
 
 @overload
@@ -91,7 +96,7 @@ def unique_consecutive(
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]: ...
-@operator(differentiable=False, like=unique)
+@operator(like=unique)
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]:
@@ -121,7 +126,11 @@ def unique_consecutive(
     starts = new.nonzero()[0]
     counts = xp.diff(xp.concatenate([starts, xp.full(1, length, starts.dtype)])) if return_counts else None
     inverse = (xp.cumsum(new) - 1).reshape(shape) if return_inverse else None
-    return _results(xp.take(array, starts, axis=dim), inverse, counts)
+    if x._requires:
+        distinct = index_select(x.reshape(array.shape), dim, new_tensor(starts))
+    else:
+        distinct = new_tensor(xp.take(array, starts, axis=dim))
+    return _with_indices(distinct, inverse, counts)
 
 
 @operator(method=False, differentiable=False, real=True, dtype="indices only")

@@ -427,14 +427,17 @@ def bucketized(rng: np.random.Generator) -> Iterator[Call]:
 def repeated_of_searching(rng: np.random.Generator) -> Iterator[Call]:
     values = rng.integers(0, 3, (4, 5))
     yield Call(values)
+    yield Call(distinct(rng, (2, 3)))
+    yield Call(distinct(rng, (3, 2)), dim=0)
+    yield Call(distinct(rng, ()), return_counts=True)
     yield Call(values, return_inverse=True, return_counts=True)
     yield Call(values[:, :2], return_inverse=True, return_counts=True, dim=0)
     yield Call(values[:2], dim=1, return_counts=True)
 
 
 CASES += [
-    Case("unique", repeated_of_searching, order=0),
-    Case("unique_consecutive", repeated_of_searching, order=0),
+    Case("unique", repeated_of_searching),
+    Case("unique_consecutive", repeated_of_searching),
     Case("searchsorted", searched, order=0),
     Case("bucketize", bucketized, order=0),
     Case(
