@@ -462,7 +462,8 @@ def to_array(data: object, dtype: object = None, device: str | Device | None = N
     else:
         copy = copy and not isinstance(data, (list, tuple))
         if hasattr(data, "__array__"):  # of pandas, for example, whose elements have NumPy's dtypes
-            data = np.asarray(data)
+            # Storages of PyTorch decide how to read their bytes.
+            data = data.read_as(dtype) if hasattr(data, "read_as") else np.asarray(data)
         data, dtype = _nested(data, dtype)
         if copy:  # NumPy would share the memory of a buffer
             data = np.array(data, dtype)
