@@ -5550,7 +5550,7 @@ def median(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, 
     >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
-def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'] = 'ij') -> builtins.tuple[Tensor, ...]:
+def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'] | None = None) -> builtins.tuple[Tensor, ...]:
     """``out[k][i, j, ..] = tensors[k][(i, j, ..)[k]]``: the coordinates of a grid, as views.
 
     Derivative: ``g`` summed over the dimensions along which a vector is repeated.
@@ -5559,10 +5559,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'
 
     Args:
         tensors: vectors, one by one or as one list.
-        indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+        indexing: ``"ij"``, the default, gives the first vector dimension 0, ``"xy"`` exchanges the first two.
 
     Raises:
-        RuntimeError: an input has more than one dimension, the dtypes differ, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is neither.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import Device, backend_of, is_cuda_available
-from ..core.arrays.dtypes import get_default_dtype
+from ..core.arrays.dtypes import DType, get_default_dtype
 from ..core.arrays.public_dtypes import DTYPES
 from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.errors import describe
@@ -162,7 +162,7 @@ class _Storage:
 
     _cdata = property(data_ptr, doc="A number that equals that of storages on the same memory.")
 
-    def read_as(self, dtype: np.dtype[Any] | None) -> Array:
+    def read_as(self, dtype: DType | None) -> Array:
         """Return the numbers that ``tensor(storage, dtype=dtype)`` reads.
 
         Raises:
@@ -391,7 +391,7 @@ class UntypedStorage(_Storage):
         """Return the object itself."""
         return self
 
-    def read_as(self, dtype: np.dtype[Any] | None) -> Array:
+    def read_as(self, dtype: DType | None) -> Array:
         """Return the bytes as numbers of a dtype, by default of int64."""
         kind = np.dtype(np.int64 if dtype is None else dtype)
         return self._array[: len(self) // kind.itemsize * kind.itemsize].view(kind)
@@ -472,7 +472,7 @@ CUDA_STORAGES = _legacy("torch.cuda")
 
 NAMES: Mapping[str, Mapping[str, object]] = {
     "retrograd": {
-        **STORAGES, "Storage": STORAGES["FloatStorage"], "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage,
+        **STORAGES, "Storage": TypedStorage, "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage,
     },
     "storage": {
         "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage, "_LegacyStorage": _LegacyStorage,

@@ -170,9 +170,11 @@ def frobenius_norm(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tens
     return _linalg.vector_norm(input, 2, dim if dim != () else None, keepdim)
 
 
-def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
+def nuclear_norm(
+    input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """Return the sum of the singular values: ``linalg.matrix_norm(input, "nuc")``."""
-    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim)
+    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim, **({} if out is None else {"out": out}))
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
