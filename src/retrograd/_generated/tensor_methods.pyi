@@ -2002,7 +2002,9 @@ class TensorMethods:
     def cumsum_(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """In-place form of ``cumsum``: the result replaces the values of the Tensor, which is returned."""
     def data_ptr(self) -> builtins.int:
-        """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes; 0 on the device ``meta``.
+        """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
+
+        0 if there are no elements, and on the device ``meta``.
 
         Derivative: none.
         Shape: any.

@@ -37,6 +37,7 @@ _IGNORED: dict[str, Callable[[Any], bool]] = {
     "names": lambda value: value is None,
     "out": lambda value: value is None,
 }
+_RANKS = {"torch.channels_last": 4, "torch.channels_last_3d": 5}
 _RENAMED = {
     ("split", "split_size"): "split_size_or_sections",
     ("tile", "reps"): "dims",
@@ -57,7 +58,12 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     ignored = [key for key, may_ignore in _IGNORED.items() if key in kwargs and may_ignore(kwargs[key])]
     renamed = {key: new for (operator, key), new in _RENAMED.items() if operator == name and key in kwargs}
     if ignored or renamed:
-        return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored})
+        kept = {renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored}
+        result = function(*args, **kept)
+        rank = _RANKS.get(str(kwargs.get("memory_format")))
+        if rank is not None and getattr(result, "ndim", rank) != rank:
+            raise RuntimeError(f"{name}: required rank {rank} tensor to use {kwargs['memory_format']} format")
+        return result
     if "layout" in kwargs and str(kwargs["layout"]) == "torch.sparse_coo" and name in ("empty", "zeros"):
         return _sparse_zeros(name, *args, **kwargs)
     if "out" in kwargs:

@@ -187,6 +187,9 @@ class _Storage:
         """Return the bytes of all numbers."""
         return int(self._array.nbytes)
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def is_shared(self) -> bool:
         """Return whether forked processes share the memory."""
         return bool(methodcaller("is_shared")(self._tensor))
@@ -194,6 +197,8 @@ class _Storage:
     def clone(self) -> Self:
         """Return a copy of the memory."""
         return type(self)(new_tensor(self._array.copy()))
+
+    __copy__ = clone
 
     def type(self, dtype: DTypeLike | LegacyStorageType | None = None) -> Any:
         """Return a copy with numbers of another dtype; without an argument the name of the type."""
@@ -395,9 +400,6 @@ class UntypedStorage(_Storage):
         """Return the bytes as numbers of a dtype, by default of int64."""
         kind = np.dtype(np.int64 if dtype is None else dtype)
         return self._array[: len(self) // kind.itemsize * kind.itemsize].view(kind)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:
         return f"{self._rows()}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"

@@ -64,7 +64,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 def is_signed(input: Tensor) -> bool:
     """Return whether the dtype has negative numbers."""
-    return input.dtype.kind in "ifc"
+    return input.dtype.kind in "ifcV"  # bfloat16 has kind V
 
 
 def get_device(input: Tensor) -> int:

@@ -183,7 +183,7 @@ class Tensor(Copies, TensorMethods):
         return int(self.array.item())
 
     def __format__(self, spec: str) -> str:
-        if self.array.ndim == 0 and type(self) is Tensor:
+        if self.array.ndim == 0 and type(self) is Tensor and self.device.type != "meta":
             return format(self.item(), spec)
         return format(str(self), spec)
 
