@@ -251,6 +251,8 @@ def test_rarer_forms_of_calls_give_what_pytorchs_give():
     with pytest.warns(UserWarning, match="deprecated"):
         assert rg.add(rg.tensor(True), rg.tensor(True), True).tolist() is True
     assert rg.add(rg.tensor(True), True, alpha=True).dtype == rg.bool
+    assert rg.add(x1=rg.ones(2), x2=rg.ones(2)).tolist() == [2.0, 2.0] and rg.sum(a=rg.ones(3)).item() == 3
+    assert rg.empty_strided((0, 2, 0), (12, 4, 1)).stride() == (12, 4, 1)
     sparse = rg.zeros(2, 3, layout=rg.sparse_coo, dtype=rg.int64)
     assert sparse.is_sparse and sparse.to_dense().tolist() == [[0] * 3] * 2
     assert rg.true_divide(rg.tensor([4, 0, 2]).to_sparse(), 2).to_dense().tolist() == [2.0, 0.0, 1.0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ _IGNORED: dict[str, Callable[[Any], bool]] = {
     "names": lambda value: value is None,
     "out": lambda value: value is None,
 }
+_NUMPYS_NAMES = {"x": "input", "a": "input", "x1": "input", "x2": "other"}
 _RANKS = {"torch.channels_last": 4, "torch.channels_last_3d": 5}
 _RENAMED = {
     ("split", "split_size"): "split_size_or_sections",
@@ -57,6 +59,7 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return sparse_call(name, args, kwargs)
     ignored = [key for key, may_ignore in _IGNORED.items() if key in kwargs and may_ignore(kwargs[key])]
     renamed = {key: new for (operator, key), new in _RENAMED.items() if operator == name and key in kwargs}
+    renamed |= _from_numpys_names(function, kwargs)
     if ignored or renamed:
         kept = {renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored}
         result = function(*args, **kept)
@@ -85,6 +88,14 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
             _warn(name, f"{name}(beta, input, alpha, ...)", f"{name}(input, ..., beta=..., alpha=...)")
             return function(*tensors, **dict(zip(("beta", "alpha"), numbers)))
     return NotImplemented
+
+
+def _from_numpys_names(function: Callable[..., Any], kwargs: Mapping[str, object]) -> dict[str, str]:
+    """Return PyTorch's names of the arguments that are given by NumPy's."""
+    if _NUMPYS_NAMES.keys().isdisjoint(kwargs):
+        return {}
+    own = signature(function).parameters
+    return {key: new for key, new in _NUMPYS_NAMES.items() if key in kwargs and key not in own and new in own}
 
 
 def _is_attribute(kind: type, function: Callable[..., Any]) -> bool:

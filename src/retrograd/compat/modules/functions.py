@@ -131,7 +131,7 @@ def empty_strided(
     backend = backend_for(device)
     memory = _ops.empty((count,), dtype=kind, device=device).array
     steps = tuple(step * kind.itemsize for step in stride)
-    array = backend.strided(memory, 0, tuple(size), steps, kind) if count else memory.reshape(tuple(size))
+    array = backend.strided(memory, 0, tuple(size), steps, kind)
     tensor = new_tensor(array)
     tensor.requires_grad = requires_grad
     return tensor

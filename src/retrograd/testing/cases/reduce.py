@@ -144,7 +144,8 @@ long = calls_of(
 
 def exclusive_or(x: Array, dim: int | tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
     bits = np.asarray(x, np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
-    return np.asarray(np.bitwise_xor.reduce(bits, dim, keepdims=keepdim))
+    kept: Array = np.bitwise_xor.reduce(bits, dim, keepdims=True)
+    return kept if keepdim else np.squeeze(kept, dim)
 
 
 CASES += [
