@@ -245,3 +245,46 @@ def test_methods_take_sizes_and_dims_one_by_one():
     assert x.broadcast_to(3, 2, 2).shape == (3, 2, 2) and x.squeeze(0, 2).shape == (2,)
     assert x.count_nonzero(0, 1).tolist() == [2]
     assert rg._C._LinAlgError is rg.linalg.LinAlgError
+
+
+def test_rarer_forms_of_calls_give_what_pytorchs_give():
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert rg.add(rg.tensor(True), rg.tensor(True), True).tolist() is True
+    assert rg.add(rg.tensor(True), True, alpha=True).dtype == rg.bool
+    assert rg.add(x1=rg.ones(2), x2=rg.ones(2)).tolist() == [2.0, 2.0] and rg.sum(a=rg.ones(3)).item() == 3
+    assert rg.empty_strided((0, 2, 0), (12, 4, 1)).stride() == (12, 4, 1)
+    sparse = rg.zeros(2, 3, layout=rg.sparse_coo, dtype=rg.int64)
+    assert sparse.is_sparse and sparse.to_dense().tolist() == [[0] * 3] * 2
+    assert rg.true_divide(rg.tensor([4, 0, 2]).to_sparse(), 2).to_dense().tolist() == [2.0, 0.0, 1.0]
+    out = rg.zeros(2)
+    assert rg.ones(2, out=out, requires_grad=True) is out and out.requires_grad
+    assert rg.nuclear_norm(rg.eye(2), out=rg.zeros(())).item() == 2
+    assert rg.pca_lowrank(rg.eye(4).to_sparse(), 2).S.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: rg.zeros(2, layout=rg.sparse_coo, out=rg.zeros(2)), RuntimeError),
+        (lambda: rg.nonzero(rg.ones(3), as_tuple=True, out=rg.zeros(3, dtype=rg.int64)), RuntimeError),
+        (lambda: rg.empty(3, 3, memory_format=rg.channels_last), RuntimeError),
+        (lambda: rg.empty(1, 2, 3, 4, memory_format=rg.channels_last_3d), RuntimeError),
+        (lambda: rg.meshgrid(rg.ones(1), rg.ones(1, device="meta")), RuntimeError),
+        (lambda: float(rg.tensor(1.5j)), RuntimeError),
+        (lambda: int(rg.tensor(1.5j)), RuntimeError),
+        (lambda: rg._check(1), TypeError),
+        (lambda: rg._check_tensor_all(True), TypeError),
+        (lambda: rg._check_tensor_all(rg.ones(1)), TypeError),
+    ],
+)
+def test_what_pytorch_refuses_has_its_error(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_addresses_signs_and_formats_at_the_edges():
+    assert rg.zeros(0, 3).data_ptr() == 0
+    assert rg.is_signed(rg.ones(1, dtype=rg.bfloat16)) and not rg.is_signed(rg.ones(1, dtype=rg.uint8))
+    x = rg.empty((), device="meta")
+    assert format(x) == repr(x)
+    assert float(rg.tensor(2 + 0j)) == 2.0 and int(rg.tensor(2 + 0j)) == 2

@@ -64,9 +64,11 @@ def test_new_keeps_dtype():
 
 def test_set_default_tensor_type():
     try:
-        rg.set_default_tensor_type("torch.DoubleTensor")
+        with pytest.warns(UserWarning, match="deprecated"):
+            rg.set_default_tensor_type("torch.DoubleTensor")
         assert rg.tensor([1.0]).dtype == rg.float64
-        rg.set_default_tensor_type(rg.FloatTensor)
+        with pytest.warns(UserWarning, match="deprecated"):
+            rg.set_default_tensor_type(rg.FloatTensor)
         assert rg.tensor([1.0]).dtype == rg.float32
     finally:
         rg.set_default_dtype(rg.float32)
@@ -117,3 +119,38 @@ def test_functions_of_elements_are_given_numbers_and_give_numbers():
         x.map_(rg.ones(3, dtype=rg.int64), lambda a, b: a)
     assert x.map2_(rg.ones(3), rg.ones(1, 3), lambda a, b, c: a + b * c).tolist() == [[2.0] * 3] * 2
     assert x.new(size=(3, 4)).shape == (3, 4)
+
+
+class Items:
+    def __init__(self, items):
+        self.items = items
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, place):
+        if not self.items:
+            raise TypeError
+        return self.items[place]
+
+
+def test_sequences_of_numbers_and_arrays_promote_as_in_pytorch():
+    assert rg.tensor(((7, np.array(5)), (np.array(9), 5.0))).dtype == rg.float32
+    assert rg.tensor(((7, 5), (9, np.array(5.0)))).dtype == rg.float64
+    assert rg.tensor([np.float32(1), 2]).dtype == rg.float32
+    assert rg.tensor((float("nan"), 0, 2**70), dtype=rg.bool).tolist() == [True, False, True]
+    assert rg.tensor(Items([1.0, 2.0, 3.0])).tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match="could not determine the shape"):
+        rg.tensor(Items([]))
+
+
+def test_memory_that_is_shared_or_cannot_be_written():
+    x = rg.ones(2)
+    rg.FloatTensor(x).fill_(3.0)
+    assert x.tolist() == [3.0, 3.0]
+    assert rg.from_numpy(x) is x
+    array = np.zeros(2)
+    array.flags.writeable = False
+    with pytest.warns(UserWarning, match="non-writable"):
+        rg.from_numpy(array).add_(1)
+    assert array.tolist() == [0.0, 0.0]

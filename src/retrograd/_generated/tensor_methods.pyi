@@ -2002,7 +2002,9 @@ class TensorMethods:
     def cumsum_(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """In-place form of ``cumsum``: the result replaces the values of the Tensor, which is returned."""
     def data_ptr(self) -> builtins.int:
-        """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes; 0 on the device ``meta``.
+        """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
+
+        0 if there are no elements, and on the device ``meta``.
 
         Derivative: none.
         Shape: any.
@@ -3072,6 +3074,28 @@ class TensorMethods:
 
         >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
         tensor([-1.,  0.])
+        """
+    def hash_tensor(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, mode: builtins.int = 0) -> Tensor:
+        """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
+
+        Derivative: none.
+        Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
+        Dtype: real; gives uint64.
+
+        Args:
+            input: the elements.
+            dim: a dimension or several; all of them by default, and for ``()``.
+            keepdim: keep the reduced dimensions, with length 1.
+            mode: 0, the exclusive or: the only one.
+
+        Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: ``mode`` is not 0, there are no elements and no ``dim``, or a dimension appears twice.
+            IndexError: ``dim`` is out of range or has length 0.
+            NotImplementedError: the input is complex.
+
+        >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
+        tensor(15, dtype=retrograd.uint64)
         """
     def heaviside(self, values: Tensor) -> Tensor:
         """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.

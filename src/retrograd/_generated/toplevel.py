@@ -296,6 +296,7 @@ from ..ops.reduce.order_statistics import quantile
 from ..ops.reduce.reductions import all_ as all
 from ..ops.reduce.reductions import any_ as any
 from ..ops.reduce.reductions import count_nonzero
+from ..ops.reduce.reductions import hash_tensor
 from ..ops.reduce.reductions import mean
 from ..ops.reduce.reductions import nanmean
 from ..ops.reduce.reductions import nansum
@@ -570,6 +571,7 @@ __all__ = [
     "hamming_window",
     "hann_window",
     "hardshrink",
+    "hash_tensor",
     "heaviside",
     "histc",
     "histogram",

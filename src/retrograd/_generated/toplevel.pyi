@@ -193,6 +193,7 @@ __all__ = [
     "hamming_window",
     "hann_window",
     "hardshrink",
+    "hash_tensor",
     "heaviside",
     "histc",
     "histogram",
@@ -3333,6 +3334,9 @@ def frexp(input: Tensor) -> FrexpResult:
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
+    A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
+    at the first write, and there is a warning.
+
     Derivative: none.
     Shape: the array's.
     Dtype: the array's: bools, integers, floating or complex.
@@ -3710,6 +3714,28 @@ def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
 
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
+    """
+def hash_tensor(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, mode: builtins.int = 0) -> Tensor:
+    """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
+
+    Derivative: none.
+    Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
+    Dtype: real; gives uint64.
+
+    Args:
+        input: the elements.
+        dim: a dimension or several; all of them by default, and for ``()``.
+        keepdim: keep the reduced dimensions, with length 1.
+        mode: 0, the exclusive or: the only one.
+
+    Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: ``mode`` is not 0, there are no elements and no ``dim``, or a dimension appears twice.
+        IndexError: ``dim`` is out of range or has length 0.
+        NotImplementedError: the input is complex.
+
+    >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
+    tensor(15, dtype=retrograd.uint64)
     """
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
@@ -5527,7 +5553,7 @@ def median(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, 
     >>> rg.median(rg.tensor([3.0, 1.0, 2.0]), 0)
     ValuesIndices(values=tensor(2.), indices=tensor(2))
     """
-def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'] = 'ij') -> builtins.tuple[Tensor, ...]:
+def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'] | None = None) -> builtins.tuple[Tensor, ...]:
     """``out[k][i, j, ..] = tensors[k][(i, j, ..)[k]]``: the coordinates of a grid, as views.
 
     Derivative: ``g`` summed over the dimensions along which a vector is repeated.
@@ -5536,10 +5562,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal['ij', 'xy'
 
     Args:
         tensors: vectors, one by one or as one list.
-        indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+        indexing: ``"ij"``, the default, gives the first vector dimension 0, ``"xy"`` exchanges the first two.
 
     Raises:
-        RuntimeError: an input has more than one dimension, the dtypes differ, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is neither.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],

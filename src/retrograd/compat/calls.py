@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from ..core.tensor.storage import overlaps_itself
 from ..core.tensor.tensor import Tensor
 from ..ops.linear.sparse.methods import cat
 from ..ops.linear.sparse.sparse import SparseTensor, mm, sparse_coo_tensor
+from ..ops.make.creation import shape_of
+from ..ops.make.filled import full
+from ..ops.table.types import DeviceLike, DTypeLike
 from .storages import resize
 
 # Keywords that have no effect, and a test for the values that may be ignored.
@@ -34,6 +38,8 @@ _IGNORED: dict[str, Callable[[Any], bool]] = {
     "names": lambda value: value is None,
     "out": lambda value: value is None,
 }
+_NUMPYS_NAMES = {"x": "input", "a": "input", "x1": "input", "x2": "other"}
+_RANKS = {"torch.channels_last": 4, "torch.channels_last_3d": 5}
 _RENAMED = {
     ("split", "split_size"): "split_size_or_sections",
     ("tile", "reps"): "dims",
@@ -53,8 +59,16 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return sparse_call(name, args, kwargs)
     ignored = [key for key, may_ignore in _IGNORED.items() if key in kwargs and may_ignore(kwargs[key])]
     renamed = {key: new for (operator, key), new in _RENAMED.items() if operator == name and key in kwargs}
+    renamed |= _from_numpys_names(function, kwargs)
     if ignored or renamed:
-        return function(*args, **{renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored})
+        kept = {renamed.get(key, key): value for key, value in kwargs.items() if key not in ignored}
+        result = function(*args, **kept)
+        rank = _RANKS.get(str(kwargs.get("memory_format")))
+        if rank is not None and getattr(result, "ndim", rank) != rank:
+            raise RuntimeError(f"{name}: required rank {rank} tensor to use {kwargs['memory_format']} format")
+        return result
+    if "layout" in kwargs and str(kwargs["layout"]) == "torch.sparse_coo" and name in ("empty", "zeros"):
+        return _sparse_zeros(name, *args, **kwargs)
     if "out" in kwargs:
         return call_into(name, function, args, dict(kwargs))
     if name in _MANY_INTEGERS and len(args) > 2 and not kwargs and all(type(value) is int for value in args[1:]):
@@ -64,6 +78,9 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     if keyword and len(args) > 2 and not kwargs and _is_number(args[1]) and isinstance(args[2], Tensor):
         _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
         return function(args[0], *args[2:], **{keyword: args[1]})
+    if keyword == "alpha" and len(args) == 3 and not kwargs and np.ndim(args[1]) == 0 and _is_number(args[2]):
+        _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
+        return function(args[0], args[2], alpha=args[1].item())  # a 0-d Tensor is a number, too
     if operator in _TWO_NUMBERS_FIRST and not kwargs and len(args) in (4, 5):
         numbers = [value for value in args if _is_number(value)]
         tensors = [value for value in args if isinstance(value, Tensor)]
@@ -71,6 +88,14 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
             _warn(name, f"{name}(beta, input, alpha, ...)", f"{name}(input, ..., beta=..., alpha=...)")
             return function(*tensors, **dict(zip(("beta", "alpha"), numbers)))
     return NotImplemented
+
+
+def _from_numpys_names(function: Callable[..., Any], kwargs: Mapping[str, object]) -> dict[str, str]:
+    """Return PyTorch's names of the arguments that are given by NumPy's."""
+    if _NUMPYS_NAMES.keys().isdisjoint(kwargs):
+        return {}
+    own = signature(function).parameters
+    return {key: new for key, new in _NUMPYS_NAMES.items() if key in kwargs and key not in own and new in own}
 
 
 def _is_attribute(kind: type, function: Callable[..., Any]) -> bool:
@@ -117,6 +142,27 @@ _SPARSE_DTYPES = {
 }
 
 
+_SPARSE_OPERATORS = {"div": "__truediv__", "divide": "__truediv__", "true_divide": "__truediv__", "neg": "__neg__"}
+
+
+def _sparse_zeros(
+    name: str,
+    *size: int | Sequence[int],
+    layout: object,
+    out: Tensor | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+) -> SparseTensor:
+    """Return a sparse Tensor without values, for ``zeros(size, layout=torch.sparse_coo)``."""
+    if out is not None:
+        raise RuntimeError(f"{name}: layout={layout} does not match the layout of out, {describe(out)}")
+    shape = shape_of(size)
+    values = full((0,), 0.0, dtype=dtype, device=device, requires_grad=requires_grad)
+    empty: SparseTensor = sparse_coo_tensor(np.zeros((len(shape), 0), np.int64), values, shape)
+    return empty
+
+
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of an operator on sparse Tensors, or NotImplemented if it does not support them."""
     first, rest = args[0], args[1:]
@@ -129,7 +175,7 @@ def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if name == "addmm" and len(args) == 3:
         return first * kwargs.get("beta", 1) + mm(*rest) * kwargs.get("alpha", 1)
     if isinstance(first, SparseTensor):
-        name = {"div": "__truediv__", "neg": "__neg__"}.get(name, name)
+        name = _SPARSE_OPERATORS.get(name, name)
         own = type(first).__mro__[: type(first).__mro__.index(Tensor)]  # what Tensor defines needs an array
         if not any(name in vars(kind) for kind in own):
             return NotImplemented
@@ -230,6 +276,9 @@ def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kw
     for target in outs:
         if not isinstance(target, Tensor):
             raise TypeError(f"{name}: out must be a Tensor, got {type(target).__name__}")
+    if name == "nonzero" and kwargs.get("as_tuple"):
+        raise RuntimeError("nonzero: expected no out with as_tuple=True")
+    requires_grad = name in _CREATED and kwargs.pop("requires_grad", False)
     inputs = [x for value in (*args, *kwargs.values()) for x in _tensors(value)]
     if modes.grad_enabled and any(x.requires_grad for x in (*inputs, *outs)):
         raise RuntimeError(
@@ -245,6 +294,8 @@ def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kw
         _check_dtype(name, target, value, len(outs))
     for target, value in zip(outs, results, strict=True):
         _write(name, target, value)
+        if requires_grad:
+            target.requires_grad = True
     return out
 
 

@@ -125,6 +125,7 @@ _SECTIONS = {
     "modules.distributed:strided": "distributed._tensor.placement_types distributed.tensor.placement_types",
     "modules.distributed:tensor": "distributed._tensor.experimental distributed.tensor.experimental",
     "modules.hub": "hub utils.model_zoo",
+    "modules.masked:masked": "masked masked._ops",
     "modules.nn:nn.grad": "nn.grad",
     "modules.nn:nn.modules.utils": "nn.modules.utils",
     "modules.nn:nn.utils": "nn.utils.init",

@@ -12,13 +12,14 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import Device, backend_of, is_cuda_available
-from ..core.arrays.dtypes import get_default_dtype
+from ..core.arrays.dtypes import DType, get_default_dtype
 from ..core.arrays.public_dtypes import DTYPES
 from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.ledger import owner_of
+from ..ops.make.filled import memory_fill
 from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence
 
@@ -63,6 +64,7 @@ def resize(x: Tensor, size: tuple[int, ...]) -> None:
     if first + count > present:
         longer = backend_of(memory.array).xp.zeros(first + count, memory.array.dtype)
         longer[:present] = memory.array
+        longer[present:] = memory_fill(longer.dtype) or 0
         memory = new_tensor(longer)
     x.data = memory[first : first + count].view(size)
 
@@ -128,8 +130,14 @@ class _Storage:
 
     size = __len__
 
+    def _with_numbers(self) -> Array:
+        """Return the memory; raise NotImplementedError on the device ``meta``."""
+        if self.device.type == "meta":
+            raise NotImplementedError(f"{type(self).__name__}: the numbers are not available on the device meta")
+        return self._array
+
     def __getitem__(self, index: int | slice) -> Any:
-        value = self._array[index]
+        value = self._with_numbers()[index]
         return value.item() if value.ndim == 0 else value
 
     def __setitem__(self, index: int | slice, value: object) -> None:
@@ -140,7 +148,8 @@ class _Storage:
 
     def tolist(self) -> list[Any]:
         """Return the numbers as a list."""
-        numbers: list[Any] = backend_of(self._array).to_numpy(self._array).tolist()
+        array = self._with_numbers()
+        numbers: list[Any] = backend_of(array).to_numpy(array).tolist()
         return numbers
 
     def untyped(self) -> UntypedStorage:
@@ -148,8 +157,27 @@ class _Storage:
         return UntypedStorage(self._tensor)
 
     def data_ptr(self) -> int:
-        """Return the address of the memory."""
-        return backend_of(self._array).address(self._array)
+        """Return the address of the memory; 0 on the device ``meta``."""
+        return 0 if self.device.type == "meta" else backend_of(self._array).address(self._array)
+
+    _cdata = property(data_ptr, doc="A number that equals that of storages on the same memory.")
+
+    def read_as(self, dtype: DType | None) -> Array:
+        """Return the numbers that ``tensor(storage, dtype=dtype)`` reads.
+
+        Raises:
+            RuntimeError: the numbers of the storage have another dtype.
+        """
+        wanted = np.dtype(get_default_dtype() if dtype is None else dtype)
+        if wanted != self._array.dtype:
+            raise RuntimeError(
+                f"expected a storage of {PublicDType(wanted)} or an UntypedStorage, got a storage of {self.dtype}; "
+                f"give dtype={self.dtype}, or convert the storage by its method type"
+            )
+        return self._array
+
+    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(backend_of(self._array).to_numpy(self._array), dtype, copy=copy)
 
     def element_size(self) -> int:
         """Return the bytes per number."""
@@ -159,6 +187,9 @@ class _Storage:
         """Return the bytes of all numbers."""
         return int(self._array.nbytes)
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def is_shared(self) -> bool:
         """Return whether forked processes share the memory."""
         return bool(methodcaller("is_shared")(self._tensor))
@@ -166,6 +197,8 @@ class _Storage:
     def clone(self) -> Self:
         """Return a copy of the memory."""
         return type(self)(new_tensor(self._array.copy()))
+
+    __copy__ = clone
 
     def type(self, dtype: DTypeLike | LegacyStorageType | None = None) -> Any:
         """Return a copy with numbers of another dtype; without an argument the name of the type."""
@@ -181,7 +214,7 @@ class _Storage:
 
     def copy_(self, source: _Storage, non_blocking: bool = False) -> Self:
         """Write the numbers of another storage of the same length."""
-        self._array[:] = source._array
+        self._array[:] = source._with_numbers()
         return self
 
     def fill_(self, value: float) -> Self:
@@ -237,7 +270,13 @@ class _Storage:
         return self
 
     def share_memory_(self) -> Self:
-        """Move the Tensor of the storage to memory that forked processes share."""
+        """Move the Tensor of the storage to memory that forked processes share.
+
+        Raises:
+            RuntimeError: the storage is not on the CPU.
+        """
+        if self.device.type != "cpu":
+            raise RuntimeError(f"share_memory_: only available on CPU, got a storage on {self.device}")
         methodcaller("share_memory_")(self._tensor)
         self._array = memory_of(self._tensor).view(self._array.dtype)
         return self
@@ -247,11 +286,15 @@ class _Storage:
         return False
 
     def resize_(self, size: int) -> Self:
-        """Raise an error.
+        """Change the length, on the device ``meta`` only.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: the storage is on another device.
         """
+        if self.device.type == "meta":
+            self._tensor = new_tensor(self._array).new_empty(size)
+            self._array = self._tensor.array
+            return self
         raise RuntimeError("resize_: trying to resize storage that is not resizable; use Tensor.resize_")
 
     def pickle_storage_type(self) -> str:
@@ -263,9 +306,12 @@ class _Storage:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}. {sentence(_full_name(self, name))}")
 
+    def _rows(self) -> str:
+        return "..." if self.device.type == "meta" else "\n".join(f" {value}" for value in self.tolist())
+
     def __repr__(self) -> str:
-        rows = "\n".join(f" {value}" for value in self.tolist())
-        return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+        kind = f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
+        return f"{self._rows()}\n[{kind} of size {len(self)}]"
 
 
 for _name in _CONVERSIONS:
@@ -281,6 +327,10 @@ class TypedStorage(_Storage):
         dtype: the dtype of new numbers, by default the default dtype.
         device: where to allocate new numbers.
     """
+
+    @property
+    def _untyped_storage(self) -> UntypedStorage:
+        return self.untyped()
 
     def _type_name(self) -> str:
         return f"torch.{'cuda.' if self.is_cuda else ''}{self.pickle_storage_type()}"
@@ -337,7 +387,7 @@ class UntypedStorage(_Storage):
 
     def __getitem__(self, index: int | slice) -> int | UntypedStorage:
         if not isinstance(index, slice):
-            return int(self._array[index])
+            return int(self._with_numbers()[index])
         part = object.__new__(UntypedStorage)
         part._tensor, part._array = self._tensor, self._array[index]
         return part
@@ -346,15 +396,13 @@ class UntypedStorage(_Storage):
         """Return the object itself."""
         return self
 
-    def __array__(self, dtype: np.typing.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(backend_of(self._array).to_numpy(self._array), dtype, copy=copy)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes()
+    def read_as(self, dtype: DType | None) -> Array:
+        """Return the bytes as numbers of a dtype, by default of int64."""
+        kind = np.dtype(np.int64 if dtype is None else dtype)
+        return self._array[: len(self) // kind.itemsize * kind.itemsize].view(kind)
 
     def __repr__(self) -> str:
-        rows = "\n".join(f" {value}" for value in self.tolist())
-        return f"{rows}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+        return f"{self._rows()}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
 
 
 # Legacy storages: ``FloatStorage([1, 2])``, ``LongStorage(3)``, ``cuda.FloatStorage``
@@ -425,7 +473,9 @@ STORAGES = _legacy("torch")
 CUDA_STORAGES = _legacy("torch.cuda")
 
 NAMES: Mapping[str, Mapping[str, object]] = {
-    "retrograd": {**STORAGES, "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage},
+    "retrograd": {
+        **STORAGES, "Storage": TypedStorage, "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage,
+    },
     "storage": {
         "TypedStorage": TypedStorage, "UntypedStorage": UntypedStorage, "_LegacyStorage": _LegacyStorage,
         "_StorageBase": UntypedStorage,

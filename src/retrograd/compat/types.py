@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from operator import methodcaller
 from typing import Any
@@ -63,6 +64,8 @@ class LegacyType(type):
             raise TypeError(
                 f"{cls.__name__}: expected a Tensor of {cls.dtype.name}, got {describe(data[0])}; convert it with .to()"
             )
+        if len(data) == 1 and isinstance(data[0], Tensor) and data[0].is_cuda == cls.is_cuda and device is None:
+            return data[0].detach()
         if len(data) == 1 and isinstance(data[0], (TypedStorage, UntypedStorage)):
             return methodcaller("set_", data[0])(new_tensor(constructed(cls.__name__, (), cls.dtype, "cpu")))
         place = "cuda" if cls.is_cuda and device is None else device
@@ -98,7 +101,8 @@ def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype and the default device by a legacy type or its name (``"torch.DoubleTensor"``).
 
     >>> import retrograd as rg
-    >>> rg.set_default_tensor_type("torch.FloatTensor")
+    >>> with warnings.catch_warnings(action="ignore"):  # PyTorch and Retrograd warn that it is deprecated
+    ...     rg.set_default_tensor_type("torch.FloatTensor")
     >>> rg.get_default_dtype()
     retrograd.float32
 
@@ -114,6 +118,12 @@ def set_default_tensor_type(t: Any) -> None:
     if not isinstance(kind, LegacyType):
         raise TypeError(f"set_default_tensor_type: invalid type name: {t!r}")
     _check_available(kind)
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+        "torch.set_default_device() as alternatives",
+        UserWarning,
+        stacklevel=2,
+    )
     set_default_dtype(kind.dtype)
     set_default_device("cuda" if kind.is_cuda else "cpu")
 

@@ -30,6 +30,13 @@ def no_single_number(kind: str, x: object) -> ValueError:
     return ValueError(f"{kind} of {describe(x)}: only a Tensor of one element can become a Python number; use tolist()")
 
 
+def real_number(kind: str, number: complex) -> float:
+    """Return the real part of a complex number; raise RuntimeError if its imaginary part is not 0."""
+    if number.imag:
+        raise RuntimeError(f"{kind}: the complex number {number} cannot become a real number; use .real or .abs()")
+    return number.real
+
+
 # NumPy raises ValueError from an error of ``Tensor.__float__``; Python raises SystemError if C code, as in SciPy,
 # continues after an error.
 _WRAPPING_ERRORS = (ValueError, SystemError)

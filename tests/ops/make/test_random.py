@@ -223,3 +223,10 @@ def test_uniform_draws_both_parts_of_a_complex_number():
     x = rg.empty(1000, dtype=rg.complex64).uniform_(2, 3)
     for part in (x.real, x.imag):
         assert 2 <= part.min() < 2.05 and 2.95 < part.max() < 3
+
+
+@pytest.mark.parametrize("dtype, end", [(rg.float16, 65504), (rg.bfloat16, 2**30 + 1), (rg.float32, 2**40 + 7)])
+def test_random_integers_of_floating_dtypes_stay_below_the_end_that_rounding_would_reach(dtype, end):
+    with pytest.warns(UserWarning, match="to - 1 is out of bounds"):
+        drawn = rg.zeros(5000, dtype=dtype).random_(end).double()
+    assert drawn.min() >= 0 and 0.99 * end < drawn.max() < end

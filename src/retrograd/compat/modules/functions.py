@@ -64,7 +64,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 def is_signed(input: Tensor) -> bool:
     """Return whether the dtype has negative numbers."""
-    return input.dtype.kind in "ifc"
+    return input.dtype.kind in "ifcV"  # bfloat16 has kind V
 
 
 def get_device(input: Tensor) -> int:
@@ -129,9 +129,9 @@ def empty_strided(
     kind = dtype_or_default(dtype)
     count = 0 if 0 in size else 1 + sum((length - 1) * step for length, step in zip(size, stride, strict=True))
     backend = backend_for(device)
-    memory = backend.asarray(np.empty(count, kind))
+    memory = _ops.empty((count,), dtype=kind, device=device).array
     steps = tuple(step * kind.itemsize for step in stride)
-    array = backend.strided(memory, 0, tuple(size), steps, kind) if count else memory.reshape(tuple(size))
+    array = backend.strided(memory, 0, tuple(size), steps, kind)
     tensor = new_tensor(array)
     tensor.requires_grad = requires_grad
     return tensor
@@ -170,9 +170,11 @@ def frobenius_norm(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tens
     return _linalg.vector_norm(input, 2, dim if dim != () else None, keepdim)
 
 
-def nuclear_norm(input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False) -> Tensor:
+def nuclear_norm(
+    input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """Return the sum of the singular values: ``linalg.matrix_norm(input, "nuc")``."""
-    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim)
+    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim, **({} if out is None else {"out": out}))
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -334,24 +336,7 @@ def native_batch_norm(
     return out, input.mean(dims), (input.var(dims, correction=0) + eps).rsqrt()
 
 
-_debug = ["default"]
 _always = [False]
-
-
-def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Call ``use_deterministic_algorithms`` for a mode: ``"default"``, ``"warn"`` or ``"error"``."""
-    from .toplevel import use_deterministic_algorithms
-
-    mode = debug_mode if isinstance(debug_mode, str) else ("default", "warn", "error")[debug_mode]
-    if mode not in ("default", "warn", "error"):
-        raise RuntimeError(f"set_deterministic_debug_mode: expected default, warn or error, got {debug_mode!r}")
-    _debug[0] = mode
-    use_deterministic_algorithms(mode != "default", warn_only=mode == "warn")
-
-
-def get_deterministic_debug_mode() -> int:
-    """Return the last value of ``set_deterministic_debug_mode`` as 0, 1 or 2."""
-    return ("default", "warn", "error").index(_debug[0])
 
 
 def set_warn_always(b: bool) -> None:
@@ -437,11 +422,11 @@ _FUNCTIONAL: dict[str, object] = {
 def _not_in_functional() -> dict[str, object]:
     names = """
         Event OutOfMemoryError Stream affine_grid_generator binomial convolution
-        embedding_renorm_ empty_permuted empty_strided feature_dropout frobenius_norm get_deterministic_debug_mode
+        embedding_renorm_ empty_permuted empty_strided feature_dropout frobenius_norm
         grid_sampler grid_sampler_2d grid_sampler_3d is_anomaly_check_nan_enabled is_conj is_distributed is_inference
         is_neg is_warn_always_enabled native_batch_norm native_channel_shuffle native_dropout native_group_norm
         native_layer_norm norm_except_dim nuclear_norm resize_as_ resolve_conj resolve_neg set_anomaly_enabled
-        set_deterministic_debug_mode set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum vmap
+        set_warn_always sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum vmap
     """
     return {
         **{name: globals()[name] for name in names.split()},

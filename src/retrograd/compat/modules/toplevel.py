@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from ...core.arrays.dtypes import as_dtype
+from ...core.arrays.dtypes import INEXACT, DType, as_dtype
 from ...core.arrays.public_dtypes import NAMED_ONLY, dtype
+from ...core.errors import describe
 from ...core.tensor.tensor import Size, Tensor
 from ...kernels.runtime.cores import count
 from ...kernels.runtime.denormals import set_flush
 from ...kernels.runtime.threads import set_count
+from ...ops.make.filled import memory_fills
 from ...ops.make.generators import default_generator as default_generator
 from ...ops.make.generators import get_rng_state as get_rng_state
 from ...ops.make.generators import initial_seed as initial_seed
@@ -26,7 +29,7 @@ from ...ops.make.generators import manual_seed as manual_seed
 from ...ops.make.generators import seed as seed
 from ...ops.make.generators import set_rng_state as set_rng_state
 from ...ops.shape.conversion import get_default_dtype
-from ...ops.table.types import DTypeLike
+from ...ops.table.types import DTypeLike, Number
 from .. import storages
 from ..types import layout as layout
 from ..types import memory_format as memory_format
@@ -162,8 +165,39 @@ _matmul_precision = ["highest"]
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Request deterministic results. Results on the CPU always are; on a GPU scatters may not be."""
-    _deterministic.update(mode=bool(mode), warn_only=bool(warn_only))
+    """Request deterministic results. Results on the CPU always are; on a GPU scatters may not be.
+
+    While the mode is on, ``empty`` and ``resize_`` fill new memory with NaN or the largest integer, unless
+    ``torch.utils.deterministic.fill_uninitialized_memory`` is False.
+    """
+    for name, value in (("mode", mode), ("warn_only", warn_only)):
+        if not isinstance(value, bool):
+            raise TypeError(f"use_deterministic_algorithms: {name} must be a bool, got {describe(value)}")
+    _deterministic.update(mode=mode, warn_only=warn_only)
+    memory_fills[:] = [_memory_fill] if mode else []
+
+
+def _memory_fill(dtype: DType) -> Number | None:
+    module = sys.modules.get("retrograd.utils.deterministic")
+    if not getattr(module, "fill_uninitialized_memory", True):
+        return None
+    if dtype.kind in INEXACT:
+        return nan
+    return True if dtype.kind == "b" else int(np.iinfo(dtype).max)
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Call ``use_deterministic_algorithms`` for a mode: ``"default"``, ``"warn"`` or ``"error"``, or 0, 1 or 2."""
+    modes = ("default", "warn", "error")
+    if debug_mode not in (*modes, 0, 1, 2):
+        raise RuntimeError(f"set_deterministic_debug_mode: expected default, warn or error, got {debug_mode!r}")
+    level = modes.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return 0 if deterministic algorithms are not requested, 1 if they are with ``warn_only``, else 2."""
+    return 0 if not _deterministic["mode"] else 1 if _deterministic["warn_only"] else 2
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -408,12 +442,13 @@ NAMES: Mapping[str, str | Mapping[str, object]] = {
     "retrograd": """
         GradScaler _assert are_deterministic_algorithms_enabled autocast bit broadcast_shapes chalf channels_last
         channels_last_3d clear_autocast_cache contiguous_format e finfo get_autocast_cpu_dtype get_autocast_dtype
-        get_autocast_gpu_dtype get_device_module get_float32_matmul_precision get_num_interop_threads get_num_threads
-        iinfo inf is_anomaly_enabled is_autocast_available is_autocast_cache_enabled is_autocast_cpu_enabled
-        is_autocast_enabled is_deterministic_algorithms_warn_only_enabled is_storage layout memory_format nan newaxis pi
-        preserve_format range scalar_tensor set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
-        set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads set_printoptions
-        sparse_coo sparse_csr strided typename use_deterministic_algorithms
+        get_autocast_gpu_dtype get_deterministic_debug_mode get_device_module get_float32_matmul_precision
+        get_num_interop_threads get_num_threads iinfo inf is_anomaly_enabled is_autocast_available
+        is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+        is_deterministic_algorithms_warn_only_enabled is_storage layout memory_format nan newaxis pi preserve_format
+        range scalar_tensor set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled
+        set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads
+        set_num_threads set_printoptions sparse_coo sparse_csr strided typename use_deterministic_algorithms
     """,
     "retrograd.dtypes": NAMED_ONLY,
     "version": {"TorchVersion": TorchVersion, "cuda": None, "debug": False, "git_version": "unknown", "hip": None},

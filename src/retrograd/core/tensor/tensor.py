@@ -30,6 +30,7 @@ from ..errors import (
     call_error,
     describe,
     no_single_number,
+    real_number,
     warn_of_lost_gradient,
     warn_of_missing_gradient,
 )
@@ -171,7 +172,8 @@ class Tensor(Copies, TensorMethods):
     def __int__(self) -> int:
         if self.array.size != 1:
             raise no_single_number("int", self)
-        return int(self.item())
+        number = self.item()
+        return int(real_number("int", number) if type(number) is complex else number)
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iub" or self.array.size != 1:
@@ -181,7 +183,7 @@ class Tensor(Copies, TensorMethods):
         return int(self.array.item())
 
     def __format__(self, spec: str) -> str:
-        if self.array.ndim == 0 and type(self) is Tensor:
+        if self.array.ndim == 0 and type(self) is Tensor and self.device.type != "meta":
             return format(self.item(), spec)
         return format(str(self), spec)
 
@@ -462,12 +464,16 @@ def to_array(data: object, dtype: object = None, device: str | Device | None = N
     else:
         copy = copy and not isinstance(data, (list, tuple))
         if hasattr(data, "__array__"):  # of pandas, for example, whose elements have NumPy's dtypes
-            data = np.asarray(data)
+            # Storages of PyTorch decide how to read their bytes.
+            data = data.read_as(dtype) if hasattr(data, "read_as") else np.asarray(data)
         data, dtype = _nested(data, dtype)
         if copy:  # NumPy would share the memory of a buffer
             data = np.array(data, dtype)
     place = None if device is None else Device(device)
     return backend_for(device).asarray(np.asarray(data, dtype=dtype), device=place)
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
 
 
 def _nested(data: object, dtype: DType | None) -> tuple[Any, DType]:
@@ -507,12 +513,21 @@ def _nested(data: object, dtype: DType | None) -> tuple[Any, DType]:
 
     try:
         array = np.asarray(plain(data))
+    except (IndexError, KeyError, TypeError) as error:
+        if isinstance(error, ConversionError) or isinstance(data, (list, tuple)):
+            raise
+        reason = (
+            f"could not determine the shape of {type(data).__name__}: {type(error).__name__} at one of its elements"
+        )
+        raise call_error(ValueError, "tensor", (data,), None, reason) from error
     except RecursionError:
         raise TypeError("tensor: the sequences are nested too deep, or contain themselves") from None
     except ValueError as error:
         raise call_error(
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
         ) from None
+    if array.dtype == object and dtype is not None and dtype.kind == "b" and dtypes <= {bool, int, float}:
+        array = array != 0  # integers beyond 64 bits
     if not is_number_dtype(array.dtype):
         raise TypeError(f"tensor: expected numbers, got elements of {array.dtype}")
     if dtype is not None and (dtype.kind in "iu" or dtype.kind not in "bc" and array.dtype.kind == "c"):
@@ -524,7 +539,7 @@ def _nested(data: object, dtype: DType | None) -> tuple[Any, DType]:
             dtype = get_default_dtype()
         elif python_numbers and array.dtype.kind == "c":
             dtype = scalar_dtype(1j)
-        elif has_tensors:
+        elif has_tensors or all(isinstance(kind, np.dtype) or kind in _NUMBERS for kind in dtypes):
             kinds = [kind if isinstance(kind, np.dtype) else scalar_dtype(kind()) for kind in dtypes]
             dtype = reduce(promote_types, kinds)
         else:

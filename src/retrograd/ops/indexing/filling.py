@@ -97,8 +97,20 @@ def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
     if overlaps_itself(self.array):  # All elements get one value: write each place once.
         key = tuple([slice(1) if stride == 0 else slice(None) for stride in self.array.strides])
         written = apply_view(GETITEM, self, {"index": (*key, Ellipsis)})
+    if written is not self and overlaps_itself(written.array):
+        _fill_parts(written, value)
+        return self
     apply_inplace(FILL, written, _fill_value(self, value))
     return self
+
+
+def _fill_parts(x: Tensor, value: Number | Tensor) -> None:
+    """Fill a Tensor whose elements share memory, such as overlapping windows, slice by slice."""
+    lengths = [(length, axis) for axis, length in enumerate(x.array.shape) if length > 1]
+    length, axis = min(lengths)
+    for place in range(length):
+        index = (*[slice(None)] * axis, slice(place, place + 1), Ellipsis)
+        _fill_in_place(apply_view(GETITEM, x, {"index": index}), value)
 
 
 Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]

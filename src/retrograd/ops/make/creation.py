@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -222,6 +223,9 @@ def asarray(
 def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
+    A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
+    at the first write, and there is a warning.
+
     Shape: the array's.
     Dtype: the array's: bools, integers, floating or complex.
 
@@ -234,6 +238,11 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     >>> rg.from_numpy(np.arange(3))
     tensor([0, 1, 2])
     """
+    if isinstance(array, Tensor):
+        return array
+    if type(array) is np.ndarray and not array.flags.writeable:
+        text = "from_numpy: the array is not writable: writes to the Tensor will not be seen in it; copy the array to "
+        warnings.warn(f"{text}silence this warning for a non-writable array", UserWarning, stacklevel=3)
     if not isinstance(array, (np.ndarray, Wrapping)):
         raise TypeError(f"expected a numpy.ndarray, got {type(array).__name__}")
     if array.size >= memory.LARGE and type(array) is np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -19,11 +20,21 @@ from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike, Number, Operand, Size
 from .creation import create, dtype_or_default, python_number, shape_of, with_grad
 
+# The function that gives the number which fills new memory of a dtype. Empty unless deterministic algorithms are on.
+memory_fills: list[Callable[[DType], Number | None]] = []
+
+
+def memory_fill(dtype: DType) -> Number | None:
+    """Return the number that fills memory which ``empty`` allocates; None if the memory stays as it is."""
+    return memory_fills[0](dtype) if memory_fills else None
+
 
 def _filled(
     shape: tuple[int, ...], fill: Number | None, dtype: DType, device: DeviceLike | None, requires_grad: bool
 ) -> Tensor:
     """Return a Tensor filled with ``fill``; None leaves it uninitialised."""
+    if fill is None and memory_fills:
+        fill = memory_fill(dtype)
     if fill is None:
         return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
     if type(fill) is int and fill == 0:
@@ -50,6 +61,8 @@ def _filled_like(
 ) -> Tensor:
     """Return a filled Tensor, by default with x's dtype and device; with x's shape also with its memory order."""
     kind = x.array.dtype if dtype is None else as_dtype(dtype)
+    if fill is None and memory_fills:
+        fill = memory_fill(kind)
     if fill is not None:
         fill = converted(fill, kind)
     if isinstance(x.array, Wrapping) and (device is None or x.device == Device(device)):

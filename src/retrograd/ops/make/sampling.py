@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, backend_of
-from ...core.arrays.dtypes import FLOATING, INEXACT, precision
+from ...core.arrays.dtypes import FLOATING, INEXACT, DType, precision
 from ...core.arrays.python_numbers import bounds
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, apply, operand
@@ -297,5 +298,22 @@ def random_(
     if low >= to:
         raise RuntimeError(f"expects from to be less than to, got from={low} >= to={to}")
     check_within(dtype, low, to)
-    bound = to
-    return _write(self, lambda xp: integers(xp, low, bound, self.array.shape, generator))
+    first, bound = _represented(dtype, low, to) if dtype.kind in FLOATING else (low, to)
+    return _write(self, lambda xp: integers(xp, first, bound, self.array.shape, generator))
+
+
+def _represented(dtype: DType, low: int, to: int) -> tuple[int, int]:
+    """Return ``from`` and ``to`` moved inward to numbers of a floating dtype; warn if not all integers are numbers."""
+    exact = round(2 / precision(dtype))  # all integers up to here are numbers of the dtype
+    for name, bound in (("from", low), ("to - 1", to - 1)):
+        if not -exact <= bound <= exact:
+            warnings.warn(
+                f"random_: {name} is out of bounds [{-exact}, {exact}]: {dtype} does not represent all "
+                "integers beyond, so some are not drawn",
+                UserWarning,
+                stacklevel=4,
+            )
+    digits = exact.bit_length() - 1
+    steps = [1 << max(0, abs(bound).bit_length() - digits) for bound in (low, to - 1)]
+    first, last = -(-low // steps[0]) * steps[0], (to - 1) // steps[1] * steps[1]
+    return (first, last + 1) if first <= last else (low, to)

@@ -65,6 +65,8 @@ def scaled(other: Operand, alpha: Number, input: Operand) -> Operand:
         alpha = factor(alpha, dtype)
         if isinstance(other, Tensor) and other.array.dtype != dtype:
             other = other.to(dtype)  # the product of an int8 Tensor with alpha would wrap around
+    if type(other) is bool and type(alpha) is bool:
+        return other and alpha  # a product of Python's bools is an int
     return other * alpha if isinstance(other, (Tensor, int, float, complex)) else apply2(MUL, other, alpha)
 
 

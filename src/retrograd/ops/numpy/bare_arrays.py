@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.arrays.devices import Wrapping
-from ...core.errors import ConversionError, describe, no_single_number, warn_of_lost_gradient
+from ...core.errors import ConversionError, describe, no_single_number, real_number, warn_of_lost_gradient
 from ...core.graph.modes import modes, watchers
 from ...core.tensor.copies import KEEP_HISTORY
 from ...core.tensor.tensor import Tensor
@@ -171,8 +171,10 @@ def _float(self: Tensor) -> float:
     if self.array.size != 1:
         raise no_single_number("float", self)
     if self._requires or watchers:
-        return float(_number(self, "float", sys._getframe(1)))
-    return float(_only(self).item())
+        number = _number(self, "float", sys._getframe(1))
+    else:
+        number = self.array.item()
+    return real_number("float", number) if type(number) is complex else float(number)
 
 
 def _complex(self: Tensor) -> complex:

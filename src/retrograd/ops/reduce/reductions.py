@@ -19,9 +19,10 @@ from ...kernels.loops.statistics.sums import multiplied, summed
 from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
+from ..table.batching import called_per_example
 from ..table.registry import operator
 from ..table.types import Dim, Dims, DTypeLike, Operand
-from .common import converted, count, divided, floating, kept, reduce_, reduced
+from .common import converted, count, divided, floating, kept, kept_shape, reduce_, reduced
 from .scans import product_of_others
 
 if TYPE_CHECKING:
@@ -298,3 +299,54 @@ def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     axes = reduced(dim, x.array.ndim)
     xp, true = array_module(x), _nonzero(x.array)
     return new_tensor(xp.asarray(xp.count_nonzero(true) if axes is None else true.sum(axis=axes, dtype=int64)))
+
+
+def _folded(bits: Array) -> Array:
+    """Return the exclusive or along the last dimension, by halves."""
+    while bits.shape[-1] > 1:
+        half = bits.shape[-1] // 2
+        rest = bits[..., 2 * half :]
+        bits = bits[..., :half] ^ bits[..., half : 2 * half]
+        if rest.shape[-1]:
+            bits[..., :1] ^= rest
+    return bits[..., 0]
+
+
+@operator(differentiable=False)
+@called_per_example
+def hash_tensor(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, mode: int = 0) -> Tensor:
+    """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
+
+    Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
+    Dtype: real; gives uint64.
+
+    Args:
+        input: the elements.
+        dim: a dimension or several; all of them by default, and for ``()``.
+        mode: 0, the exclusive or: the only one.
+
+    Raises:
+        RuntimeError: ``mode`` is not 0, there are no elements and no ``dim``, or a dimension appears twice.
+        IndexError: ``dim`` is out of range or has length 0.
+        NotImplementedError: the input is complex.
+
+    >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
+    tensor(15, dtype=retrograd.uint64)
+    """
+    x = operand(input).array
+    if mode != 0:
+        raise RuntimeError(f"mode must be 0, got {mode}")
+    if x.dtype.kind == "c":
+        raise NotImplementedError(f"complex numbers are not supported, got {describe(x)}")
+    axes = reduced(dim, x.ndim)
+    if axes is None and not x.size:
+        raise RuntimeError(f"expected dim for an input without elements, got {describe(x)}")
+    if axes is not None and 0 in (lengths := [x.shape[axis] for axis in axes]):
+        raise IndexError(f"expected dimensions of length 1 or more, got lengths {lengths} of {describe(x)}")
+    xp = array_module(x)
+    bits = x.astype(np.float64 if x.dtype.kind in FLOATING else int64).view(np.uint64)
+    reduced_axes = tuple(range(x.ndim)) if axes is None else axes
+    rows = xp.moveaxis(bits, reduced_axes, range(-len(reduced_axes), 0))
+    rest = rows.shape[: x.ndim - len(reduced_axes)]
+    result = _folded(rows.reshape((*rest, count(x.shape, axes))))
+    return new_tensor(xp.asarray(result.reshape(kept_shape(x.shape, axes) if keepdim else rest)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations as _combinations
@@ -17,6 +18,7 @@ from ...core.arrays.layout import order_like, row_major
 from ...core.errors import describe
 from ...core.graph.fitting import unbroadcast
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.tensor import tensor
 from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ...kernels.loops.layout import copies
 from ...kernels.runtime.result_arrays import empty
@@ -468,7 +470,7 @@ def _vectors(tensors: tuple[Operand | Sequence[Operand], ...]) -> list[Tensor]:
 
 
 @operator(method=False)
-def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"] = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"] | None = None) -> tuple[Tensor, ...]:
     """``out[k][i, j, ..] = tensors[k][(i, j, ..)[k]]``: the coordinates of a grid, as views.
 
     Derivative: ``g`` summed over the dimensions along which a vector is repeated.
@@ -477,10 +479,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
 
     Args:
         tensors: vectors, one by one or as one list.
-        indexing: ``"ij"`` gives the first vector dimension 0, ``"xy"`` exchanges the first two.
+        indexing: ``"ij"``, the default, gives the first vector dimension 0, ``"xy"`` exchanges the first two.
 
     Raises:
-        RuntimeError: an input has more than one dimension, the dtypes differ, or ``indexing`` is neither.
+        RuntimeError: an input has more than one dimension, dtypes or devices differ, or ``indexing`` is neither.
 
     >>> rg.meshgrid(rg.tensor([1, 2]), rg.tensor([3, 4]))
     (tensor([[1, 1],
@@ -488,10 +490,17 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
             [3, 4]]))
     """
     xs = _vectors(tensors)
+    if indexing is None:
+        indexing = "ij"
+        if not tensor.arrays_keep_dtype:  # a program of PyTorch, which announces another default
+            text = "meshgrid: in an upcoming release of PyTorch, it will be required to pass the indexing argument"
+            warnings.warn(text, UserWarning, stacklevel=3)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"indexing must be 'xy' or 'ij', got {indexing!r}")
-    if len({x.dtype for x in xs}) > 1:
-        raise RuntimeError(f"all Tensors must have the same dtype, got {', '.join(map(describe, xs))}")
+    for what in ("dtype", "device"):
+        if len({getattr(x, what) for x in xs}) > 1:
+            got = ", ".join(f"{describe(x)} with {what} {getattr(x, what)}" for x in xs)
+            raise RuntimeError(f"all Tensors must have the same {what}, got {got}")
     places = list(range(len(xs)))
     if indexing == "xy" and len(xs) > 1:
         places[:2] = 1, 0
@@ -524,7 +533,9 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
         if operand(x).ndim != 1:
             raise RuntimeError(f"expected vectors, got {describe(x)}")
     xs = _vectors(tensors)
-    return xs[0] if len(xs) == 1 else reshape(stack(meshgrid(*xs), -1), (prod(x.array.size for x in xs), len(xs)))
+    if len(xs) == 1:
+        return xs[0]
+    return reshape(stack(meshgrid(*xs, indexing="ij"), -1), (prod(x.array.size for x in xs), len(xs)))
 
 
 COMBINATIONS: Primitive = reading("combinations")

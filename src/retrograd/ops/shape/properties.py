@@ -111,14 +111,16 @@ def is_contiguous(self: Tensor) -> bool:
 
 @operator(namespace="Tensor", differentiable=False, like=dim)
 def data_ptr(self: Tensor) -> int:
-    """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes; 0 on the device ``meta``.
+    """``address(x[0, ..., 0])``: the address of the first element in memory, in bytes.
+
+    0 if there are no elements, and on the device ``meta``.
 
     >>> x = rg.zeros(4)
     >>> x[1:].data_ptr() - x.data_ptr()
     4
     """
     backend = backend_of(self.array)
-    return 0 if backend.name == "meta" else backend.address(self.array)
+    return 0 if backend.name == "meta" or not self.array.size else backend.address(self.array)
 
 
 @operator(differentiable=False, like=numel)

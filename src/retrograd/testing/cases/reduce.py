@@ -141,6 +141,13 @@ long = calls_of(
     lambda rng: Call(rng.standard_normal((700, 8)), 0), lambda rng: Call(rng.standard_normal((2, 70, 40)), 1)
 )
 
+
+def exclusive_or(x: Array, dim: int | tuple[int, ...] | None = None, keepdim: bool = False) -> Array:
+    bits = np.asarray(x, np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
+    kept: Array = np.bitwise_xor.reduce(bits, dim, keepdims=True)
+    return kept if keepdim else np.squeeze(kept, dim)
+
+
 CASES += [
     Case(
         "sum",
@@ -160,6 +167,16 @@ CASES += [
     Case(
         "count_nonzero",
         together(plain(with_ties), calls_of(lambda rng: Call(with_ties(rng, (3, 4)), dim=(0, 1)))),
+        order=0,
+    ),
+    Case(
+        "hash_tensor",
+        calls_of(
+            lambda rng: Call(Fixed(rng.standard_normal((3, 4)))),
+            lambda rng: Call(Fixed(rng.standard_normal((3, 4, 5))), (2, 0), True),
+            lambda rng: Call(Fixed(rng.integers(-9, 9, (3, 5))), -1),
+        ),
+        exclusive_or,
         order=0,
     ),
 ]

@@ -44,15 +44,16 @@ def _raise(error: type[Exception], message: Message) -> NoReturn:
 
 def _checks(error: type[Exception]) -> Callable[[bool, Message], None]:
     def check(cond: bool, message: Message = None) -> None:
-        if not cond:
-            _raise(error, message)
+        _check_with(error, cond, message)
 
     check.__doc__ = f"Raise {error.__name__} with the message unless the condition holds."
     return check
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Message) -> None:
-    """Raise an error of the given type unless the condition holds."""
+    """Raise an error of the given type unless the condition holds; TypeError if it is not a bool."""
+    if not isinstance(cond, bool):
+        raise TypeError(f"cond must be a bool, but got {type(cond).__name__}")
     if not cond:
         _raise(error_type, message)
 
@@ -63,7 +64,11 @@ def _check_tensor_all(cond: Tensor, message: Message = None) -> None:
 
 
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Message = None) -> None:
-    """Raise an error of the given type unless all elements are True."""
+    """Raise an error of the given type unless all elements are True; TypeError unless they are bools."""
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond).__name__}")
+    if cond.array.dtype.kind != "b":
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     if not bool(cond.all()):
         _raise(error_type, message)
 
@@ -148,6 +153,11 @@ class _DecoratorContextManager(ContextDecorator):
 # ``utils._foreach_utils``
 
 Grouped = dict[tuple[Device, object], tuple[list[list[Tensor | None]], list[int]]]
+
+
+def _get_foreach_kernels_supported_devices() -> list[str]:
+    """Return the devices on which optimizers update all parameters at once, as in PyTorch."""
+    return ["cuda"]
 
 
 def _group_tensors_by_device_and_dtype(
@@ -329,7 +339,7 @@ NAMES: dict[str, str | Mapping[str, object]] = {
     "return_types": _RESULTS,
     "types": {"_size": Sequence[int]},
     "utils": "swap_tensors",
-    "utils._foreach_utils": "_group_tensors_by_device_and_dtype",
+    "utils._foreach_utils": "_get_foreach_kernels_supported_devices _group_tensors_by_device_and_dtype",
     "utils._python_dispatch": "is_traceable_wrapper_subclass",
     "utils._contextlib": "_DecoratorContextManager",
     "utils.data._utils.worker": "_generate_state",

@@ -57,7 +57,7 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     >>> rg.svd_lowrank(rg.ones(4, 3), 1).S
     tensor([3.4641])
     """
-    a = matrices(A)
+    a = matrices(_dense(A))
     return _svd_lowrank(a if M is None else a - M, 6 if q is None else q, niter)
 
 
@@ -85,7 +85,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     >>> rg.pca_lowrank(rg.tensor([[0.0, 0.0], [1.0, 1.0]]), 1).S
     tensor([1.])
     """
-    a = matrices(A)
+    a = matrices(_dense(A))
     most = min(a.array.shape[-2:])
     q = min(6, most) if q is None else integer(q, "q")
     if not 0 <= q <= most:
