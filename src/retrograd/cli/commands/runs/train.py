@@ -16,7 +16,7 @@ from ...arguments import make_output_folder
 from ...console import ProgressLine, Table, UserError, figure_text, plural, print_table
 from ...tasks import TASKS
 from ...training import processes
-from ...training.checkpoints import FILE, require_safetensors
+from ...training.checkpoints import FILE
 from ...training.metrics import MetricsWriter, TensorBoardWriter
 from ...training.recipes import RECIPES
 from ...training.report import Plot, Section, Text, write_report
@@ -75,7 +75,6 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    require_safetensors()
     with processes.joined():
         return run_with(collect(options.task, options))
 
