@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the script under the doctor and print the report after the script's own output."""
     from retrograd.inspect import doctor
 
-    check_script(options.script)
+    check_script(options)
     check_output("--json", options.json)
     check_output("--page", options.page, ".html", ".htm")
     d = doctor()

@@ -81,7 +81,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
     """
     from retrograd.inspect import trace
 
-    check_script(options.script)
+    check_script(options)
     passes = start = 0
     ends: list[End] = []
     problems: list[UserError] = []  # which are not errors of the script
@@ -219,7 +219,7 @@ def profile_script(options: argparse.Namespace) -> int:
     """Print the listing of a profile of the script."""
     from retrograd.inspect import profile
 
-    check_script(options.script)
+    check_script(options)
     check_output("--out", options.out, ".html", ".htm")
     passes = 0
 

@@ -34,6 +34,8 @@ def read_run(path: Path) -> SavedRun:
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"checkpoint {path} does not exist")
+    if path.suffix.lower() in (".csv", ".txt", ".onnx"):
+        raise UserError(f"expected the folder of a run or its checkpoint, got {path}")
     match rg.load(path):
         case {
             "run": {"metadata": {"config": dict(config), "vocabulary": str(vocabulary)} as metadata, "step": int(step)},

@@ -84,6 +84,8 @@ def run_with(settings: Settings) -> int:
     set_threads(settings.threads)
     if processes.leading():
         make_output_folder(settings.out)
+        if settings.checkpoint is None and (settings.out / FILE).exists():
+            print(f"{settings.out} has an earlier run, which is replaced; --out FOLDER keeps both")
     started: Run | None = None
     try:
         started = make_run(settings)
