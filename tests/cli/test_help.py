@@ -4,6 +4,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -36,6 +37,28 @@ def test_every_help_has_examples_of_that_command_which_parse(path, parser):
             build_parser().parse_args(words)
 
 
+@pytest.mark.parametrize("parser", [parser for _, parser in PARSERS])
+def test_descriptions_fit_into_the_terminal(parser, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    about = parser.format_help().partition("examples:")[0]
+    assert max(map(len, about.splitlines())) <= 80
+
+
+def test_an_option_after_the_script_that_the_script_does_not_mention_is_pointed_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("print('--steps')\n")
+    assert main(["profile", "own.py", "--steps", "3", "--out=x.html"]) in (0, 2)
+    errors = capsys.readouterr().err
+    assert "--out stands after the script's name" in errors and "--steps stands" not in errors
+
+
+def test_a_script_without_torchvision_says_how_to_install_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    (tmp_path / "own.py").write_text("import torchvision\n")
+    assert main(["run", str(tmp_path / "own.py")]) == 1
+    assert "`pip install 'torchvision==0.28.*'`" in capsys.readouterr().err
+
+
 TRAIN = """
 import torch
 torch.manual_seed(0)
@@ -52,7 +75,6 @@ for step in range(12):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.distributed.reduce_op. is deprecated")  # PyTorch's, if a test has loaded it
 def test_every_example_runs(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("safetensors")
     pytest.importorskip("onnx")
     monkeypatch.chdir(tmp_path)
     use_small_sets(monkeypatch)

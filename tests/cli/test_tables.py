@@ -40,6 +40,16 @@ def test_columns_are_read_with_any_delimiter_quotes_and_a_byte_order_mark(tmp_pa
     assert read.numbers("b") is None
 
 
+def test_decimal_commas_are_read_where_another_character_separates_the_cells(tmp_path):
+    assert read_csv(table(tmp_path, "a;b;c\n1,5;x,y;-0,125\n;z;3\n")).columns == {
+        "a": ["1.5", ""],
+        "b": ["x,y", "z"],
+        "c": ["-0.125", "3"],
+    }
+    for text in ("a;b\n1,500;2,000\n", "a;b\n1,5;2.5\n"):  # thousands, or decimals of both kinds
+        assert read_csv(table(tmp_path, text)).numbers("a") is None
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -99,11 +109,15 @@ def test_the_target_column_decides_between_regression_and_classification(tmp_pat
 
 @pytest.mark.slow
 def test_a_table_is_trained_predicted_exported_and_compared(folder, capsys):
-    pytest.importorskip("safetensors")
     pytest.importorskip("onnx")
     assert main(["train", "--data", "my.csv", "--target", "price", "--epochs", "20"]) == 0
-    assert main(["train", "--epochs", "2", "--data", "my.csv", "--target", "price", "--out", "runs/short"]) == 0
+    short = ["train", "--epochs", "3", "--data", "my.csv", "--target", "price", "--out", "runs/short"]
+    assert main(short) == 0
     out = capsys.readouterr().out
+    assert "validation loss is still falling" in out and "earlier run" not in out
+    assert main(short) == 0
+    out += capsys.readouterr().out
+    assert "runs/short has an earlier run, which is replaced" in out
     assert "city=Oslo, city=Rome" in out and "linear least squares" in out and "Importance" in out
     report = (folder / "runs/my/report.html").read_text()
     assert "How to read this" in report and "The validation rows were not used for training" in report
@@ -151,6 +165,8 @@ def test_a_table_is_trained_predicted_exported_and_compared(folder, capsys):
         ("compare nowhere", "at least two runs"),
         ("trian --data my.csv", "unknown COMMAND 'trian'; did you mean 'train'?"),
         ("train hosing", "unknown TASK 'hosing'; did you mean 'housing'?"),
+        ("train my.csv", "unknown TASK 'my.csv'; for a file of yours write --text my.csv or --data my.csv"),
+        ("predict my.csv nowhere", "expected the folder of a run or its checkpoint, got my.csv"),
         ("train housing --epcohs 3", "unknown option --epcohs; did you mean '--epochs'?"),
         ("train housing --model cnn", "unknown --model 'cnn'; choose from linear, mlp"),
         ("run trian.py", "there is no file or folder trian.py"),

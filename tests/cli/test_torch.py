@@ -59,7 +59,9 @@ def installed(tmp_path_factory):
     environment = Environment(tmp_path_factory.mktemp("installed"))
     result = environment.torch("install")
     assert result.returncode == 0, result.stderr
-    assert result.stdout == f"torch {VERSION} is installed in {environment.site}: `import torch` imports Retrograd\n"
+    said = result.stdout.splitlines()
+    assert said[0] == f"torch {VERSION} is installed in {environment.site}: `import torch` imports Retrograd"
+    assert "'torchvision==0.28.*'" in said[1]
     return environment
 
 

@@ -74,6 +74,10 @@ def test_importing_the_package_loads_nothing_of_compat():
 def test_a_missing_name_says_where_it_is_or_what_is_near():
     with pytest.raises(AttributeError, match="mse_loss is in retrograd.nn.functional"):
         rg.mse_loss
+    with pytest.raises(AttributeError, match=r"did you mean ReLU\?"):
+        rg.nn.Relu
+    with pytest.raises(AttributeError, match=r"did you mean mse_loss\?"):
+        rg.nn.functional.mse
     with pytest.raises(AttributeError, match="did you mean Conv2d"):
         rg.nn.Conv2D
     with pytest.raises(AttributeError, match="Linear is in retrograd.nn"):

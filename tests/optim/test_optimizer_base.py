@@ -303,6 +303,10 @@ def test_bad_parameters():
     x = rg.ones(1, requires_grad=True)
     with pytest.raises(TypeError, match="iterable of Tensors"):
         optim.SGD(x)
+    module = rg.nn.Linear(1, 1)
+    for params in (module, module.parameters):
+        with pytest.raises(TypeError, match=r"SGD: .* module.parameters\(\)\), got (Linear|Module.parameters)"):
+            optim.SGD(params)
     with pytest.raises(ValueError, match="empty parameter list"):
         optim.SGD([])
     with pytest.raises(TypeError, match="only optimize Tensors"):

@@ -10,6 +10,16 @@ from .console import UserError
 Kind = TypeVar("Kind", bound=argparse.Action)
 
 
+EXAMPLES = "examples:\n"
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Wraps descriptions to the terminal's width, and leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(EXAMPLES) else super()._fill_text(text, width, indent)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are `UserError`s: one line, with the nearest name for a mistyped one.
 
@@ -23,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
         if examples:
-            options |= {"epilog": f"examples:\n{examples}", "formatter_class": argparse.RawDescriptionHelpFormatter}
+            options |= {"epilog": f"{EXAMPLES}{examples}", "formatter_class": HelpFormatter}
         super().__init__(*args, **options)
         self.implied: dict[str, str] = {}  # the subcommand that an option before any subcommand stands for
 
@@ -59,6 +69,9 @@ class Parser(argparse.ArgumentParser):
         what = "/".join(action.option_strings) or action.metavar or action.dest
         choices = list(map(str, action.choices))
         near = suggestion(str(value), choices) or f"; choose from {', '.join(choices)}"
+        if self.implied and "." in str(value):
+            first = {task: option for option, task in reversed(self.implied.items())}
+            near = f"; for a file of yours write {' or '.join(f'{option} {value}' for option in first.values())}"
         self.error(f"unknown {what} {value!r}{near}")
 
 

@@ -34,6 +34,10 @@ if TYPE_CHECKING:  # its import takes 20 ms
 _NAMES = ("torch", "functorch")
 _PUBLIC = frozenset(["autograd", "distributed", "distributions", "nn", "onnx", "optim", "quasirandom", "signal"])
 _PACKAGE = os.path.dirname(retrograd.__file__) + os.sep
+# Packages that pip installs together with PyTorch, and what to ask pip for.
+_REQUIRING_TORCH = {"torchvision": "torchvision==0.28.*", "pytorch_lightning": "pytorch-lightning"} | {
+    name: name for name in ("accelerate", "gpytorch", "kornia", "lightning", "peft", "timm", "torchmetrics")
+}
 
 
 class Torch(ModuleType):
@@ -276,6 +280,12 @@ def _print_error(error: BaseException, script: str) -> None:
         while len(text.stack) > 1 and text.stack[-1].filename.startswith(_PACKAGE):
             text.stack.pop()
     print("".join(text.format()), end="", file=sys.stderr)
+    if isinstance(error, ModuleNotFoundError) and error.name in _REQUIRING_TORCH:
+        print(
+            f"retrograd: {error.name} requires torch: run `retrograd torch install`, so that pip does not download "
+            f"PyTorch, and then `pip install '{_REQUIRING_TORCH[error.name]}'`",
+            file=sys.stderr,
+        )
 
 
 def main() -> int:

@@ -107,14 +107,25 @@ def _hint(module: str, name: str) -> str:
         return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places[:2])}"
     if any(entry.name == name and entry.namespace == "Tensor" for entry in OPERATORS.values()):
         return f": {name} is a method of Tensors"
-    close = get_close_matches(name, _public_names(here), n=3, cutoff=0.75)
+    close = _similar(name, _public_names(here), 3, 0.75)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     for place in _SEARCHED:
-        close = get_close_matches(name, _public_names(place), n=1, cutoff=0.85)
+        close = _similar(name, _public_names(place), 1, 0.85)
         if close:
             return f"; did you mean {f'retrograd.{place}'.rstrip('.')}.{close[0]}?"
     return ""
+
+
+def _similar(name: str, names: list[str], n: int, cutoff: float) -> list[str]:
+    """Return names that differ in case, then those that continue the name, then similar ones.
+
+    >>> _similar("Relu", ["relu", "ReLU", "ELU"], 3, 0.75), _similar("mse", ["mse_loss", "mm"], 3, 0.75)
+    (['ReLU', 'relu'], ['mse_loss'])
+    """
+    same = sorted(other for other in names if other.lower() == name.lower())
+    longer = sorted(other for other in names if other.startswith(f"{name}_")) if len(name) > 2 else []
+    return (same or longer)[:n] or get_close_matches(name, names, n, cutoff)
 
 
 def _public_names(place: str) -> list[str]:

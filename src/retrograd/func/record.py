@@ -201,7 +201,8 @@ def as_point(
     x = operand(value)
     if not is_differentiable(x.dtype):
         raise wrong_dtype(
-            f"{transform}: only Tensors of floating point and complex dtype have gradients, {path} is {describe(x)}"
+            f"{transform}: only Tensors of floating point and complex dtype have gradients, {path} is {describe(x)}; "
+            "convert it to floating point, with astype(float) or .float()"
         )
     return x
 

@@ -182,6 +182,12 @@ class Optimizer:
             raise TypeError(
                 f"{type(self).__name__}: params should be an iterable of Tensors or dicts, got {describe(params)}"
             )
+        if not isinstance(params, Iterable):
+            example = " (for a module: module.parameters())"
+            raise TypeError(
+                f"{type(self).__name__}: params must be an iterable of Tensors or dicts{example}, "
+                f"got {getattr(params, '__qualname__', type(params).__name__)}"
+            )
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: optimizer got an empty parameter list")

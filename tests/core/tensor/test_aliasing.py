@@ -317,6 +317,13 @@ def test_a_value_that_broadcasts_may_be_added_in_place_and_a_larger_one_not():
         rg.zeros(3).mul_(rg.ones(2, 3))
 
 
+def test_a_shallow_copy_of_a_result_keeps_its_history():
+    x = leaf(1, 2)
+    y = copy.copy(x * x)
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
 def test_a_shallow_copy_shares_memory_and_protects_what_is_saved():
     x = leaf(1, 2)
     shallow = copy.copy(x)

@@ -234,3 +234,16 @@ def test_an_error_of_the_program_itself_passes_as_it_is():
         with pytest.raises(ValueError, match="mine") as caught:
             transform(wrong)
         assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_only_a_tensor_without_dimensions_is_formatted_as_a_number():
+    x = rg.tensor([1.0, 2.0], requires_grad=True)
+    assert f"{x.sum():.3f}" == "3.000" and f"{x.detach():>20}" == "    tensor([1., 2.])"
+    with pytest.raises(TypeError, match=r"'.3f' of float32\(2,\)"):
+        format(x, ".3f")
+
+
+def test_a_plot_of_a_tensor_that_requires_grad_asks_for_detach():
+    lines = pytest.importorskip("matplotlib.lines")
+    with pytest.raises(ConversionError, match=r"matplotlib takes numbers; give it tensor.detach\(\)"):
+        lines.Line2D([0, 1], rg.ones(2, 1, requires_grad=True)[:, 0]).get_path()

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ..arguments import check_output, path, positive_int
-from .scripts import check_script, note_misplaced, random_states, run_script
+from .scripts import check_script, random_states, run_script
 
 SECONDS = 60.0
 LEAST = 30
@@ -45,10 +45,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the script under the doctor and print the report after the script's own output."""
     from retrograd.inspect import doctor
 
-    check_script(options.script)
+    check_script(options)
     check_output("--json", options.json)
     check_output("--page", options.page, ".html", ".htm")
-    note_misplaced(options, "--steps", "--json", "--page", "--all")
     d = doctor()
     d.watch_script(options.script, lambda count, seconds: _enough(options.steps, count, seconds))
     restore = random_states()

@@ -24,7 +24,6 @@ OPTIONAL = (
     ("rich", "cli", ("rich",)),
     ("threadpoolctl", "cli", ("threadpoolctl",)),
     ("matplotlib", "plots", ("matplotlib",)),
-    ("safetensors", "weights", ("safetensors",)),
     ("scipy", "special", ("scipy",)),
     ("sklearn", "sklearn", ("scikit-learn",)),
     ("onnx", "onnx", ("onnx",)),

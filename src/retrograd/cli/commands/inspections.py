@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from ..arguments import check_output, path, positive_int
 from ..console import UserError, plural
-from .scripts import StoppedError, acting_at_backward, check_script, note_misplaced, run_script
+from .scripts import StoppedError, acting_at_backward, check_script, run_script
 
 if TYPE_CHECKING:
     from retrograd import Tensor
@@ -81,8 +81,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
     """
     from retrograd.inspect import trace
 
-    check_script(options.script)
-    note_misplaced(options, "--name", "--step", "--out")
+    check_script(options)
     passes = start = 0
     ends: list[End] = []
     problems: list[UserError] = []  # which are not errors of the script
@@ -244,9 +243,8 @@ def profile_script(options: argparse.Namespace) -> int:
     """Print the listing of a profile of the script."""
     from retrograd.inspect import profile
 
-    check_script(options.script)
+    check_script(options)
     check_output("--out", options.out, ".html", ".htm")
-    note_misplaced(options, "--steps", "--out")
     passes = 0
 
     def at(loss: Tensor) -> None:

@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the script; its errors are printed with their traceback, and its exit code is passed on."""
     from retrograd.compat.as_torch import run as run_script
 
-    check_script(options.script)
+    check_script(options)
     check_output("--profile", options.profile, ".html", ".htm")
     check_output("--watch", options.watch, ".html", ".htm", ".json", ".png")
     profiles = []

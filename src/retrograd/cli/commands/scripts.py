@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
 import functools
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..console import plural
+from ..parser import subparsers
 
 if TYPE_CHECKING:
     import argparse
@@ -26,21 +28,24 @@ class StoppedError(SystemExit):
     """Ends a script that has served its purpose."""
 
 
-def check_script(script: str) -> None:
-    """Raise an OSError, which the command line reports, if there is no such file."""
+def check_script(options: argparse.Namespace) -> None:
+    """Raise an OSError, which the command line reports, if there is no such file.
+
+    Print a note for an option of the command that stands after the script's name, if the script does not mention it.
+    """
+    script = options.script
     if os.path.isdir(script):
         raise IsADirectoryError(errno.EISDIR, "Is a directory", script)
     if not os.path.isfile(script):
         raise FileNotFoundError(errno.ENOENT, "No such file", script)
-
-
-def note_misplaced(options: argparse.Namespace, *names: str) -> None:
-    """Print a note on options of the command that stand after the script, if the script does not know such a name."""
-    after = [x.partition("=")[0] for x in options.arguments]
-    text = Path(options.script).read_text(encoding="utf-8", errors="replace")
-    for name in names:
-        if name in after and name.lstrip("-") not in text:
-            print(f"note: {name} goes to the script, because it stands after its name", file=sys.stderr)
+    known = {
+        option for action in subparsers(options.parser)[options.command]._actions for option in action.option_strings
+    }
+    text = Path(script).read_text(encoding="utf-8", errors="replace")
+    for option in [word.partition("=")[0] for word in options.arguments]:
+        if option.startswith("--") and option in known and option not in text:
+            note = f"{option} stands after the script's name and is passed to the script; for retrograd "
+            print(f"retrograd: note: {note}write it before: retrograd {options.command} {option} ...", file=sys.stderr)
 
 
 def run_script(script: str, arguments: list[str], failed: Callable[[BaseException], object] | None = None) -> int:

@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     from retrograd.core.source_location import user_frame
     from retrograd.inspect import trace
 
-    check_script(options.script)
+    check_script(options)
     stops = 0
     with trace() as t:
 

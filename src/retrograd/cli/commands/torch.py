@@ -47,6 +47,7 @@ def run_install(options: argparse.Namespace) -> int:
     except InstallationError as error:
         raise UserError(f"torch install: {error}") from None
     print(f"torch {__version__} is installed in {folder}: `import torch` imports Retrograd")
+    print("pip replaces it for a package that requires a newer torch: install torchvision as 'torchvision==0.28.*'")
     return 0
 
 

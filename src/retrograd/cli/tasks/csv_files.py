@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..console import UserError
 from ..parser import suggestion
 
 DELIMITERS = (",", ";", "\t", "|")
+_DECIMAL_COMMA = re.compile(r"^([+-]?\d+),(\d+)$")
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  # lower case
 
 
@@ -100,7 +102,22 @@ def read_csv(path: Path) -> CsvFile:
         raise UserError(f"{path}, line {rows.line_num}: {error}") from None
     if not cells[0]:
         raise UserError(f"{path} has column names, but no rows")
+    if delimiter != "," and _has_decimal_commas(cells):
+        cells = [[_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in column] for column in cells]
     return CsvFile(path, dict(zip(names, cells)))
+
+
+def _has_decimal_commas(cells: list[list[str]]) -> bool:
+    """Return whether commas separate decimals, as in 1,5, and not thousands, as they may in 1,500.
+
+    >>> [_has_decimal_commas([cells]) for cells in (["1,5", "2"], ["1,500", "2,000"], ["1,5", "2.5"], ["0,125"])]
+    [True, False, False, True]
+    """
+    numbers = [cell for column in cells for cell in column if _DECIMAL_COMMA.fullmatch(cell) or _is_number(cell)]
+    decimals = [match for cell in numbers if (match := _DECIMAL_COMMA.fullmatch(cell))]
+    return not any("." in cell for cell in numbers) and any(
+        len(match[2]) != 3 or len(match[1].lstrip("+-")) > 3 or match[1].lstrip("+-") == "0" for match in decimals
+    )
 
 
 def _is_number(text: str) -> bool:

@@ -115,6 +115,7 @@ def _curves(run: Run) -> list[str]:
     train = [row["train_loss"] for row in history]
     unit = "epoch" if history[-1]["epoch"] >= 1 else "step"
     best = min(range(len(losses)), key=losses.__getitem__)
+    before = -1 - max(1, len(losses) // 5)  # a fifth of the run ago
     lines = []
     if len(losses) < 3:
         return ["Fewer than three evaluations are too few to judge the run; train for more epochs."]
@@ -124,10 +125,10 @@ def _curves(run: Run) -> list[str]:
             f"{losses[-1]:.4f} now, while the training loss fell to {train[-1]:.4f}. Train for fewer epochs "
             f"(--{unit}s {max(1, int(history[best][unit]))}), use a smaller model, or get more data."
         )
-    elif len(losses) >= 5 and losses[-1] < losses[-1 - max(1, len(losses) // 5)] * (1 - FALLING):
+    elif losses[-1] < losses[before] * (1 - FALLING):
         lines.append(
-            f"The {part} loss is still falling ({losses[-1 - max(1, len(losses) // 5)]:.4f} to {losses[-1]:.4f} in the "
-            f"last fifth of the run): more epochs may help."
+            f"The {part} loss is still falling ({losses[before]:.4f} to {losses[-1]:.4f} from {unit} "
+            f"{history[before][unit]:g} to {history[-1][unit]:g}): more epochs may help."
         )
     else:
         lines.append(

@@ -22,9 +22,7 @@ class Copies:
 
     def __copy__(self: Any) -> Any:
         if self._node is not None:
-            raise RuntimeError(
-                f"copy: only leaves can be copied, not the result of {self._node.operator}; use detach()"
-            )
+            return self.view_as(self)  # with its history
         copied = _blank(type(self))
         copied._initialise(self.array)
         share(copied, self, related=False)

@@ -185,7 +185,12 @@ class Tensor(Copies, TensorMethods):
     def __format__(self, spec: str) -> str:
         if self.array.ndim == 0 and type(self) is Tensor and self.device.type != "meta":
             return format(self.item(), spec)
-        return format(str(self), spec)
+        try:
+            return format(str(self), spec)
+        except ValueError:
+            raise TypeError(
+                f"format {spec!r} of {describe(self)}: only a Tensor without dimensions is formatted as a number"
+            ) from None
 
     def __repr__(self) -> str:
         return self.array.tensor_repr(self) if isinstance(self.array, Wrapping) else tensor_repr(self)

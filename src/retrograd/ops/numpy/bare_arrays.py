@@ -140,10 +140,9 @@ def _advice(frame: FrameType) -> str:
     if function.startswith("numpy.polynomial"):
         return _advice_on_polynomials(function, owner)
     return (
-        "join Tensors with np.stack, np.concatenate, retrograd.r_, retrograd.c_ or np.array([...], like=tensor), where "
-        "np.array, np.r_, np.c_ and functions that are given a list of Tensors make bare arrays; draw random numbers "
-        "without parameters and scale them: mean + std * np.random.normal(size=n). np.asarray(tensor.detach()) has no "
-        "gradient"
+        "tensor.detach().numpy() has its numbers. With a gradient, join Tensors with np.stack, np.concatenate, "
+        "retrograd.r_, retrograd.c_ or np.array([...], like=tensor), since np.array, np.r_, np.c_ and lists of Tensors "
+        "make bare arrays; and draw random numbers without parameters: mean + std * np.random.normal(size=n)"
     )
 
 

@@ -29,7 +29,7 @@ def failure(
         return error
     reason = getattr(error, "reason", None) or str(error).removeprefix(f"{name}: ")
     kind = _kind(error)
-    if kind is not ValueError:
+    if kind is not ValueError and not (kind is TypeError and reason.startswith("argument ")):
         mismatch = _mismatch(function, args, kwargs)
         if mismatch:
             kind, reason = TypeError, mismatch

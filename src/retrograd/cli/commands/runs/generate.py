@@ -14,7 +14,7 @@ from retrograd.weights.loading import read_config
 from ...arguments import path, positive_int, seed, temperature
 from ...console import UserError
 from ...tasks.language import END, language_model, sample
-from ...training.checkpoints import SavedRun, load_weights, read_run, require_safetensors
+from ...training.checkpoints import SavedRun, load_weights, read_run
 
 LANGUAGES = ("shakespeare", "text", "names")
 EXAMPLES = """\
@@ -98,7 +98,6 @@ def _model(saved: SavedRun) -> nn.Module:
 def _published(options: argparse.Namespace) -> str:
     """Return text after the prompt, from weights in the layout of Hugging Face's transformers."""
     folder = options.weights
-    require_safetensors()
     try:
         model = load_model(folder)
         text = load_tokens(folder)

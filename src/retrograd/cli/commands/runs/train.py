@@ -16,7 +16,7 @@ from ...arguments import make_output_folder
 from ...console import ProgressLine, Table, UserError, figure_text, plural, print_table
 from ...tasks import TASKS
 from ...training import processes
-from ...training.checkpoints import FILE, require_safetensors
+from ...training.checkpoints import FILE
 from ...training.metrics import MetricsWriter, TensorBoardWriter
 from ...training.recipes import RECIPES
 from ...training.report import Plot, Section, Text, write_report
@@ -75,7 +75,6 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    require_safetensors()
     with processes.joined():
         return run_with(collect(options.task, options))
 
@@ -85,6 +84,8 @@ def run_with(settings: Settings) -> int:
     set_threads(settings.threads)
     if processes.leading():
         make_output_folder(settings.out)
+        if settings.checkpoint is None and (settings.out / FILE).exists():
+            print(f"{settings.out} has an earlier run, which is replaced; --out FOLDER keeps both")
     started: Run | None = None
     try:
         started = make_run(settings)
