@@ -46,7 +46,9 @@ values; ``program_entry.Result`` says how to return them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import is_dataclass
+from functools import cache, partial
+from types import FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -54,6 +56,9 @@ import numpy as np
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
+
+# Types of constants that are compared by value.
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 
 # Functions whose results have shapes that may depend on elements.
 SHAPED_BY_DATA = frozenset(
@@ -277,6 +282,47 @@ def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
         key = replaced(nest.key, change)
         return nest if key is nest.key else nest.with_key(key)
     return change(nest)
+
+
+def equal(x: object, y: object) -> bool:
+    """Return whether two constants among the arguments of instructions do the same."""
+    if x is y:
+        return True
+    kind = type(x)
+    if kind is not type(y):
+        return False
+    if kind is int or kind is str or kind is bool:
+        return x == y
+    if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
+        return len(x) == len(y) and all(map(equal, x, y))
+    if isinstance(x, slice) and isinstance(y, slice):
+        return equal((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+    if kind is dict and isinstance(x, dict) and isinstance(y, dict):
+        return list(x) == list(y) and all(equal(x[name], y[name]) for name in x)
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides) and x.tobytes() == y.tobytes()
+    if isinstance(x, (float, complex, np.generic)):
+        return repr(x) == repr(y)
+    if is_dataclass_instance(x):
+        return equal(vars(x), vars(y))
+    return bool(x == y) if isinstance(x, PLAIN) else same_function(x, y)
+
+
+def is_dataclass_instance(x: object) -> bool:
+    """Return whether ``equal`` compares an object by its fields."""
+    return is_dataclass(x) and not isinstance(x, type) and hasattr(x, "__dict__")
+
+
+def same_function(x: object, y: object) -> bool:
+    """Return whether two functions have the same code and the same constants in their closures and defaults."""
+    if x is y:
+        return True
+    if isinstance(x, partial) and isinstance(y, partial):
+        return equal((x.func, x.args, x.keywords), (y.func, y.args, y.keywords))
+    if not isinstance(x, FunctionType) or not isinstance(y, FunctionType) or x.__code__ is not y.__code__:
+        return False
+    cells = [[cell.cell_contents for cell in f.__closure__ or ()] for f in (x, y)]
+    return equal((x.__defaults__, *cells[0]), (y.__defaults__, *cells[1]))
 
 
 class Program:

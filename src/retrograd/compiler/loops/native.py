@@ -60,11 +60,9 @@ class _LoopModule(Module):
         inputs: Sequence[Buffer],
         outs: Sequence[Buffer],
         arena: int,
-        rows: dict[Buffer, int],
-        pairs: Sequence[tuple[Buffer, Buffer, bool, int]],
-        reverse: bool,
+        repeated: Repeated,
     ) -> None:
-        self._rows, self._pairs, self._reverse = rows, pairs, reverse
+        self._rows, self._pairs, self._reverse = repeated
         super().__init__(steps, inputs, outs, arena)
 
     def _write_steps(self, steps: Sequence[Step]) -> None:
@@ -175,13 +173,13 @@ class NativeLoop:
         ][:carries]
         self._interpreted, self._threaded, self._multiplies = interpreted, False, False
         self._function: machine_code.Function | RegionProgram
+        region = steps, [*given, *known], outs, self._arena, Repeated(rows, pairs, loop.reverse)
         if interpreted:
-            repeated = Repeated(rows, pairs, loop.reverse)
-            self._function = RegionProgram(steps, [*given, *known], outs, self._arena, repeated)
+            self._function = RegionProgram(*region)
             self._arena = self._function.arena
             self.note = f"interpreted in one call, as {len(steps)} steps"
             return
-        module = _LoopModule(steps, [*given, *known], outs, self._arena, rows, pairs, loop.reverse)
+        module = _LoopModule(*region)
         self._threaded = module.threaded
         self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._function = machine_code.function(module.text, False)
