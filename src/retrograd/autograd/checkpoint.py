@@ -24,7 +24,7 @@ from ..core.errors import describe
 from ..core.graph.modes import enable_grad, modes, on_level, surroundings
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
 from ..core.graph.observers import Observer, observing
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Params, Recordable
 from ..core.graph.primitive import attach
 from ..core.graph.record import saved_of
 from ..core.tensor.storage import storage_of
@@ -148,7 +148,7 @@ class _Stop(Observer):
         primitive: Recordable,
         inputs: tuple[Any, ...],
         arrays: tuple[Any, ...],
-        params: dict[str, Any],
+        params: Params,
         forward: Callable[..., Any],
     ) -> Callable[..., Any]:
         """Record the last node without computing a result that it does not save."""

@@ -56,6 +56,7 @@ import numpy as np
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
+Source: TypeAlias = tuple[str, Any]  # where a replay gets an input from: a kind, and what it needs
 
 # Types of constants that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
@@ -340,7 +341,7 @@ class Program:
     """
 
     def __init__(self) -> None:
-        self.inputs: list[tuple[Value, tuple[str, Any]]] = []
+        self.inputs: list[tuple[Value, Source]] = []
         self.instructions: list[Instruction] = []
         self.outputs: list[Value] = []
         self.split: int | None = None

@@ -19,6 +19,7 @@ from ..core.arrays.fp_warnings import silent
 from ..core.arrays.layout import broadcast_shapes, memory_order
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import modes, watchers
+from ..core.graph.plan import Params
 from . import suits
 from .runtime.cores import count
 from .runtime.result_arrays import empty
@@ -71,7 +72,7 @@ def by_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply_along_lanes
 
 
-def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: dict[str, Any]) -> Any:
+def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: Params) -> Any:
     """The function's result, or None for what is not to be shared."""
     x = arrays[0]
     gone = (dim,) if isinstance(dim, int) else dim
@@ -111,7 +112,7 @@ def _work_off(work: Callable[[int, int], None], total: int, step: int) -> None:
     in_shares(take_parts, min(count(), -(-total // step)), 1)
 
 
-def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any], out: Any = None) -> Any:
+def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: Params, out: Any = None) -> Any:
     """The function's result, written to ``out`` where that is given; or None for what is not to be shared."""
     values = (*args, *params.values())
     arrays = _arrays(values)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.graph.modes import no_grad
 from ..core.graph.observers import Observer, observing
+from ..core.graph.plan import Params
 from ..core.tensor.tensor import Tensor
 from ..func.nests import flatten
 from ..ops.make.creation import tensor
@@ -36,7 +37,7 @@ class Call:
 
     name: str
     inputs: tuple[Any, ...]
-    params: dict[str, Any]
+    params: Params
     outputs: tuple[Any, ...]
     whole: bool = False
 

@@ -25,7 +25,7 @@ from ...nn.parameter import Parameter
 from ..loops.following import Follower
 from ..loops.rolled import roll
 from ..loops.signatures import count_distinct
-from ..program import Arguments, Function, Keywords, Value
+from ..program import Arguments, Function, Keywords, Source, Value
 from ..trace.argument_copies import Copies
 from ..trace.effect_tracer import Bypassed
 from ..trace.effects import hooks_of, unrepeatable_change
@@ -408,7 +408,7 @@ class Compiled(Wrapper):
         return made
 
     @staticmethod
-    def _input(tracer: Tracer, value: object, source: tuple[str, Any]) -> Any:
+    def _input(tracer: Tracer, value: object, source: Source) -> Any:
         """Add an argument that is not a Tensor to the program's inputs."""
         if is_array(value):
             node = tracer._value(value)
@@ -425,8 +425,8 @@ class Compiled(Wrapper):
         """Return how to build each leaf of the result."""
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
-        roots: dict[Value, tuple[str, Any]] = {}
-        grads: dict[int, tuple[str, Any]] = {}
+        roots: dict[Value, Source] = {}
+        grads: dict[int, Source] = {}
         for entry in tracer.outside.values():
             index = arguments.get(id(entry.tensor))
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
@@ -468,7 +468,7 @@ class Compiled(Wrapper):
             return None, [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
-        wanted: dict[Any, tuple[str, Any]] = {}
+        wanted: dict[Any, Source] = {}
         for entry in list(tracer.outside.values()):
             x = entry.tensor
             if x._requires and entry.requires:

@@ -26,7 +26,7 @@ from ..cuda import Module as Kernels
 from ..loops.repeated_steps import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
-from ..program import Instruction, Value
+from ..program import Instruction, Source, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.numpy_scalars import ensure_array
 from ..trace.sizes import NEW, Result, Trace
@@ -296,7 +296,7 @@ class Entry:
 
     # Undo after a failed check
 
-    def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
+    def _written_tensors(self, instructions: list[Instruction]) -> list[Source]:
         """Return the sources of the inputs to whose memory the program writes, an optimizer's parameters included."""
         instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
@@ -365,7 +365,7 @@ class Entry:
             if is_dense(x):
                 storage_of(x).version += 1
 
-    def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
+    def _tensor_of(self, source: Source, leaves: Sequence[Any]) -> Any:
         kind, what = source
         if kind == "argument":
             return leaves[what]
@@ -471,10 +471,10 @@ class Entry:
         )
 
     @staticmethod
-    def _key(source: tuple[str, Any]) -> tuple[str, Any]:
+    def _key(source: Source) -> Source:
         return source[0], id(source[1]) if source[0] in ("tensor", "grad") else source[1]
 
-    def _is_tensor(self, source: tuple[str, Any]) -> bool:
+    def _is_tensor(self, source: Source) -> bool:
         return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
 
     def _run_with_grad(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:

@@ -25,6 +25,7 @@ from ..program import (
     Arguments,
     Instruction,
     Program,
+    Source,
     Value,
     equal,
     is_dataclass_instance,
@@ -53,7 +54,7 @@ class Result:
     kind: str
     value: Any
     requires: bool = False
-    alias: tuple[str, Any] | None = None
+    alias: Source | None = None
     related: bool = False  # a view, which follows the history of its base
     spent: Any = None  # the plan of its node, if a backward pass within the function has freed the graph
 
@@ -279,7 +280,7 @@ class _Comparison:
         site = "" if instruction is None or instruction.site is None else f" at {instruction.site}"
         raise Differs(why + site)
 
-    def _source(self, source: tuple[str, Any], side: int) -> Any:
+    def _source(self, source: Source, side: int) -> Any:
         """Return a source in terms that are comparable between both traces."""
         kind, what = source
         if is_dense(what):

@@ -12,14 +12,14 @@ from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
-from .plan import Plan
+from .plan import Params, Plan
 
 
 def record_node(
     primitive: Any,
     inputs: tuple[Any, ...],
     arrays: tuple[Any, ...],
-    params: dict[str, Any],
+    params: Params,
     residuals: Sequence[Any],
     outs: Sequence[Any],
     tensors: Sequence[Tensor],
@@ -45,7 +45,7 @@ def saved_of(
     plan: Plan,
     inputs: tuple[Any, ...],
     arrays: Sequence[Any],
-    params: dict[str, Any],
+    params: Params,
     residuals: Sequence[Any],
     answer: object,
     tensors: Sequence[Tensor],

@@ -23,6 +23,7 @@ from ..arrays.layout import broadcast_shapes
 from ..errors import describe
 from ..graph.modes import modes, no_grad, watchers
 from ..graph.nodes import Node
+from ..graph.plan import Params
 from ..graph.primitive import Primitive, apply, apply1, apply2
 from ..graph.record import record_node
 from ..tensor.mutation import (
@@ -58,7 +59,7 @@ class Call:
     __slots__ = ("level", "mapped", "params", "primitive", "values")
 
     def __init__(
-        self, level: Level, primitive: Primitive, values: list[Any], mapped: tuple[bool, ...], params: dict[str, Any]
+        self, level: Level, primitive: Primitive, values: list[Any], mapped: tuple[bool, ...], params: Params
     ) -> None:
         self.level = level
         self.primitive = primitive
@@ -93,7 +94,7 @@ class Call:
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
         return value if is_array(value) else as_array_like(value, arrays)
 
-    def below(self, values: Sequence[Any], params: dict[str, Any] | None = None, primitive: Any = None) -> Any:
+    def below(self, values: Sequence[Any], params: Params | None = None, primitive: Any = None) -> Any:
         """Call the primitive on the level below; return Tensors followed by the residuals, which are arrays."""
         chosen = self.primitive if primitive is None else primitive
         if params is None:
@@ -229,7 +230,7 @@ class Level(Layer):
 
     @staticmethod
     def entering(
-        primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]
+        primitive: Primitive, inputs: tuple[Any, ...], params: Params
     ) -> tuple[tuple[Any, ...], Callable[..., Any]] | None:
         """Return the inputs and the forward of a call on the highest level among its inputs; None without a level."""
         level = highest(inputs, params)
@@ -239,7 +240,7 @@ class Level(Layer):
         return lifted, partial(forward, level, primitive)
 
     @staticmethod
-    def on_arrays(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def on_arrays(primitive: Primitive, inputs: tuple[Any, ...], params: Params) -> Any:
         """Call a primitive on bare arrays; return NotImplemented if none of them is Batched."""
         level = highest(inputs, params)
         if level is None:
@@ -262,13 +263,13 @@ class Level(Layer):
         return replaced(value, lambda part: snapshot_of(part) if type(part) is Batched else part)
 
     @staticmethod
-    def write(primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def write(primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: Params) -> Any:
         """Write in place on the highest level among the inputs; return the node, or NotImplemented without a level."""
         level = highest(inputs, params)
         return NotImplemented if level is None else _write(level, primitive, x, inputs, params)
 
 
-def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def highest(inputs: tuple[Any, ...], params: Params) -> Any:
     """Return the highest level among the inputs and parameters of a call, or None."""
     found = None
     for value in inputs:
@@ -512,9 +513,7 @@ for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
     _primitive.batch = _layouts
 
 
-def _write(
-    level: Level, primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]
-) -> Node | None:
+def _write(level: Level, primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: Params) -> Node | None:
     """Write in place on a level: compute the result out of place and copy it to the examples of x, one level below."""
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     others = inputs[1:]

@@ -26,7 +26,7 @@ from ..arrays.unbuffered import ufunc_at
 from ..errors import call_error, describe, operator_error
 from ..graph.modes import modes, watchers
 from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
-from ..graph.plan import Plan
+from ..graph.plan import Params, Plan
 from ..graph.primitive import Primitive
 from ..graph.record import saved_of
 from ..named_tuples import NamedTuple
@@ -314,7 +314,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
 
 
 def _write(
-    primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: dict[str, Any]
+    primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: Params
 ) -> Node | None:
     """Write to x, the first input; return the node of the write, or None if the write is not recorded."""
     assert primitive.write is not None, f"{name} has no in-place form"

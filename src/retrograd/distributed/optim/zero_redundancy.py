@@ -9,6 +9,7 @@ from typing import Any
 from ...core.arrays.devices import backend_of
 from ...core.graph.modes import enable_grad
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...optim.hyperparameters import ParamGroup
 from ...optim.optimizer import Optimizer
 from ..collectives import broadcast, flat, write
 from ..errors import DistError
@@ -146,7 +147,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         if self.optim is None:
             return
         numbers = {id(p): number for number, p in enumerate(self._parameters())}
-        groups: list[dict[str, Any]] = []
+        groups: list[ParamGroup] = []
         state: dict[int, Any] = {}
         place = 0
         for own in self.optim.param_groups:
@@ -159,7 +160,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.load_state_dict({"state": state, "param_groups": deepcopy(groups)})
         self._pass_options()
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: ParamGroup) -> None:
         """Raise an error after construction, because the parameters are partitioned once."""
         if hasattr(self, "_owners"):
             raise DistError(

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.graph.modes import modes, on_level
+from ...core.graph.plan import Params
 from ...core.tensor.tensor import Tensor, new_tensor
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def on_results(results: object, change: Callable[[Tensor | Array], Tensor | Arra
     return change(results) if isinstance(results, Tensor) or is_array(results) else results
 
 
-def flattened(params: dict[str, Any] | None = None, primitive: object = None) -> Rule:
+def flattened(params: Params | None = None, primitive: object = None) -> Rule:
     """Batch reductions over all elements that otherwise support one dimension: each example becomes one row."""
 
     def rule(call: Call) -> Any:
