@@ -9,6 +9,7 @@ import json
 import os
 from io import BytesIO
 from pickle import UnpicklingError
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class CorruptFileError(RuntimeError, UnpicklingError):
     """
 
 
-def require_library() -> Any:
+def require_library() -> ModuleType:
     """Return the library, or raise an ImportError that names the extra."""
     try:
         import safetensors.numpy

@@ -44,7 +44,7 @@ def influences(
     if primitive.name in _CHOOSE | _REDUCE:
         return [_row_places(x, params, index) if place == 0 else None for place, x in enumerate(inputs)]
     ordinary = np.random.default_rng(0)
-    starts: list[Any] = []
+    starts: list[object] = []
     for x in inputs:
         array = getattr(x, "array", x)
         if not is_array(array) or array.dtype.kind not in "fc":

@@ -35,7 +35,7 @@ class TimedReplay:
         self._last = time.perf_counter()
 
 
-def explanation(entry: Any, leaves: Sequence[object] | None, arrays: Any) -> str:
+def explanation(entry: Any, leaves: Sequence[object] | None, arrays: object) -> str:
     """Describe a program; with arguments, after a measured call."""
     costs: dict[int, float] = {}
     if leaves is not None:

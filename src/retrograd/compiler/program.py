@@ -53,6 +53,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.arrays.dtypes import DType
+
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
@@ -76,7 +78,7 @@ class Value:
 
     __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
-    def __init__(self, index: int, array: Any, root: Value | None = None, name: str = "") -> None:
+    def __init__(self, index: int, array: object, root: Value | None = None, name: str = "") -> None:
         self.index = index
         self.name = name
         self.root = self if root is None else root
@@ -129,7 +131,7 @@ class Method:
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, x: object, *args: object, **kwargs: object) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -144,7 +146,7 @@ class Asked(NamedTuple):
     instruction's ``outs``, None for scratch memory."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DType
     out: int | None
 
 
@@ -215,7 +217,7 @@ class Instruction:
         """Whether CuPy arrays are among the arguments or results."""
         return any(value.on_gpu for value in (*self.reads(), *self.outs))
 
-    def changed(self, **changes: Any) -> Instruction:
+    def changed(self, **changes: object) -> Instruction:
         """Return a copy with other attributes."""
         new = Instruction(self.kind, self.function, self.args, self.kwargs)
         for name in Instruction.__slots__:
@@ -347,10 +349,10 @@ class Program:
         self.split: int | None = None
         self.varies = False
         self.cleared = 0
-        self.snapshots: dict[int, Any] = {}
+        self.snapshots: dict[int, object] = {}
         self.count = 0
 
-    def value(self, array: Any, root: Value | None = None) -> Value:
+    def value(self, array: object, root: Value | None = None) -> Value:
         """Return a new value for an array."""
         self.count += 1
         return Value(self.count - 1, array, root)

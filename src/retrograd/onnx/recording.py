@@ -51,7 +51,7 @@ class Recording:
     calls: list[Call] = field(default_factory=list)
     # Outputs of operators that ran no primitive, computed from values of the graph outside of it; by operator name.
     unknown: dict[int, str] = field(default_factory=dict)
-    references: list[Any] = field(default_factory=list)  # references that prevent reuse of ids
+    references: list[object] = field(default_factory=list)  # references that prevent reuse of ids
 
 
 @cache

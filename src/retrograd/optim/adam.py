@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import sqrt
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..core.tensor.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -101,10 +102,10 @@ class Adam(Optimizer):
         made = 1 - lr * weight_decay, 1 - beta1, 1 - beta2
         return UpdateForm(static, (lr, beta1, beta2, eps, weight_decay, *made), ("exp_avg", "exp_avg_sq", "step"))
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         return self._rate_and_eps(group, self._begin(parameter, *_MOMENTS)[1])
 
 
@@ -189,11 +190,11 @@ class Adamax(Optimizer):
             np.maximum(u, b, out=u)
             descend(p, rate, m, u, b)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         slow, rest, keep, _ = _of_moments(group)
         return "adamax", ("exp_avg", "exp_inf"), (slow, rest, keep, number(group["eps"]))
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         step = self._begin(parameter, "exp_avg", "exp_inf")[1]
         return [number(group["lr"]) / (1 - number(group["betas"][0]) ** step)]
 
@@ -252,7 +253,7 @@ class NAdam(Optimizer):
             descend(p, gradient_rate, d, b, a)
             descend(p, moment_rate, m, b, a)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "nadam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float]:
@@ -321,7 +322,7 @@ class RAdam(Optimizer):
             else:
                 p -= np.multiply(m, rate, out=b)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "radam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, bool]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from ..core.arrays.devices import backend_of
 from ..core.tensor.tensor import Tensor, new_tensor
 from .hyperparameters import Fraction, LearningRate, NotNegative, ParamGroup, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent
 
 
@@ -65,7 +65,7 @@ class Adagrad(Optimizer):
             b += eps
             descend(p, rate, d, b, a)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "adagrad", ("sum",), (number(group["eps"]),)
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
@@ -125,7 +125,7 @@ class Adadelta(Optimizer):
             delta *= lr
             p -= delta
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, eps, rho = numbers(group, "lr", "eps", "rho")
         return "adadelta", ("square_avg", "acc_delta"), (lr, eps, rho, 1 - rho)
 
@@ -199,7 +199,7 @@ class RMSprop(Optimizer):
         state = ("square_avg", "step", *(["momentum_buffer"] if momentum else []))
         return UpdateForm(("rmsprop", decay != 0, momentum != 0), (lr, eps, alpha, 1 - alpha, momentum, decay), state)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
         if group["centered"]:
             return None
@@ -262,7 +262,7 @@ class Rprop(Optimizer):
             b *= size
             p -= b
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "rprop", ("prev", "step_size"), (*group["etas"], *group["step_sizes"])
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[()]:

@@ -80,7 +80,8 @@ def sgd(self: SGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
 @_recorded(ASGD)
 def asgd(self: ASGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``ASGD``."""
-    state, lr = self.state[p], group["lr"]
+    state = self.state[p]
+    lr: float | Tensor = group["lr"]
     step = _count(self, state)
     eta, mu = state.get("eta", lr), state.get("mu", 1.0)
     average = state.get("ax")

@@ -29,6 +29,7 @@ from ..kernels.loops.elements import updates
 from .hyperparameters import ParamGroup, number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
+LoopCall: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]  # loop, states, options
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
@@ -334,7 +335,7 @@ class Optimizer:
         updates.update(name, rows, rates, (shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors))
         return True
 
-    def _loop(self, group: ParamGroup) -> tuple[str, tuple[str, ...], tuple[float, ...]] | None:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         """The compiled form of ``_update``: the loop's name, the arrays of the state and the numbers that it takes."""
         return None
 
@@ -375,7 +376,7 @@ class Optimizer:
         else:
             yield from self._pieces(arrays, scratch)
 
-    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[Any]]:
+    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[object]]:
         p = arrays[0]
         if p.dtype.kind == "V":  # bfloat16 is kept in two bytes per number, and computed in float32
             wide = [None if array is None else array.astype(np.float32) for array in arrays]

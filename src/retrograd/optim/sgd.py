@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..core.tensor.tensor import Tensor
 from .hyperparameters import LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, descent
 
 
@@ -86,11 +84,11 @@ class SGD(Optimizer):
         state = ("momentum_buffer",) if momentum else ()
         return UpdateForm(("sgd", weight_decay != 0, *flags), (lr, weight_decay, momentum, 1 - dampening), state)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, momentum = numbers(group, "lr", "momentum")
         return "sgd", ("momentum_buffer",) if momentum else (), (lr, momentum, bool(group["nesterov"]))
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
         if not group["momentum"] or self.state[parameter].get("momentum_buffer") is None:
             return (1.0,)
         return (1 - number(group["dampening"]),)
@@ -146,7 +144,7 @@ class ASGD(Optimizer):
             else:
                 decay_towards(average, p, mu, b)
 
-    def _loop(self, group: ParamGroup) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "asgd", ("ax",), ()
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float, float]:

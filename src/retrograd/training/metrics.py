@@ -45,7 +45,7 @@ class AverageMeter:
         return self.sum / self.count if self.count else float("nan")
 
 
-def accuracy(output: object, target: object, topk: int | Sequence[int] = 1) -> Any:
+def accuracy(output: object, target: object, topk: int | Sequence[int] = 1) -> float | list[float]:
     """Return the share of examples whose target is among the ``topk`` classes with the largest scores.
 
     Args:

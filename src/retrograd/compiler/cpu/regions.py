@@ -38,7 +38,7 @@ class Region:
         self.parts = tuple(parts)
         self.values = list(wanted)
         found: dict[Buffer, Value] = {}
-        self._gives: list[tuple[Any, Any, Any, bool]] = []
+        self._gives: list[tuple[object, object, object, bool]] = []
         for value in wanted:
             place = lowering.places[value]
             if place.buffer.kind != "arena" or place.buffer in found or not _owns_buffer(place):
@@ -200,7 +200,7 @@ def compiled_regions(
     interpreted = not machine_code.available()
     if interpreted and execute() is None:
         return list(instructions)
-    groups: list[Any] = []
+    groups: list[object] = []
     current: _Group | None = None
     for instruction in instructions:
         if current is None:

@@ -171,7 +171,7 @@ class Graph:
 
     # Calls
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         self.calls += 1
         if self.reason or self.calls == 1:
             return self.replay(arrays)

@@ -75,7 +75,7 @@ class Compiled(Wrapper):
         self.traces = 0
         self._failures = 0.0  # traces without a program; 0.1 for one that another thread disturbed
         self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
-        self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
+        self._free: set[object] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)
 
@@ -97,7 +97,7 @@ class Compiled(Wrapper):
             vars(instance)[name] = bound
         return bound
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         stance = modes.stance
         if (
             self.eager
@@ -198,7 +198,7 @@ class Compiled(Wrapper):
 
     def _trace(
         self,
-        arguments: Any,
+        arguments: object,
         leaves: list[Any],
         structure: Structure,
         other_sizes: list[Entry] | None,
@@ -209,7 +209,7 @@ class Compiled(Wrapper):
             return self._trace_call(arguments, leaves, structure, other_sizes, because)
 
     def _trace_call(
-        self, arguments: Any, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None, because: str
+        self, arguments: object, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None, because: str
     ) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
@@ -295,7 +295,7 @@ class Compiled(Wrapper):
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
         free = [] if fixed else self._varying_places(surroundings)
-        places: list[tuple[Place, Any, Any]] = []  # with the real value and its replacement during the trace
+        places: list[tuple[Place, object, object]] = []  # with the real value and its replacement during the trace
         given = list(leaves)
         mode = tracing_with(tracer)
         try:
@@ -421,7 +421,7 @@ class Compiled(Wrapper):
         tracer.program.inputs.append((node, source))
         return made
 
-    def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[Any]) -> list[Result]:
+    def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[object]) -> list[Result]:
         """Return how to build each leaf of the result."""
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
@@ -456,7 +456,7 @@ class Compiled(Wrapper):
                 results.append(Result("array" if type(x) is Traced else "number", node))
         return results
 
-    def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[Any]) -> Any:
+    def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[object]) -> Any:
         """Trace the backward part, if results require grad."""
         pairs = [
             (x, result)
@@ -468,7 +468,7 @@ class Compiled(Wrapper):
             return None, [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
-        wanted: dict[Any, Source] = {}
+        wanted: dict[object, Source] = {}
         for entry in list(tracer.outside.values()):
             x = entry.tensor
             if x._requires and entry.requires:
@@ -494,7 +494,7 @@ class Compiled(Wrapper):
 
     # Numbers
 
-    def _varying_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
+    def _varying_leaves(self, leaves: Sequence[object], structure: Structure) -> set[int]:
         """Return the arguments that are numbers and have had several values."""
         for entry in self.entries:
             if entry.trace.structure == structure:

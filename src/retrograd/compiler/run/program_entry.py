@@ -43,7 +43,7 @@ class SavedCall:
     versions: list[int]
     numbers: list[Any]
     inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
-    storages: list[Any] = field(default_factory=list)  # storages of results in whose memory the arrays lie
+    storages: list[object] = field(default_factory=list)  # storages of results in whose memory the arrays lie
 
     @property
     def reads(self) -> tuple[Any, Any]:
@@ -71,13 +71,13 @@ class Entry:
         TooLong: the program has more.
     """
 
-    def __init__(self, trace: Trace, function: Callable[..., Any], label: str, longest: int = sys.maxsize) -> None:
+    def __init__(self, trace: Trace, function: Callable[..., object], label: str, longest: int = sys.maxsize) -> None:
         self.trace = trace
         self.function = function
         self.label = label
         self.calls = 0
         self.seconds = 0.0  # time of these calls
-        self.casts: tuple[Any, ...] = ()  # the state of autocast in the trace
+        self.casts: tuple[object, ...] = ()  # the state of autocast in the trace
         self.modes = modes_now()
         self.apart = ""  # why it does not share a program with other sizes
         self.because = ""  # why no earlier program fitted
@@ -182,7 +182,7 @@ class Entry:
                 return f"type({array}) is ndarray"
             return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
-        def hooked(x: str, was: Tensor, hooks: tuple[Any, ...]) -> str:
+        def hooked(x: str, was: Tensor, hooks: tuple[object, ...]) -> str:
             if hooks or was._hooks is not None or was._node is not None:
                 return f"hooks_of({x}) != {named(hooks)}"
             return f"{x}._hooks is not None"  # no hook was registered in the trace
@@ -322,7 +322,7 @@ class Entry:
 
     # Calls
 
-    def run(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+    def run(self, leaves: Sequence[object], arrays: tuple[object, ...]) -> Any:
         """Replay the program. Raises Miss, with all writes undone, if elements violate the trace's assumptions."""
         if self.undo or self.generators:
             return self._run_carefully(leaves, arrays)
@@ -350,7 +350,7 @@ class Entry:
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 
-    def writable(self, leaves: Sequence[Any]) -> bool:
+    def writable(self, leaves: Sequence[object]) -> bool:
         """Return whether the memory that the program writes is not needed by a live graph."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
@@ -359,7 +359,7 @@ class Entry:
         # If a Tensor's memory is replaced, Tensors that share the memory may have to follow: the call runs eagerly.
         return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.replaced_memory)
 
-    def _count_writes(self, leaves: Sequence[Any]) -> None:
+    def _count_writes(self, leaves: Sequence[object]) -> None:
         for source in self.written:
             x = self._tensor_of(source, leaves)
             if is_dense(x):
@@ -446,7 +446,7 @@ class Entry:
         arguments = set(map(id, leaves))
         self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 
-        def pull_back(g: Any, kept: Any, needs: Any) -> Any:
+        def pull_back(g: object, kept: Any, needs: Any) -> Any:
             gs = g if isinstance(g, tuple) else (g,)
             if any(isinstance(x, Tensor) for x in gs):
                 return entry._differentiate_again(gs, needs, kept)
@@ -456,7 +456,7 @@ class Entry:
                 out[places[entry._key(source)]] = ensure_array(array)
             return out
 
-        def take_results(*arrays: Any, found: Any) -> Any:
+        def take_results(*arrays: object, found: object) -> Any:
             return found
 
         take_results.__dict__["traced"] = True  # its results are computed already, of bfloat16 inputs, too
@@ -521,7 +521,7 @@ class Entry:
         read = [*[leaves[index] for index in self.others], *self.outer]
         return [0 if x._storage is None else x._storage.version for x in read]
 
-    def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
+    def _numbers(self, arrays: Sequence[object]) -> list[Any]:
         """Return the values of variables that are inputs."""
         found = [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
         return [x for x in found if not is_array(x)]

@@ -239,7 +239,7 @@ class EffectTracer(Observer):
         self._append(instruction)
         return instruction
 
-    def takes_over(self, optimizer: Any, step: Function, args: Any, kwargs: Keywords) -> bool:
+    def takes_over(self, optimizer: Any, step: Function, args: object, kwargs: Keywords) -> bool:
         """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
         self.settle()
         if not self.tracing:

@@ -83,7 +83,7 @@ class Trace:
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # each with the source of its input
+    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)  # each with the source of its input
     sizes: Sizes | None = None  # if sizes may vary
 
 
@@ -104,8 +104,8 @@ class Sizes:
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
-        self.known: dict[Any, Arguments] = {size_key(trace): ()}
-        self.calls: dict[Any, int] = {}
+        self.known: dict[object, Arguments] = {size_key(trace): ()}
+        self.calls: dict[object, int] = {}
         self._sized = [index for index, _ in array_arguments(trace)]
         self.trace = replace(trace, sizes=self)
         self.trace.program = _comparable(trace)
@@ -356,7 +356,7 @@ class _Comparison:
             return x
         raise Differs(f"another {kind.__name__}")
 
-    def _slot(self, x: Any, y: Any) -> Value:
+    def _slot(self, x: object, y: object) -> Value:
         slot = self._program.value(None)
         self.new.append((slot, x, y))
         return slot

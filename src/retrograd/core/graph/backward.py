@@ -33,8 +33,7 @@ from .plan import ALONE
 from .primitive import attached
 from .reentrant import reentrant
 
-
-Root: TypeAlias = tuple[object, Any]  # an edge, and its cotangent: an array, or a Tensor where rules are recorded
+Root: TypeAlias = tuple[Any, Any]  # an edge, and its cotangent: an array, or a Tensor where rules are recorded
 
 
 class Walk:
@@ -46,7 +45,12 @@ class Walk:
     """
 
     def __init__(
-        self, wanted: set[object] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
+        self,
+        wanted: set[object] | None,
+        retain_graph: bool,
+        create_graph: bool,
+        copied: bool = True,
+        beyond: bool = True,
     ) -> None:
         self.wanted = wanted
         self.beyond = beyond  # whether the pass continues from a wanted node to its parents
@@ -56,7 +60,7 @@ class Walk:
         self.layered = bool(watchers) and modes.level is not None
         self.tensors = create_graph or self.layered
         self.ends_run_prehooks = False  # whether prehooks of the nodes where the pass ends are called
-        self.found: dict[object, Any] = {}
+        self.found: dict[Any, Any] = {}
         self.order: list[Node] = []
         self.useful: set[object] | None = None
 
@@ -89,7 +93,7 @@ class Walk:
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
         order = self.order
-        cotangents: dict[object, Any] = {}
+        cotangents: dict[Any, Any] = {}
         summed: set[object] = set()
         for root, g in roots:
             if root in cotangents:
@@ -174,7 +178,7 @@ class Walk:
             useful = self.useful = leading | wanted
             if not self.beyond:
                 leading -= wanted
-        cotangents: dict[object, Any] = {}
+        cotangents: dict[Any, Any] = {}
         summed: set[object] = set()  # nodes and leaves whose cotangent is a sum allocated by this pass: may be written
         for root, g in roots:
             if root in cotangents:

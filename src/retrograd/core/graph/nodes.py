@@ -10,7 +10,7 @@ This module does not import Tensor or Primitive; the backward pass is in ``backw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from itertools import count
 from operator import attrgetter
 from typing import Any, Protocol
@@ -182,15 +182,15 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
     order.sort(key=attrgetter("sequence"), reverse=True)
-    completes: dict[Node, list[Any]] = {}
+    completes: dict[Node, list[object]] = {}
     for leaf, reader in first_reader.items():
         completes.setdefault(reader, []).append(leaf)
     return order, completes
 
 
-def leading_to(wanted: set[object], order: list[Node]) -> set[object]:
+def leading_to(wanted: Set[object], order: list[Node]) -> set[Any]:
     """Return those nodes of ``order`` from which a wanted node or leaf can be reached."""
-    leading: set[object] = set()
+    leading: set[Node] = set()
     for node in reversed(order):
         for parent in node.parents:
             if parent is not None and (parent in wanted or parent in leading):

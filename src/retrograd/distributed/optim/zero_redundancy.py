@@ -41,9 +41,9 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Iterable[object],
         optimizer_class: Callable[..., Optimizer],
-        process_group: Any = None,
+        process_group: object = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
         **defaults: object,
@@ -59,7 +59,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         sizes = [list(p.shape) for p in self._parameters()]
         group.run(f"ZeroRedundancyOptimizer({len(sizes)} parameters of shapes {sizes})"[:500], None)
         self._owners = _shares(self._parameters(), group.size())
-        self._gathered: dict[str, Any] | None = None
+        self._gathered: dict[str, object] | None = None
         mine = [
             {**options, "params": [p for p in options["params"] if self._owners[id(p)] == group.rank()]}
             for options in self.param_groups
@@ -97,7 +97,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def _exchange(self) -> None:
         for owner, rank in enumerate(self.process_group.ranks):
-            kinds: dict[Any, list[Tensor]] = {}
+            kinds: dict[object, list[Tensor]] = {}
             for p in self._parameters():
                 if self._owners[id(p)] == owner:
                     kinds.setdefault((p.dtype, p.device), []).append(p)

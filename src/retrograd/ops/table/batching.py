@@ -64,7 +64,9 @@ def takes_rows(function: Function) -> Function:
     return called  # type: ignore[return-value]
 
 
-def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _stacked_calls(
+    level: Level, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call ``function`` on each example of ``level``; return the stacked results as Tensors of the level."""
     from ...core.mapping.batched import Batched  # imported with vmap
 
@@ -238,7 +240,7 @@ def summed_up(call: Call) -> Any:
     return rows.sum(1) if reduction == "sum" else rows.mean(1)
 
 
-def composed(composite: Callable[..., Any]) -> Rule:
+def composed(composite: Callable[..., object]) -> Rule:
     """Batch operators by their composite of plain operators; residuals are left out."""
 
     def rule(call: Call) -> Any:
