@@ -15,13 +15,13 @@ from ..program import Asked, Function, Instruction, Keywords, Value
 from ..run import arenas
 from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
-from . import arena_layout, machine_code
+from . import machine_code
 from .fusing import fused_maps
 from .interpreter.region_program import RegionProgram, execute
 from .lowering import Lowering, is_view
 from .module import Module
 from .optimizer_updates import Update
-from .steps import Buffer, Place, Unlowered
+from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # instructions from which a region pays
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
@@ -50,9 +50,9 @@ class Region:
         steps = fused_maps(lowering.steps, set(found), interpreted)
         for buffer in found:
             buffer.kind = "out"
-        buffers = arena_layout.set_lifetimes(steps)
+        buffers = set_lifetimes(steps)
         outs = [lowering.places[value].buffer for value in wanted]
-        self.arena = arena_layout.plan(buffers)
+        self.arena = plan_arena(buffers)
         inputs = [buffer for buffer in buffers if buffer.kind == "input"]
         self.steps = len(steps)
         self.checked = any(step.checked for step in steps)

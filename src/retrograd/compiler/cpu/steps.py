@@ -1,4 +1,4 @@
-"""Steps of a region: kernel calls on places in memory."""
+"""Steps of a region: kernel calls on places in memory; the layout of the arena, in which live arrays do not overlap."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..program import Instruction, Value
+from ..run.arenas import Block, place_blocks
 from .emission import Body, Kernel, broadcast_strides, collapsed, constant, type_of
 
 
@@ -280,3 +281,29 @@ def checked_pairs(steps: Sequence[Step]) -> list[tuple[Buffer, Buffer]]:
                 if pair[0] is not pair[1] and pair[::-1] not in found and all(b.kind == "input" for b in pair):
                     found[pair] = None
     return list(found)
+
+
+def set_lifetimes(steps: Sequence[Step]) -> list[Buffer]:
+    """Set the lifetime of each buffer, and the byte range that steps access; return the buffers."""
+    found: dict[Buffer, None] = {}
+    for number, step in enumerate(steps):
+        for at, place in enumerate(step.operands):
+            buffer = place.buffer
+            low, high = place.span()
+            if buffer not in found:
+                found[buffer] = None
+                buffer.first, buffer.low, buffer.high, buffer.written = number, low, high, False
+            buffer.last = number
+            buffer.low, buffer.high = min(buffer.low, low), max(buffer.high, high)
+            buffer.written = buffer.written or at < step.writes
+    return list(found)
+
+
+def plan_arena(buffers: Sequence[Buffer]) -> int:
+    """Set the offset of each buffer in the arena; return the bytes of the arena."""
+    inside = [buffer for buffer in buffers if buffer.kind == "arena"]
+    blocks = [Block(buffer.nbytes, buffer.first, buffer.last) for buffer in inside]
+    size = place_blocks(blocks)
+    for buffer, block in zip(inside, blocks, strict=True):
+        buffer.index = block.offset
+    return size

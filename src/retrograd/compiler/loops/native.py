@@ -17,12 +17,12 @@ from ...core.arrays import Array
 from ...core.arrays.blas import SEVERAL, one_thread
 from ...core.arrays.dtypes import DType
 from ...kernels.runtime import threads
-from ..cpu import arena_layout, machine_code
+from ..cpu import machine_code
 from ..cpu.fusing import fused_maps
 from ..cpu.interpreter.region_program import RegionProgram, Repeated, execute
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
-from ..cpu.steps import Buffer, Step, Unlowered
+from ..cpu.steps import Buffer, Step, Unlowered, plan_arena, set_lifetimes
 from ..program import Instruction, Value
 from ..run import arenas
 
@@ -153,8 +153,8 @@ class NativeLoop:
         steps = fused_maps(lowering.steps, set(outs), interpreted)
         for buffer in outs:
             buffer.kind = "out"
-        buffers = arena_layout.set_lifetimes(steps)
-        self._arena = arena_layout.plan(buffers)
+        buffers = set_lifetimes(steps)
+        self._arena = plan_arena(buffers)
         self._loop = loop
         self._memory: list[Array] = []
         carries = loop.carries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -40,7 +41,6 @@ from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, TooLong
 from .replay import Miss
-from .settings import turned_on
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function
@@ -564,3 +564,15 @@ _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 def _casts() -> Arguments:
     """Return autocast's casts on this thread, without importing autocast."""
     return casting[0]() if casting else ()
+
+
+def turned_on(name: str) -> bool:
+    """Whether an environment variable is not ``off``.
+
+    Raises:
+        RuntimeError: it is neither ``on`` nor ``off``.
+    """
+    wanted = os.environ.get(name, "on")
+    if wanted not in ("on", "off"):
+        raise RuntimeError(f"{name}: wanted on or off, got {wanted!r}")
+    return wanted == "on"
