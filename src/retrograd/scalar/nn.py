@@ -90,7 +90,7 @@ class Layer(Module):
     ) -> None:
         self.parts = self.neurons = [Neuron(nin, nonlin, activation=activation) for _ in range(nout)]
 
-    def __call__(self, x: Iterable[Number] | Number) -> list[Value] | Value:
+    def __call__(self, x: Iterable[Number] | Number) -> Any:
         inputs = [as_value(number) for number in (x if isinstance(x, Iterable) else [x])]  # one node for all neurons
         out = [neuron(inputs) for neuron in self.neurons]
         return out[0] if len(out) == 1 else out
@@ -125,7 +125,7 @@ class MLP(Module):
                 for parameter in neuron.parameters():
                     parameter.label = f"{i}.{j}.{parameter.label}"
 
-    def __call__(self, x: Iterable[Number] | Number) -> list[Value] | Value:
+    def __call__(self, x: Iterable[Number] | Number) -> Any:
         out: Any = x
         for layer in self.layers:
             out = layer(out)
