@@ -20,8 +20,8 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 254,
     "lines of docstrings that repeat another one": 766,
-    "files of 60 lines and fewer, without `__init__.py`": 85,
-    "uses of Any": 4590,
+    "files of 60 lines and fewer, without `__init__.py`": 81,
+    "uses of Any": 3578,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 149,
 }

@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .core.errors import answers
 from .core.missing_names import LegacyMethod, provided
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
 _LEGACY_METHODS = (
@@ -126,7 +129,7 @@ class EinopsParts:
     """An entry of ``sys.meta_path``: adds a backend and layers for Tensors to einops, when a program imports it."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith("einops."):
             return None
         torch_is_used = not hasattr(sys.modules.get("torch"), "is_retrograd") and "torch" in sys.modules
@@ -145,7 +148,7 @@ class LegacyPaths:
     """An entry of ``sys.meta_path``: finds the modules that exist in PyTorch's layout alone (``nn.modules.conv``)."""
 
     @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if not name.startswith("retrograd.") or name.startswith("retrograd.compat"):
             return None
         from .compat.paths import find_spec

@@ -42,7 +42,7 @@ class Packed:
         self._entries: dict[str, dict[str, Any]] = {}
         self._names_of_tensors: dict[int, tuple[Tensor, str]] = {}
 
-    def enter(self, value: Any, array: object, kind: str, path: str) -> dict[str, Any]:
+    def enter(self, value: Any, array: object, kind: str, path: str) -> dict[str, str]:
         """Store an array under a name derived from its path, and return its entry."""
         name = (path or "tensor").encode(errors="replace").decode()  # UTF-8 has no lone surrogates
         while name in self.arrays or name == "__metadata__":
@@ -65,7 +65,7 @@ class Packed:
     def tie(self) -> None:
         """Record in the entries which arrays are views of contiguous arrays with their dtype."""
         places = [_Place(*byte_span(array), name, array) for name, array in self._sources.items() if array.size]
-        holders: dict[tuple[Any, str], _Place] = {}  # by dtype and device, the array whose memory ends last
+        holders: dict[tuple[object, str], _Place] = {}  # by dtype and device, the array whose memory ends last
         for place in sorted(places, key=lambda place: (place.low, -place.high, not place.array.flags.c_contiguous)):
             kind = place.array.dtype, str(backend_of(place.array).device(place.array))
             holder = holders.get(kind)

@@ -10,6 +10,7 @@ import math
 import os
 from io import BytesIO
 from pickle import UnpicklingError
+from types import ModuleType
 from typing import Any
 
 import numpy as np

@@ -50,7 +50,6 @@ MODULES = (
     "ops.math.complex_numbers",
     "ops.math.exponential",
     "ops.math.floating_numbers",
-    "ops.math.integers",
     "ops.math.interpolation",
     "ops.math.logic",
     "ops.math.powers",

@@ -13,6 +13,8 @@ from retrograd.ops.linear.decompositions.householder import GeqrfResult as Geqrf
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
 from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
+from retrograd.ops.linear.sparse.compressed import CompressedColumnsTensor as CompressedColumnsTensor
+from retrograd.ops.linear.sparse.sparse import CompressedTensor as CompressedTensor
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
 from retrograd.ops.numpy.flat import Flat as Flat
@@ -56,7 +58,7 @@ class TensorMethods:
         ...
     def __array__(self, dtype: Any = None, copy: builtins.bool | None = None) -> np.ndarray[Any, Any]:
         ...
-    def __array_function__(self, function: Callable[..., Any], types: builtins.object, args: builtins.tuple[Any, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
+    def __array_function__(self, function: Callable[..., builtins.object], types: builtins.object, args: builtins.tuple[builtins.object, ...], kwargs: builtins.dict[builtins.str, Any]) -> Any:
         """``__array_function__`` of Tensor."""
     def __array_namespace__(self, *, api_version: builtins.str | None = None) -> Any:
         """Return the functions of the array API standard on Tensors, ``retrograd.array_api``.
@@ -84,7 +86,7 @@ class TensorMethods:
         ...
     def __contains__(self, element: Operand) -> builtins.bool:
         ...
-    def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[Any, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
+    def __dlpack__(self, *, stream: builtins.object = None, max_version: builtins.tuple[builtins.int, builtins.int] | None = None, dl_device: builtins.tuple[builtins.object, builtins.int] | None = None, copy: builtins.bool | None = None) -> Any:
         """The Tensor's memory as a DLPack capsule, which another library makes its own array of.
 
         Raises:
@@ -7445,7 +7447,7 @@ class TensorMethods:
         tensor([[0],
                 [1]])
         """
-    def to_sparse_csc(self) -> Any:
+    def to_sparse_csc(self) -> CompressedColumnsTensor:
         """``sparse_csc_tensor`` of what is not zero in a matrix.
 
         Derivative: ``g`` at the places.
@@ -7458,7 +7460,7 @@ class TensorMethods:
         >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()
         tensor([0])
         """
-    def to_sparse_csr(self) -> Any:
+    def to_sparse_csr(self) -> CompressedTensor:
         """``sparse_csr_tensor`` of what is not zero in a matrix.
 
         Derivative: ``g`` at the places.

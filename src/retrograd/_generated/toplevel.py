@@ -117,6 +117,8 @@ from ..ops.math.arithmetic import div
 from ..ops.math.arithmetic import div as divide
 from ..ops.math.arithmetic import floor_divide
 from ..ops.math.arithmetic import fmod
+from ..ops.math.arithmetic import gcd
+from ..ops.math.arithmetic import lcm
 from ..ops.math.arithmetic import mul
 from ..ops.math.arithmetic import mul as multiply
 from ..ops.math.arithmetic import neg
@@ -185,8 +187,6 @@ from ..ops.math.exponential import xlogy
 from ..ops.math.floating_numbers import frexp
 from ..ops.math.floating_numbers import heaviside
 from ..ops.math.floating_numbers import nextafter
-from ..ops.math.integers import gcd
-from ..ops.math.integers import lcm
 from ..ops.math.interpolation import addcdiv
 from ..ops.math.interpolation import addcmul
 from ..ops.math.interpolation import lerp

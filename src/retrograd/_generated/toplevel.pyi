@@ -10,6 +10,9 @@ from retrograd.ops.linear.decompositions.lu_parts import LUParts as LUParts
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
 from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
+from retrograd.ops.linear.sparse.compressed import CompressedColumnsTensor as CompressedColumnsTensor
+from retrograd.ops.linear.sparse.sparse import CompressedTensor as CompressedTensor
+from retrograd.ops.linear.sparse.sparse import SparseTensor as SparseTensor
 from retrograd.ops.make.generators import Generator as Generator
 from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
@@ -7914,7 +7917,7 @@ def sort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, stabl
     >>> rg.sort(rg.tensor([2.0, 3.0, 1.0]))
     ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
     """
-def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequence[Any], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> Any:
+def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None, is_coalesced: builtins.bool | None = None) -> SparseTensor:
     """``A[indices[:, k]] = values[k]``, added up where a coordinate stands twice, and 0 elsewhere: a SparseTensor.
 
     Derivative: values: ``g`` at the coordinates.
@@ -7938,7 +7941,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
     tensor([[0., 2.],
             [3., 0.]])
     """
-def sparse_csc_tensor(ccol_indices: Operand | Sequence[Any], row_indices: Operand | Sequence[Any], values: Operand | Sequence[Any], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> Any:
+def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_indices: Operand | Sequence[builtins.object], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> CompressedColumnsTensor:
     """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
 
     Derivative: values: ``g`` at their places.
@@ -7962,7 +7965,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[Any], row_indices: Operan
     tensor([[0., 3.],
             [2., 4.]])
     """
-def sparse_csr_tensor(crow_indices: Operand | Sequence[Any], col_indices: Operand | Sequence[Any], values: Operand | Sequence[Any], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> Any:
+def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_indices: Operand | Sequence[builtins.object], values: Operand | Sequence[builtins.object], size: Sequence[builtins.int] | None = None, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False, check_invariants: builtins.bool | None = None) -> CompressedTensor:
     """``A[i, col_indices[k]] = values[k]`` for k from ``crow_indices[i]`` on: a sparse matrix with compressed rows.
 
     Derivative: values: ``g`` at their places.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.dtypes import DType
+from ..core.graph.plan import Params
 from ..core.named_tuples import NamedTuple
 
 Array = np.ndarray
@@ -127,7 +128,7 @@ _NORMALIZATIONS = {"layer_norm", "batch_norm", "group_norm", "instance_norm", "r
 _ROWS = {"softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention", "cross_entropy"}
 
 
-def rule_forward(name: str, values: list[Array | None], out: object, dtype: DType, params: dict[str, Any]) -> Finding:
+def rule_forward(name: str, values: list[Array | None], out: object, dtype: DType, params: Params) -> Finding:
     """Explain why an operator returned ``out`` (NaN or infinite) for the given values of its inputs."""
     known = [(number, x) for number, x in enumerate(values) if x is not None and x.size and x.dtype.kind in "fciub"]
     finding = _forward(name, known, values, out, dtype, params)
@@ -140,7 +141,7 @@ def _forward(
     values: list[Array | None],
     out: Any,
     dtype: DType,
-    params: dict[str, Any],
+    params: Params,
 ) -> Finding:
     expression = written(name, values, params)
     pairs = [x for _, x in known]
@@ -223,7 +224,7 @@ def _overflow(text: str, culprit: int, place: int, dtype: DType) -> Finding:
     return Finding(f"{text}, whose largest number is {largest(dtype)}", culprit, place, grown(dtype), advice)
 
 
-def _std_or_var(name: str, known: list[tuple[int, Array]], params: dict[str, Any]) -> Finding | None:
+def _std_or_var(name: str, known: list[tuple[int, Array]], params: Params) -> Finding | None:
     number, x = known[0]
     correction = params.get("correction", 1)
     if x.size - correction > 0:
@@ -284,7 +285,7 @@ def _of_infinite(name: str, known: list[tuple[int, Array]], expression: str) -> 
     return Finding(f"{expression} is NaN", number, place, np.isinf)
 
 
-def written(name: str, values: list[Array | None], params: dict[str, Any]) -> str:
+def written(name: str, values: list[Array | None], params: Params) -> str:
     """Return the call as text: ``0.99999994 - 1.0``, ``log(-3.1e-08)``, ``sum(5 values from 0.0 to 3.0)``."""
     parts = []
     for x in values:

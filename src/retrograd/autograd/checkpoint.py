@@ -24,7 +24,7 @@ from ..core.errors import describe
 from ..core.graph.modes import enable_grad, modes, on_level, surroundings
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
 from ..core.graph.observers import Observer, observing
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Params, Recordable
 from ..core.graph.primitive import attach
 from ..core.graph.record import saved_of
 from ..core.tensor.storage import storage_of
@@ -39,7 +39,7 @@ EARLY_STOP: ContextVar[bool | None] = ContextVar("EARLY_STOP", default=None)
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     *args: Any,
     use_reentrant: bool | None = None,
     context_fn: Callable[[], tuple[Any, Any]] | None = None,
@@ -135,7 +135,7 @@ class _Stop(Observer):
 
     counts = True
 
-    def __init__(self, count: int, last: tuple[Any, ...]) -> None:
+    def __init__(self, count: int, last: tuple[object, ...]) -> None:
         self.count = count
         self.primitive, self.shape, self.dtype = last[:3]
         self.nodes: list[Node] = []
@@ -146,10 +146,10 @@ class _Stop(Observer):
     def answering(
         self,
         primitive: Recordable,
-        inputs: tuple[Any, ...],
-        arrays: tuple[Any, ...],
-        params: dict[str, Any],
-        forward: Callable[..., Any],
+        inputs: tuple[object, ...],
+        arrays: tuple[object, ...],
+        params: Params,
+        forward: Callable[..., object],
     ) -> Callable[..., Any]:
         """Record the last node without computing a result that it does not save."""
         if primitive is not self.primitive or not modes.grad_enabled or modes.level is not None:
@@ -188,8 +188,8 @@ class Part:
 
     def __init__(
         self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
+        function: Callable[..., object],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
         preserve_rng_state: bool,
         context: Any,
@@ -211,7 +211,7 @@ class Part:
         self.began = next_sequence()
         self.nodes: list[list[ref[Node]]] = []
         self.numbers: list[int] | None = None  # the numbers of these nodes, if the second run may stop early
-        self.facts: list[tuple[Any, ...]] = []
+        self.facts: list[tuple[object, ...]] = []
         self.read: list[tuple[Tensor, int, Any]] = []
 
     def release(self, result: Tensor, numbering: _Numbering | None = None) -> None:
@@ -413,7 +413,7 @@ def checkpoint_sequential(
     if not 1 <= segments <= max(1, len(chain)):
         raise ValueError(f"checkpoint_sequential: segments must be from 1 to {len(chain)}, got {segments}")
 
-    def part(start: int, end: int) -> Callable[[Any], Any]:
+    def part(start: int, end: int) -> Callable[[Tensor], Tensor]:
         def run_segment(x: Tensor) -> Tensor:
             for function in chain[start:end]:
                 x = function(x)

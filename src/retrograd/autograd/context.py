@@ -24,17 +24,17 @@ class Context:
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads: bool = True
-    _inputs: tuple[tuple[Any, Any] | None, ...] = ()
+    _inputs: tuple[tuple[object, object] | None, ...] = ()
     _outputs: tuple[tuple[Any, Any], ...] = ()
     _node: Any = None
     _packed: Any = None
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
-        self._to_save_forward: tuple[Any, ...] | None = None
+        self._to_save_forward: tuple[object, ...] | None = None
         self._saved: tuple[Any, ...] | None = None
         self._saved_forward: tuple[Any, ...] | None = None
-        self._given: tuple[Any, ...] | None = None  # inside vmap, the saved Tensors of all examples
+        self._given: tuple[object, ...] | None = None  # inside vmap, the saved Tensors of all examples
         self._non_differentiable: set[int] = set()
         self._dirty: tuple[Tensor, ...] = ()
         self._differentiable: set[int] = set()
@@ -134,7 +134,7 @@ class Context:
         return tensor
 
 
-def _savable(caller: str, tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+def _savable(caller: str, tensors: tuple[object, ...]) -> tuple[Any, ...]:
     for index, tensor in enumerate(tensors):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(

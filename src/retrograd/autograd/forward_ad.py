@@ -8,7 +8,6 @@ tangent, and ``unpack_dual`` raises an error for it.
 from __future__ import annotations
 
 import threading
-from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from ..core.arrays.dtypes import is_differentiable
@@ -34,7 +33,7 @@ class _Level(Observer):
     def __init__(self) -> None:
         self.tangents: WeakKeyDictionary[Node, Tensor] = WeakKeyDictionary()  # freed with their dual Tensors
         self.moving: WeakSet[Node] = WeakSet()  # nodes whose results have tangents
-        self.lost: WeakSet[Any] = WeakSet()  # unrecorded results, whose tangents are lost
+        self.lost: WeakSet[object] = WeakSet()  # unrecorded results, whose tangents are lost
         self.lost_gradients = False
 
     def recorded(self, node: Node) -> None:

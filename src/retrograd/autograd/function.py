@@ -196,7 +196,7 @@ class Function:
         return node
 
 
-def _forward(cls: type[Function], ctx: Context, args: Sequence[Any]) -> Any:
+def _forward(cls: type[Function], ctx: Context, args: Sequence[object]) -> Any:
     with recording(False):
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
@@ -205,7 +205,7 @@ def _forward(cls: type[Function], ctx: Context, args: Sequence[Any]) -> Any:
     return output
 
 
-def _positional_arguments(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _positional_arguments(cls: type[Function], args: tuple[object, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Return the arguments of a call of ``forward`` in positional order."""
     bound = signature(cls.forward).bind(*args, **kwargs)
     if bound.kwargs:
@@ -228,7 +228,7 @@ def _arity(cls: type[Function]) -> int:
     return int(found)
 
 
-def _shapes_and_dtypes(values: Sequence[Any], other: object) -> tuple[Any, ...]:
+def _shapes_and_dtypes(values: Sequence[object], other: object) -> tuple[Any, ...]:
     """Return the shape and dtype of each Tensor, and ``other`` for values that are not Tensors."""
     return tuple((x.array.shape, x.array.dtype) if is_dense(x) else other for x in values)
 
@@ -237,7 +237,7 @@ def _is_numeric(value: object) -> bool:
     return is_array(value) or isinstance(value, np.inexact)
 
 
-def _copy_aliased_outputs(outputs: list[Any], args: tuple[Any, ...], ctx: Context) -> None:
+def _copy_aliased_outputs(outputs: list[Any], args: tuple[object, ...], ctx: Context) -> None:
     """Copy outputs that share memory with an input, since a write to one would not update the history of the other."""
     storages = [value._storage for value in args if is_dense(value) and value._storage is not None]
     for x in outputs:
@@ -361,7 +361,7 @@ def requires_on_some_layer(x: Tensor) -> bool:
     return x._requires or isinstance(x.array, Wrapping) and requires_on_some_layer(x.array.value)
 
 
-def highest_level(args: Sequence[Any]) -> Any:
+def highest_level(args: Sequence[object]) -> Any:
     """Return the ``vmap`` level of a call, None if no argument differs between examples."""
     from ..core.mapping.batching import highest  # loaded only with vmap
 
@@ -427,7 +427,7 @@ class VmapInfo(NamedTuple):
 
 
 def _forward_under_vmap(
-    cls: type[Function], level: Any, args: tuple[Any, ...], needs: tuple[bool, ...]
+    cls: type[Function], level: Any, args: tuple[object, ...], needs: tuple[bool, ...]
 ) -> tuple[Context, Any]:
     """Call ``forward`` for all examples, recorded on the layer below; its derivative is ``backward`` for all."""
     lowered = [_lowered(level, x) if is_dense(x) else (x, False) for x in args]

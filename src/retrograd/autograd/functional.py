@@ -39,7 +39,7 @@ def _points(caller: str, inputs: object, create_graph: bool) -> tuple[Tensor, ..
     return tuple(x.detach().requires_grad_() for x in points)
 
 
-def _call(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+def _call(caller: str, func: Callable[..., object], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
     try:
         with differentiating(caller):
             outputs = func(*points)
@@ -227,7 +227,7 @@ def _check_strategy(caller: str, argument: str, strategy: str, strict: bool, vec
         raise NotImplementedError(f"{caller}: {argument}='forward-mode' needs vectorize=True")
 
 
-def _vectorized(func: Callable[..., Any], inputs: object, create_graph: bool, transform: Callable[..., Any]) -> Any:
+def _vectorized(func: Callable[..., object], inputs: object, create_graph: bool, transform: Callable[..., Any]) -> Any:
     with enable_grad():
         points = _points("jacobian", inputs, create_graph)
         several = []
@@ -242,7 +242,7 @@ def _vectorized(func: Callable[..., Any], inputs: object, create_graph: bool, tr
     return _result(results, several[0], True)
 
 
-def _one_number(caller: str, func: Callable[..., Any], points: tuple[Tensor, ...]) -> Tensor:
+def _one_number(caller: str, func: Callable[..., object], points: tuple[Tensor, ...]) -> Tensor:
     value = func(*points)
     _tuple(caller, "outputs of the user-provided function", value)
     if not isinstance(value, Tensor) or value.numel() != 1:
@@ -272,7 +272,7 @@ def hessian(
 
     _check_strategy("hessian", "outer_jacobian_strategy", outer_jacobian_strategy, strict, vectorize)
 
-    def gradient(*points: Tensor) -> Any:
+    def gradient(*points: Tensor) -> Tensor | tuple[Tensor, ...]:
         points = tuple(x if x.requires_grad else x.requires_grad_() for x in points)
         value = _one_number("hessian", func, points)
         _checked("hessian", [value], strict)

@@ -26,8 +26,8 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func: Callable[..., Any],
-    inputs: Tensor | Sequence[Any],
+    func: Callable[..., object],
+    inputs: Tensor | Sequence[object],
     *,
     eps: float = 1e-6,
     atol: float = 1e-5,
@@ -105,8 +105,8 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Callable[..., Any],
-    inputs: Tensor | Sequence[Any],
+    func: Callable[..., object],
+    inputs: Tensor | Sequence[object],
     grad_outputs: Tensor | Sequence[Tensor] | None = None,
     *,
     eps: float = 1e-6,
@@ -182,7 +182,7 @@ def _non_contiguous(g: Tensor) -> Tensor:
     return new_tensor(wide[..., 0])
 
 
-def gradient_function(func: Callable[..., Any], count: int) -> Callable[..., tuple[Tensor, ...]]:
+def gradient_function(func: Callable[..., object], count: int) -> Callable[..., tuple[Tensor, ...]]:
     """Return the gradient of ``func`` as a function of its ``count`` arguments and the outputs' cotangents."""
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
@@ -275,7 +275,7 @@ class _Check:
     """One function, its arguments and the tolerances."""
 
     def __init__(
-        self, func: Callable[..., Any], arguments: tuple[Any, ...], eps: float, atol: float, rtol: float
+        self, func: Callable[..., object], arguments: tuple[object, ...], eps: float, atol: float, rtol: float
     ) -> None:
         self.func = func
         self.arguments = arguments

@@ -53,7 +53,7 @@ class saved_tensors_hooks(observing):
     tensor([2.7183, 7.3891])
     """
 
-    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+    def __init__(self, pack_hook: Callable[[Tensor], object], unpack_hook: Callable[[Any], Tensor]) -> None:
         packing = Packing(pack_hook, unpack_hook)
         super().__init__(packing)
         packing.context = ref(self)

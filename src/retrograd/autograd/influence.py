@@ -12,6 +12,7 @@ from ..core.arrays.fp_warnings import silent
 from ..core.graph.backward import differentiate
 from ..core.graph.modes import Mode, enable_grad
 from ..core.graph.nodes import Node, edge_of
+from ..core.graph.plan import Params
 from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor, new_tensor
 
@@ -31,7 +32,7 @@ Index = tuple[int, ...]
 
 
 def influences(
-    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], index: Index, output: int = 0
+    primitive: Primitive, inputs: tuple[Any, ...], params: Params, index: Index, output: int = 0
 ) -> list[np.ndarray | None]:
     """Return, per input, the flat indices of the elements that the output's element at ``index`` depends on.
 
@@ -43,7 +44,7 @@ def influences(
     if primitive.name in _CHOOSE | _REDUCE:
         return [_row_places(x, params, index) if place == 0 else None for place, x in enumerate(inputs)]
     ordinary = np.random.default_rng(0)
-    starts: list[Any] = []
+    starts: list[object] = []
     for x in inputs:
         array = getattr(x, "array", x)
         if not is_array(array) or array.dtype.kind not in "fc":
@@ -99,7 +100,7 @@ def _broadcast_place(shape: tuple[int, ...], index: Index) -> np.ndarray | None:
     return np.array([np.ravel_multi_index(own, shape)] if shape else [0])
 
 
-def _row_places(x: Any, params: dict[str, Any], index: Index) -> np.ndarray | None:
+def _row_places(x: Any, params: Params, index: Index) -> np.ndarray | None:
     """Return the flat indices of the row of x that the output element at ``index`` is reduced from."""
     shape = np.shape(getattr(x, "array", x))
     dim = params.get("dim", params.get("axis"))

@@ -24,7 +24,7 @@ from ..ops.make.creation import as_tensor
 STEP = 6e-6
 
 
-def numerical_gradient(func: Callable[..., Any], *inputs: object, eps: float = STEP) -> Any:
+def numerical_gradient(func: Callable[..., object], *inputs: object, eps: float = STEP) -> Any:
     """Return the gradient of a scalar function, computed by central differences in float64.
 
     Each element is ``(f(x + eps) - f(x - eps)) / (2 eps)``, with an error of about ``eps**2 + 1e-16 / eps`` relative to

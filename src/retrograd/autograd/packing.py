@@ -22,7 +22,7 @@ from .context import Context
 class Packing(Observer):
     """Packs the saved values of nodes recorded on this thread; only the innermost of several is active."""
 
-    def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
+    def __init__(self, pack: Callable[[Tensor], object], unpack: Callable[[Any], Tensor]) -> None:
         self.pack = pack
         self.unpack = unpack
         self.context: Callable[[], observing | None] = lambda: None  # the context manager of this observer
@@ -101,7 +101,7 @@ class Packed:
         values, storages = list(node.saved[:width]), list(node.saved[width:])
         answer = len(primitive.inputs)
         self.values: list[Any] = values
-        self.storages: list[Any] = storages
+        self.storages: list[object] = storages
         parents = node.parents
         if primitive.variadic:
             if values[0] is not None and not any(isinstance(value, Context) for value in values):

@@ -3,11 +3,12 @@
 import argparse
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from .console import UserError
 
 Kind = TypeVar("Kind", bound=argparse.Action)
+Subparsers: TypeAlias = "argparse._SubParsersAction[Parser]"  # generic for type checkers only
 
 
 EXAMPLES = "examples:\n"

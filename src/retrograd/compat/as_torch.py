@@ -130,7 +130,7 @@ def _keep_functions(package: ModuleType, name: str) -> None:
 class _Finder:
     """The entry of ``sys.meta_path`` for ``torch``. It is the first, because PyTorch may be installed."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in _NAMES:
             return None
         return ModuleSpec(name, _Loader(), is_package=True)  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ class _Finder:
 class _InstallAtImport:
     """An entry of ``sys.meta_path`` that calls ``install`` at the first import of ``torch``."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in _NAMES:
             return None
         install()

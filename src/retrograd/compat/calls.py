@@ -50,7 +50,7 @@ _MANY_INTEGERS = ("broadcast_to", "count_nonzero", "squeeze")  # methods that ta
 _TWO_NUMBERS_FIRST = ("addmm", "addmv", "addr", "addbmm", "baddbmm")
 
 
-def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a call in its present form, or NotImplemented if the call is not a legacy form."""
     if args and not isinstance(args[0], Tensor) and _is_attribute(type(args[0]), function):
         return function(*args[1:], **kwargs)
@@ -90,7 +90,7 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     return NotImplemented
 
 
-def _from_numpys_names(function: Callable[..., Any], kwargs: Mapping[str, object]) -> dict[str, str]:
+def _from_numpys_names(function: Callable[..., object], kwargs: Mapping[str, object]) -> dict[str, str]:
     """Return PyTorch's names of the arguments that are given by NumPy's."""
     if _NUMPYS_NAMES.keys().isdisjoint(kwargs):
         return {}
@@ -98,7 +98,7 @@ def _from_numpys_names(function: Callable[..., Any], kwargs: Mapping[str, object
     return {key: new for key, new in _NUMPYS_NAMES.items() if key in kwargs and key not in own and new in own}
 
 
-def _is_attribute(kind: type, function: Callable[..., Any]) -> bool:
+def _is_attribute(kind: type, function: Callable[..., object]) -> bool:
     """Return whether a class has the function as an attribute, such as ``conv = torch.conv2d``.
 
     PyTorch's functions are builtins: ``self.conv(x)`` calls them without ``self``. Python passes it to ours.
@@ -106,7 +106,7 @@ def _is_attribute(kind: type, function: Callable[..., Any]) -> bool:
     return kind.__module__ != "builtins" and any(function in vars(base).values() for base in kind.__mro__[:-1])
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (bool, int, float, complex))
 
 
@@ -195,7 +195,7 @@ def _by_row(input: SparseTensor, dim: int) -> tuple[SparseTensor, Tensor, int]:
     return a, a.indices()[across], a.shape[across]
 
 
-def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+def log_softmax(input: SparseTensor, dim: int, *, dtype: object = None) -> SparseTensor:
     """Return ``log(softmax)`` of a sparse matrix along one dimension, over the specified values only."""
     a, row, count = _by_row(input if dtype is None else input.to(dtype), dim)
     values = a.values()
@@ -205,7 +205,7 @@ def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTe
     return a._with(shifted - total[row].log())
 
 
-def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
+def softmax(input: SparseTensor, dim: int, *, dtype: object = None) -> SparseTensor:
     """Return ``exp(x_i) / sum_j exp(x_j)`` of a sparse matrix along one dimension, over the specified values only."""
     logarithm = log_softmax(input, dim, dtype=dtype)
     return logarithm._with(logarithm.values().exp())
@@ -264,7 +264,7 @@ _SUMMED = _names("cumprod cumsum prod sum")
 _ALONG_A_LINE = _names("arange linspace logspace range")
 
 
-def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_into(name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     """Write the result of a call to ``out``, resize ``out`` if needed, and return it.
 
     Raises:
@@ -299,7 +299,7 @@ def call_into(name: str, function: Callable[..., Any], args: tuple[Any, ...], kw
     return out
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     for x in value if isinstance(value, (tuple, list)) else [value]:
         if isinstance(x, Tensor):
             yield x
@@ -333,7 +333,7 @@ def _are_alike(x: Tensor, y: Tensor) -> bool:
     return bool(a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype and x.data_ptr() == y.data_ptr())
 
 
-def _share_memory(a: Any, b: Any) -> bool:
+def _share_memory(a: object, b: object) -> bool:
     if isinstance(a, Wrapping) or isinstance(b, Wrapping) or type(a) is not type(b):
         return False
     if not array_module(a).may_share_memory(a, b):

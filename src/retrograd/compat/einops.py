@@ -7,6 +7,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from numpy import ndarray
+
 from ..core.arrays.dtypes import FLOATING
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..nn.base.module import Module
@@ -46,21 +48,21 @@ def define_backend(backends: Any) -> None:
     class RetrogradBackend(backends.AbstractBackend):  # type: ignore[misc]
         framework_name = "retrograd"
 
-        def is_appropriate_type(self, tensor: Any) -> bool:
+        def is_appropriate_type(self, tensor: object) -> bool:
             return isinstance(tensor, Tensor)
 
-        def from_numpy(self, x: Any) -> Tensor:
+        def from_numpy(self, x: object) -> Tensor:
             tensor = new_tensor(x)
             tensor.requires_grad = self.is_float_type(tensor)
             return tensor
 
-        def to_numpy(self, x: Tensor) -> Any:
+        def to_numpy(self, x: Tensor) -> ndarray:
             return x.detach().cpu().numpy()
 
         def arange(self, start: int, stop: int) -> Tensor:
             return rg.arange(start, stop)
 
-        def reduce(self, x: Any, operation: str, reduced_axes: Any) -> Any:
+        def reduce(self, x: object, operation: str, reduced_axes: Any) -> Any:
             if operation in ("min", "max"):
                 return getattr(x, f"a{operation}")(tuple(reduced_axes))
             if operation in ("sum", "mean"):
@@ -94,7 +96,7 @@ def define_backend(backends: Any) -> None:
         def is_float_type(self, x: Tensor) -> bool:
             return x.dtype.kind in FLOATING
 
-        def layers(self) -> Any:
+        def layers(self) -> ModuleType:
             return import_module("einops.layers.retrograd")
 
         def einsum(self, pattern: str, *x: Tensor) -> Tensor:

@@ -21,12 +21,12 @@ _NN = ("nn",)
 _LEGACY_NN, _PAIRS = "compat.modules.nn:nn.modules", "compat.modules.nn:nn.modules.utils"
 _ALIASES = "compat.types:types"
 _MODULES = {
-    "activation": ("nn.layers.activation", "nn.layers.random_activation", "nn.sequence.attention"), "adaptive": _NN,
+    "activation": ("nn.layers.activation", "nn.sequence.attention"), "adaptive": _NN,
     "batchnorm": ("nn.layers.normalization", "nn.base.lazy"),
     "channelshuffle": ("nn.layers.upsampling",),
     "container": ("nn.base.containers", _LEGACY_NN),
     "conv": ("nn.layers.convolution", "nn.base.lazy", _LEGACY_NN, _PAIRS),
-    "distance": ("nn.layers.distance",), "dropout": ("nn.layers.dropout", "nn.layers.random_activation"),
+    "distance": ("nn.layers.distance",), "dropout": ("nn.layers.dropout",),
     "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
     "instancenorm": ("nn.layers.normalization", "nn.base.lazy"), "lazy": ("nn.base.lazy",),
     "linear": ("nn.layers.linear", "nn.base.lazy", _LEGACY_NN),
@@ -203,7 +203,7 @@ class _FunctionModule(ModuleType):
     ``from torch.nn.utils.weight_norm import remove_weight_norm`` leaves ``torch.nn.utils.weight_norm(module)`` working.
     """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return vars(self)[self.__name__.rpartition(".")[2]](*args, **kwargs)
 
 

@@ -418,7 +418,7 @@ class LegacyStorageType(type):
     dtype: PublicDType
     is_cuda: bool
 
-    def __call__(cls, *args: object, wrap_storage: UntypedStorage | None = None) -> Any:
+    def __call__(cls, *args: object, wrap_storage: UntypedStorage | None = None) -> TypedStorage:
         if cls.is_cuda and not is_cuda_available():
             raise TypeError(f"type {cls.path} not available: CuPy is not installed, or no GPU was found")
         if wrap_storage is not None:

@@ -34,7 +34,7 @@ def new(self: Tensor, *data: Any, size: Any = None, device: Any = None) -> Tenso
     return new_tensor(constructed("new", data, self.dtype, self.device if device is None else device))
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: object, memory_format: object = None) -> Tensor:
     """Give the Tensor another size, in place: row-major over its memory, from its first element on.
 
     A Tensor that has the size already does not change. If the memory is too small, the Tensor moves to a larger
@@ -57,12 +57,12 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-def resize(self: Tensor, *sizes: Any) -> Tensor:
+def resize(self: Tensor, *sizes: object) -> Tensor:
     """Return a copy of another size; see ``resize_``."""
     return resize_(self.detach().clone(), *sizes)
 
 
-def resize_as_(self: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, memory_format: object = None) -> Tensor:
     """Give the Tensor the size of another Tensor, in place."""
     return resize_(self, *the_template.shape)
 
@@ -103,7 +103,7 @@ def _row_major(size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(np.prod(size[place + 1 :], dtype=np.int64)) for place in range(len(size)))
 
 
-def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+def apply_(self: Tensor, callable: Callable[[Any], object]) -> Tensor:
     """Replace each element ``x`` by ``callable(x)``, in place.
 
     Raises:
@@ -113,7 +113,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return _mapped("apply_", self, (), callable)
 
 
-def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], object]) -> Tensor:
     """Replace each element by the function's value for it and the other Tensor's element, in place.
 
     Raises:
@@ -123,7 +123,7 @@ def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> T
     return _mapped("map_", self, (tensor,), callable)
 
 
-def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], object]) -> Tensor:
     """Replace each element by the function's value for it and the elements of two other Tensors, in place.
 
     Raises:
@@ -133,7 +133,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
     return _mapped("map2_", self, (x, y), callable)
 
 
-def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
+def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., object]) -> Tensor:
     for tensor in (x, *others):
         if tensor.requires_grad:
             raise RuntimeError(f"{name}: a Tensor requires grad, but the function takes plain numbers; use detach()")
@@ -173,7 +173,7 @@ def is_shared(self: Tensor) -> bool:
     return isinstance(getattr(owner, "obj", owner), mmap.mmap)
 
 
-def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def pin_memory(self: Tensor, device: object = None) -> Tensor:
     """Return a copy in page-locked memory.
 
     Raises:
@@ -211,7 +211,7 @@ def storage_type(self: Tensor) -> type:
     return (CUDA_STORAGES if self.is_cuda else STORAGES)[storage(self).pickle_storage_type()]
 
 
-def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
+def bfloat16(self: Tensor, memory_format: object = None) -> Tensor:
     """Return the Tensor in bfloat16.
 
     Raises:
@@ -309,7 +309,7 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     return other.detach() if assign else self.copy_(other).detach()
 
 
-def record_stream(self: Tensor, stream: Any) -> None:
+def record_stream(self: Tensor, stream: object) -> None:
     """Do nothing: CuPy's pool tracks the streams that use memory."""
 
 

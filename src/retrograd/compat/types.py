@@ -58,7 +58,7 @@ class LegacyType(type):
     dtype: PublicDType
     is_cuda: bool
 
-    def __call__(cls, *data: Any, device: Any = None) -> Any:
+    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         _check_available(cls)
         if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype != cls.dtype:
             raise TypeError(
@@ -97,7 +97,7 @@ CPU_TYPES = _types(False)
 CUDA_TYPES = _types(True)
 
 
-def set_default_tensor_type(t: Any) -> None:
+def set_default_tensor_type(t: object) -> None:
     """Set the default dtype and the default device by a legacy type or its name (``"torch.DoubleTensor"``).
 
     >>> import retrograd as rg
@@ -135,7 +135,7 @@ class _VariableType(type):
     def __instancecheck__(cls, x: object) -> bool:
         return isinstance(x, Tensor)
 
-    def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
+    def __call__(cls, data: object = None, requires_grad: bool = False, volatile: bool = False) -> Tensor:
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):
@@ -163,7 +163,7 @@ class NestedIOFunction(Function):
     """A Function. Tensors inside nested arguments are not extracted."""
 
 
-def traceable(cls: Callable[..., Any]) -> Callable[..., Any]:
+def traceable(cls: Callable[..., object]) -> Callable[..., Any]:
     """Return the class unchanged."""
     return cls
 

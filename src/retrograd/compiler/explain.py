@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .cpu import machine_code
-from .program import Instruction, Value
+from .program import Instruction, Source, Value
 from .run.replay import Replay
 
 
@@ -35,7 +35,7 @@ class TimedReplay:
         self._last = time.perf_counter()
 
 
-def explanation(entry: Any, leaves: Sequence[object] | None, arrays: Any) -> str:
+def explanation(entry: Any, leaves: Sequence[object] | None, arrays: object) -> str:
     """Describe a program; with arguments, after a measured call."""
     costs: dict[int, float] = {}
     if leaves is not None:
@@ -105,7 +105,7 @@ def _memory_lines(what: str, replay: Replay) -> list[str]:
     return out
 
 
-def _describe_inputs(inputs: Iterable[tuple[Value, tuple[str, Any]]]) -> str:
+def _describe_inputs(inputs: Iterable[tuple[Value, Source]]) -> str:
     by_kind: dict[str, list[Value]] = {}
     for value, source in inputs:
         by_kind.setdefault(source[0], []).append(value)

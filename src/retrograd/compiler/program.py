@@ -47,15 +47,22 @@ values; ``program_entry.Result`` says how to return them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
-from types import BuiltinFunctionType
+from dataclasses import is_dataclass
+from functools import cache, partial
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..core.arrays.dtypes import DType
+
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
+Source: TypeAlias = tuple[str, Any]  # where a replay gets an input from: a kind, and what it needs
+
+# Types of constants that are compared by value.
+PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 
 # Functions whose results have shapes that may depend on elements.
 SHAPED_BY_DATA = frozenset(
@@ -72,7 +79,7 @@ class Value:
 
     __slots__ = ("device", "dtype", "index", "name", "root", "shape", "strides")
 
-    def __init__(self, index: int, array: Any, root: Value | None = None, name: str = "") -> None:
+    def __init__(self, index: int, array: object, root: Value | None = None, name: str = "") -> None:
         self.index = index
         self.name = name
         self.root = self if root is None else root
@@ -125,7 +132,7 @@ class Method:
     def __init__(self, name: str) -> None:
         self.__name__ = name
 
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, x: object, *args: object, **kwargs: object) -> Any:
         return getattr(x, self.__name__)(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -140,7 +147,7 @@ class Asked(NamedTuple):
     instruction's ``outs``, None for scratch memory."""
 
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DType
     out: int | None
 
 
@@ -211,7 +218,7 @@ class Instruction:
         """Whether CuPy arrays are among the arguments or results."""
         return any(value.on_gpu for value in (*self.reads(), *self.outs))
 
-    def changed(self, **changes: Any) -> Instruction:
+    def changed(self, **changes: object) -> Instruction:
         """Return a copy with other attributes."""
         new = Instruction(self.kind, self.function, self.args, self.kwargs)
         for name in Instruction.__slots__:
@@ -304,6 +311,47 @@ def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
     return change(nest)
 
 
+def equal(x: object, y: object) -> bool:
+    """Return whether two constants among the arguments of instructions do the same."""
+    if x is y:
+        return True
+    kind = type(x)
+    if kind is not type(y):
+        return False
+    if kind is int or kind is str or kind is bool:
+        return x == y
+    if isinstance(x, (tuple, list)) and isinstance(y, (tuple, list)):
+        return len(x) == len(y) and all(map(equal, x, y))
+    if isinstance(x, slice) and isinstance(y, slice):
+        return equal((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+    if kind is dict and isinstance(x, dict) and isinstance(y, dict):
+        return list(x) == list(y) and all(equal(x[name], y[name]) for name in x)
+    if isinstance(x, np.ndarray) and isinstance(y, np.ndarray):
+        return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides) and x.tobytes() == y.tobytes()
+    if isinstance(x, (float, complex, np.generic)):
+        return repr(x) == repr(y)
+    if is_dataclass_instance(x):
+        return equal(vars(x), vars(y))
+    return bool(x == y) if isinstance(x, PLAIN) else same_function(x, y)
+
+
+def is_dataclass_instance(x: object) -> bool:
+    """Return whether ``equal`` compares an object by its fields."""
+    return is_dataclass(x) and not isinstance(x, type) and hasattr(x, "__dict__")
+
+
+def same_function(x: object, y: object) -> bool:
+    """Return whether two functions have the same code and the same constants in their closures and defaults."""
+    if x is y:
+        return True
+    if isinstance(x, partial) and isinstance(y, partial):
+        return equal((x.func, x.args, x.keywords), (y.func, y.args, y.keywords))
+    if not isinstance(x, FunctionType) or not isinstance(y, FunctionType) or x.__code__ is not y.__code__:
+        return False
+    cells = [[cell.cell_contents for cell in f.__closure__ or ()] for f in (x, y)]
+    return equal((x.__defaults__, *cells[0]), (y.__defaults__, *cells[1]))
+
+
 class Program:
     """The instructions of one trace, with its inputs and results.
 
@@ -319,16 +367,16 @@ class Program:
     """
 
     def __init__(self) -> None:
-        self.inputs: list[tuple[Value, tuple[str, Any]]] = []
+        self.inputs: list[tuple[Value, Source]] = []
         self.instructions: list[Instruction] = []
         self.outputs: list[Value] = []
         self.split: int | None = None
         self.varies = False
         self.cleared = 0
-        self.snapshots: dict[int, Any] = {}
+        self.snapshots: dict[int, object] = {}
         self.count = 0
 
-    def value(self, array: Any, root: Value | None = None) -> Value:
+    def value(self, array: object, root: Value | None = None) -> Value:
         """Return a new value for an array."""
         self.count += 1
         return Value(self.count - 1, array, root)

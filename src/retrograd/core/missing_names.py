@@ -15,7 +15,7 @@ provided: dict[str, Callable[..., Any]] = {}
 def legacy_names(module: str) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a module: it finds PyTorch's legacy names, or raises AttributeError with a hint."""
 
-    known: dict[str, Any] = {}  # a cache outside the module, whose contents do not change
+    known: dict[str, object] = {}  # a cache outside the module, whose contents do not change
 
     def __getattr__(name: str) -> Any:
         if name in known:
@@ -42,12 +42,12 @@ class LegacyMethod:
         return getattr(owner if instance is None else instance, self.name)
 
 
-def legacy_call(name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def legacy_call(name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Return the result of a failed call read as a legacy form of it, or NotImplemented if there is no such form."""
     return provided["legacy_call"](name, function, args, kwargs)
 
 
-def repr_html(purpose: str) -> Callable[[Any], str]:
+def repr_html(purpose: str) -> Callable[[object], str]:
     """Return the method ``_repr_html_`` of a class, which notebooks call to display an instance."""
 
     def _repr_html_(self: object) -> str:

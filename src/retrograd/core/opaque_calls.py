@@ -15,7 +15,7 @@ class LoopMissing(RuntimeError):
     """A compiled loop does not support the types of its arguments. Nothing has been written."""
 
     # Calls a function of arrays again with all compiled loops turned off; set by ``retrograd.kernels``.
-    by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], Any]
+    by_reference: Callable[[Callable[..., Any], tuple[object, ...], dict[str, object]], object]
 
 
 def whole(function: Function) -> Function:

@@ -16,7 +16,7 @@ CollateMap = dict[Any, Callable[..., Any]]
 _NUMBER_KINDS = "biufc"
 
 
-def default_collate(batch: Sequence[Any]) -> Any:
+def default_collate(batch: Sequence[object]) -> Any:
     """Stack samples into a batch, preserving their structure.
 
     Tensors and NumPy arrays of one shape ``(...)`` become one Tensor of shape ``(len(batch), ...)``; numbers become a
@@ -60,7 +60,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -
         if function is not None:
             return function(batch, collate_fn_map=collate_fn_map)
 
-    def inner(samples: Sequence[Any]) -> Any:
+    def inner(samples: Sequence[object]) -> Any:
         return collate(samples, collate_fn_map=collate_fn_map)
 
     if isinstance(first, Mapping):
@@ -82,7 +82,7 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | N
     return stack(list(batch))
 
 
-def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
+def collate_numpy_array_fn(batch: Sequence[object], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Return a batch of NumPy arrays or scalars of one shape as a Tensor."""
     arrays = [np.asarray(item) for item in batch]
     if arrays[0].dtype.kind not in _NUMBER_KINDS:
@@ -91,7 +91,7 @@ def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap |
     return from_numpy(np.stack(arrays))
 
 
-def collate_number_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
+def collate_number_fn(batch: Sequence[object], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Return a batch of Python numbers as a Tensor of dimension 1."""
     numbers = np.array(batch)
     if numbers.dtype.kind not in _NUMBER_KINDS:
@@ -99,7 +99,7 @@ def collate_number_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None
     return from_numpy(numbers)
 
 
-def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
+def collate_str_fn(batch: Sequence[object], *, collate_fn_map: CollateMap | None = None) -> Any:
     """Return a batch of strings unchanged."""
     return batch
 
@@ -141,7 +141,7 @@ def default_convert(data: object) -> Any:
 
 def _rebuild(like: object, content: object) -> Any:
     """Return ``content`` in a container of the type of ``like``, or unchanged if that type cannot be constructed."""
-    make: Callable[[Any], Any] = getattr(type(like), "_make", type(like))
+    make: Callable[[Any], object] = getattr(type(like), "_make", type(like))
     try:
         return make(content)
     except TypeError:

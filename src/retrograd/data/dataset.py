@@ -218,7 +218,7 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def samples_at(dataset: Any, indices: Sequence[Any]) -> list[Any]:
+def samples_at(dataset: Any, indices: Sequence[object]) -> list[Any]:
     """Return the samples at ``indices``, by one call of ``__getitems__`` if the data set defines it."""
     get_many = getattr(dataset, "__getitems__", None)
     if get_many is None:

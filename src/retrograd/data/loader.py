@@ -79,7 +79,7 @@ class DataLoader(Generic[T_co]):
         sampler: Iterable[Any] | None = None,
         batch_sampler: Iterable[Any] | None = None,
         num_workers: int = 0,
-        collate_fn: Callable[[Any], Any] | None = None,
+        collate_fn: Callable[[Any], object] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
@@ -145,7 +145,7 @@ class DataLoader(Generic[T_co]):
         self._epoch = 0
         # The position: batches returned in the current epoch, and the generators' states at its start.
         self._batches_given = 0
-        self._epoch_start: list[dict[str, Any]] | None = None
+        self._epoch_start: list[dict[str, object]] | None = None
         self._resumes = False
 
     def __len__(self) -> int:
@@ -275,7 +275,7 @@ class DataLoader(Generic[T_co]):
 
     def _generators(self) -> list[np.random.Generator]:
         """The distinct generators that this loader and its samplers draw from."""
-        holders: list[Any] = [self, self.batch_sampler, getattr(self.batch_sampler, "sampler", None), self.sampler]
+        holders: list[object] = [self, self.batch_sampler, getattr(self.batch_sampler, "sampler", None), self.sampler]
         found = [numpy_generator(holder.generator) for holder in holders if hasattr(holder, "generator")]
         return list({id(generator): generator for generator in found}.values())
 
@@ -299,7 +299,7 @@ class DataLoader(Generic[T_co]):
         if self.persistent_workers and self._pool is None:
             self._pool = pool
             self._pool_closer = weakref.finalize(self, pool.close)
-        pending: deque[tuple[Task, Future[Any]]] = deque()
+        pending: deque[tuple[Task, Future[object]]] = deque()
         exhausted: set[int] = set()  # workers that have reached the end of an IterableDataset
         try:
             for task in itertools.islice(tasks, self.num_workers * (self.prefetch_factor or 1)):

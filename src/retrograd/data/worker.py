@@ -87,7 +87,7 @@ def batch_generator() -> np.random.Generator:
 class MapFetcher:
     """Load the samples at a task's indices; without batching (``batched=False``) the sample at one index."""
 
-    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batched: bool, stacks: bool) -> None:
+    def __init__(self, dataset: Any, collate_fn: Callable[[Any], object], batched: bool, stacks: bool) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batched = batched
@@ -104,7 +104,9 @@ class MapFetcher:
 class IterableFetcher:
     """Load the next samples of this worker's iterator over the data set; a new epoch starts a new iterator."""
 
-    def __init__(self, dataset: Any, collate_fn: Callable[[Any], Any], batch_size: int | None, drop_last: bool) -> None:
+    def __init__(
+        self, dataset: Any, collate_fn: Callable[[Any], object], batch_size: int | None, drop_last: bool
+    ) -> None:
         self.dataset = dataset
         self.collate_fn = collate_fn
         self.batch_size = batch_size

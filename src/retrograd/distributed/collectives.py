@@ -6,15 +6,17 @@ Non-contiguous Tensors are copied to contiguous buffers and back. For differenti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import backend_of
+from ..core.arrays.dtypes import DType
 from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
-from .groups import ProcessGroup, group_of
+from .groups import ProcessGroup, Transport, group_of
+from .mpi import Request
 from .reductions import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator
 
@@ -28,26 +30,28 @@ def tensor_of(name: str, argument: str, value: object) -> Tensor:
     return value
 
 
-def flat(array: Any) -> Any:
+def flat(array: Array) -> Array:
     """Return the elements as a 1-d contiguous array in row-major order, a copy only if the array is not contiguous."""
     return backend_of(array).xp.ascontiguousarray(array).reshape(-1)
 
 
-def empty(like: Any, size: int, dtype: Any = None) -> Any:
+def empty(like: Array, size: int, dtype: DType | None = None) -> Array:
     """Return an uninitialized 1-d array of ``size`` elements on the device of ``like``."""
     return backend_of(like).xp.empty(size, like.dtype if dtype is None else dtype)
 
 
-def write(tensor: Tensor, values: Any) -> None:
+def write(tensor: Tensor, values: Array) -> None:
     """Write a 1-d array of elements into a Tensor of any strides."""
     with no_grad():
         tensor.detach().copy_(new_tensor(values.reshape(tensor.shape)))
 
 
-def run_collective(group: ProcessGroup, text: str, launch: Callable[[Any], Any] | None, like: object) -> None:
+def run_collective(
+    group: ProcessGroup, text: str, launch: Callable[[Transport], list[Request]] | None, like: Array
+) -> None:
     """Run ``launch`` on the group's transport and wait for the requests that it returns."""
 
-    def start() -> Any:
+    def start() -> list[Request]:
         return [] if launch is None else launch(group.transport(like))
 
     group.run(text, start)
@@ -182,7 +186,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, 
     return communicator.run(run_all_gather, async_op)
 
 
-def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Any:
+def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Array:
     """Return an array whose row i has the elements of group rank i's Tensor."""
     send = flat(tensor.array)
     receive = empty(send, send.size * pg.size())
@@ -249,7 +253,7 @@ def gather(
     if gather_list:
         _check_list(name, "gather_list", gather_list, tensor, pg.size())
 
-    def run_gather() -> Any:
+    def run_gather() -> list[Tensor] | None:
         send = flat(tensor.array)
         receive = empty(send, send.size * pg.size() if at_root else 0)
         run_collective(pg, f"{name}({describe(tensor)}, dst={dst})", lambda c: c.gather(send, receive, root), send)
@@ -346,7 +350,7 @@ def reduce_scatter_tensor(
 
 
 def _reduce_scatter(
-    name: str, pg: ProcessGroup, output: Tensor, joined: Callable[[], Any], op: ReduceOp, async_op: bool
+    name: str, pg: ProcessGroup, output: Tensor, joined: Callable[[], object], op: ReduceOp, async_op: bool
 ) -> Work | None:
     def run_reduce_scatter() -> Tensor:
         send, how = widened(joined(), op)
@@ -458,7 +462,7 @@ def all_to_all_single(
     return communicator.run(run_all_to_all_single, async_op)
 
 
-def _exchange(pg: ProcessGroup, name: str, send: Any, sent: list[int], received: list[int]) -> Any:
+def _exchange(pg: ProcessGroup, name: str, send: Array, sent: list[int], received: list[int]) -> Array:
     """Exchange parts with all ranks, after the sizes: a mismatch raises an error on all ranks before data is sent."""
     host = pg.transport(np.empty(0))
     mine, theirs = np.array(sent, np.int64), np.empty(len(sent), np.int64)
@@ -501,7 +505,7 @@ def monitored_barrier(group: object = None, timeout: object = None, wait_all_ran
     barrier(group)
 
 
-def _joined(tensors: Sequence[Tensor]) -> Any:
+def _joined(tensors: Sequence[Tensor]) -> Array:
     rows = [flat(x.array) for x in tensors]
     return backend_of(rows[0]).xp.concatenate(rows)
 

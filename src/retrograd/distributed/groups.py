@@ -7,16 +7,17 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.devices import NUMPY, Device, backend_of
 from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
 from .launcher import local_rank
-from .mpi import MPITransport, OneProcessTransport, library
+from .mpi import MPITransport, OneProcessTransport, Request, library
 from .nccl import NCCLTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
@@ -26,6 +27,8 @@ _REPORT_SECONDS = 0.5  # of waiting before a rank informs the hub
 _BACKGROUND_POLL_SECONDS = 5e-4  # between polls on the communicator's thread
 
 urgent = threading.Event()  # set while the program waits for the communicator's thread
+
+Transport: TypeAlias = MPITransport | OneProcessTransport | NCCLTransport
 
 
 class ProcessGroup:
@@ -43,8 +46,8 @@ class ProcessGroup:
         self.number = number
         self._comm = comm
         self._headers = comm.Dup()  # a communicator of its own keeps descriptions of calls apart from their data
-        self._host: MPITransport | OneProcessTransport = MPITransport(comm) if comm.size > 1 else OneProcessTransport()
-        self._devices: Any = None
+        self._host: Transport = MPITransport(comm) if comm.size > 1 else OneProcessTransport()
+        self._devices: NCCLTransport | None = None
         self._mine, self._all = np.zeros(2, np.int64), np.zeros(2, np.int64)
         self._calls = 0
 
@@ -76,7 +79,7 @@ class ProcessGroup:
                 f"{name}: {argument} must be one of the group's ranks {self.ranks}, got {rank!r}"
             ) from None
 
-    def transport(self, array: Any) -> Any:
+    def transport(self, array: Array) -> Any:
         """Return the transport for an array: NCCL (created at first use) for CuPy arrays of several ranks, else MPI."""
         if backend_of(array) is NUMPY or self.size() == 1:
             return self._host
@@ -85,7 +88,7 @@ class ProcessGroup:
             self._devices = NCCLTransport(xp, array.device, self.size(), self.rank(), share)
         return self._devices
 
-    def run(self, text: str, start: Callable[[], Sequence[Any]] | None) -> None:
+    def run(self, text: str, start: Callable[[], Sequence[Request]] | None) -> None:
         """Agree on a call with all ranks, start it, and wait until its requests are done.
 
         Args:
@@ -132,7 +135,7 @@ class ProcessGroup:
         return "the ranks make different calls: " + ", ".join(calls) + (", ..." if len(parts) > 4 else "")
 
 
-def wait_for(request: Any, call: Call, timeout: float) -> None:
+def wait_for(request: Request, call: Call, timeout: float) -> None:
     """Poll a request until it is done.
 
     The main thread polls at first without a pause, then with growing pauses. The communicator's thread polls rarely, to

@@ -20,7 +20,7 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import Any, TypeAlias
 
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
@@ -28,9 +28,11 @@ AUTHENTICATION_SECONDS = 20.0  # in which a connection must authenticate
 MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
 MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
+Message: TypeAlias = dict[str, Any]  # of JSON: its kind as ``do``, and the fields of that kind
+
 # The fields of each message. A key is only compared with other keys.
 _TEXT_OR_NONE = (str, type(None))
-MESSAGES: dict[str, dict[str, Any]] = {
+MESSAGES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "hello": {"token": str, "rank": int, "pid": int, "host": str},
     "waits": {"call": str, "members": list, "at": _TEXT_OR_NONE},
     "goes on": {},
@@ -42,7 +44,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
 }
 
 
-def checked(line: bytes) -> dict[str, Any]:
+def checked(line: bytes) -> Message:
     """Parse a line into a message.
 
     Raises:
@@ -81,9 +83,9 @@ class Peer:
         self.host = ""
         self.left = 0.0  # time of a regular exit
         self.closed = False
-        self.waits: dict[str, Any] | None = None  # the call in which it has waited for long
-        self.where: dict[str, Any] | None = None
-        self.claim: dict[str, Any] | None = None  # the fault that it reports, if it is the speaker
+        self.waits: Message | None = None  # the call in which it has waited for long
+        self.where: Message | None = None
+        self.claim: Message | None = None  # the fault that it reports, if it is the speaker
 
     def send(self, message: str) -> None:
         with contextlib.suppress(OSError):
@@ -179,7 +181,7 @@ class Hub:
         if len(peer.buffer) > (MAX_LINE_UNAUTHENTICATED if peer.rank < 0 else MAX_LINE):
             raise ValueError("a line is too long")
 
-    def authenticate(self, peer: Peer, message: dict[str, Any]) -> None:
+    def authenticate(self, peer: Peer, message: Message) -> None:
         """Authenticate a connection as a rank's."""
         rank, before = message["rank"], self.ranks.get(message["rank"])
         known = hmac.compare_digest(message["token"].encode("utf-8", "replace"), self.token.encode())
@@ -192,7 +194,7 @@ class Hub:
             for one in self.ranks.values():
                 one.send("complete")
 
-    def handle(self, peer: Peer, message: dict[str, Any]) -> None:
+    def handle(self, peer: Peer, message: Message) -> None:
         if (peer.rank < 0) != (message["do"] == "hello"):
             raise ValueError("a connection must authenticate first, and only once")
         match message["do"]:
@@ -233,7 +235,7 @@ class Hub:
         who = "all ranks" if len(same) == self.size else listed(same)
         self.end(claim["text"].replace("{ranks}", who, 1), claim["code"])
 
-    def late(self, peer: Peer, message: dict[str, Any]) -> None:
+    def late(self, peer: Peer, message: Message) -> None:
         """Report a timeout: find out which ranks have not made the call."""
         members = [rank for rank in message["members"] if rank in self.ranks and rank != peer.rank]
         for rank in members:

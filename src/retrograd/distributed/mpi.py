@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from types import ModuleType
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from .reductions import ReduceOp
 
 
 @lru_cache(1)
-def library() -> Any:
+def library() -> ModuleType:
     """Import and return ``mpi4py.MPI``; the import initializes MPI.
 
     Raises:
@@ -28,6 +29,13 @@ def library() -> Any:
     return MPI
 
 
+class Request(Protocol):
+    """A call that was started, as mpi4py's ``Request``."""
+
+    def Test(self) -> bool:
+        """Return whether the call is complete."""
+
+
 class MPITransport:
     """One group's collectives over MPI. Roots are ranks in the group."""
 
@@ -35,38 +43,38 @@ class MPITransport:
         self.comm = comm
         self.size: int = comm.size
 
-    def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+    def all_reduce(self, send: Array, receive: Array, op: ReduceOp) -> list[Request]:
         return [self.comm.Iallreduce(library().IN_PLACE if send is receive else send, receive, _op(op))]
 
-    def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
+    def reduce(self, send: Array, receive: Array, op: ReduceOp, root: int) -> list[Request]:
         return [self.comm.Ireduce(send, receive if self.comm.rank == root else None, _op(op), root)]
 
-    def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+    def reduce_scatter(self, send: Array, receive: Array, op: ReduceOp) -> list[Request]:
         return [self.comm.Ireduce_scatter_block(send, receive, _op(op))]
 
-    def broadcast(self, array: Any, root: int) -> list[Any]:
+    def broadcast(self, array: Array, root: int) -> list[Request]:
         return [self.comm.Ibcast(_bytes(array), root)]
 
-    def all_gather(self, send: Any, receive: Any) -> list[Any]:
+    def all_gather(self, send: Array, receive: Array) -> list[Request]:
         return [self.comm.Iallgather(_bytes(send), _bytes(receive))]
 
-    def gather(self, send: Any, receive: Any, root: int) -> list[Any]:
+    def gather(self, send: Array, receive: Array, root: int) -> list[Request]:
         return [self.comm.Igather(_bytes(send), _bytes(receive) if self.comm.rank == root else None, root)]
 
-    def scatter(self, send: Any, receive: Any, root: int) -> list[Any]:
+    def scatter(self, send: Array, receive: Array, root: int) -> list[Request]:
         return [self.comm.Iscatter(_bytes(send) if self.comm.rank == root else None, _bytes(receive), root)]
 
-    def all_to_all(self, send: Any, receive: Any, sent: list[int], received: list[int]) -> list[Any]:
+    def all_to_all(self, send: Array, receive: Array, sent: list[int], received: list[int]) -> list[Request]:
         """Send ``sent[i]`` elements to rank i and receive ``received[i]`` from it."""
         size = send.dtype.itemsize
         out, into = [size * n for n in sent], [size * n for n in received]
         MPI = library()
         return [self.comm.Ialltoallv([_bytes(send), (out, None), MPI.BYTE], [_bytes(receive), (into, None), MPI.BYTE])]
 
-    def send(self, array: Any, to: int, tag: int) -> list[Any]:
+    def send(self, array: Array, to: int, tag: int) -> list[Request]:
         return [self.comm.Isend(_bytes(array), to, tag)]
 
-    def receive(self, array: Any, source: int, tag: int) -> list[Any]:
+    def receive(self, array: Array, source: int, tag: int) -> list[Request]:
         return [self.comm.Irecv(_bytes(array), source, tag)]
 
 
@@ -87,38 +95,38 @@ class OneProcessTransport:
 
     size = 1
 
-    def all_reduce(self, send: Array, receive: Array, op: ReduceOp) -> list[object]:
+    def all_reduce(self, send: Array, receive: Array, op: ReduceOp) -> list[Request]:
         return self._copy(send, receive)
 
-    def reduce(self, send: Array, receive: Array, op: ReduceOp, root: int) -> list[object]:
+    def reduce(self, send: Array, receive: Array, op: ReduceOp, root: int) -> list[Request]:
         return self._copy(send, receive)
 
-    def reduce_scatter(self, send: Array, receive: Array, op: ReduceOp) -> list[object]:
+    def reduce_scatter(self, send: Array, receive: Array, op: ReduceOp) -> list[Request]:
         return self._copy(send, receive)
 
-    def broadcast(self, array: Array, root: int) -> list[object]:
+    def broadcast(self, array: Array, root: int) -> list[Request]:
         return []
 
-    def all_gather(self, send: Array, receive: Array) -> list[object]:
+    def all_gather(self, send: Array, receive: Array) -> list[Request]:
         return self._copy(send, receive)
 
-    def gather(self, send: Array, receive: Array, root: int) -> list[object]:
+    def gather(self, send: Array, receive: Array, root: int) -> list[Request]:
         return self._copy(send, receive)
 
-    def scatter(self, send: Array, receive: Array, root: int) -> list[object]:
+    def scatter(self, send: Array, receive: Array, root: int) -> list[Request]:
         return self._copy(send, receive)
 
-    def all_to_all(self, send: Array, receive: Array, sent: list[int], received: list[int]) -> list[object]:
+    def all_to_all(self, send: Array, receive: Array, sent: list[int], received: list[int]) -> list[Request]:
         return self._copy(send, receive)
 
-    def _copy(self, send: Array, receive: Array) -> list[object]:
+    def _copy(self, send: Array, receive: Array) -> list[Request]:
         """Copy the array and return no requests to wait for."""
         if send is not receive:
             receive[...] = send.reshape(receive.shape)
         return []
 
 
-def _bytes(array: Any) -> Any:
+def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
 
 

@@ -7,19 +7,21 @@ stream, and is complete when its event is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from .mpi import Request
 from .reductions import ReduceOp
 
+CuPyArray: TypeAlias = Any  # CuPy has no types
 _OPS = {ReduceOp.SUM: "NCCL_SUM", ReduceOp.PRODUCT: "NCCL_PROD", ReduceOp.MIN: "NCCL_MIN", ReduceOp.MAX: "NCCL_MAX"}
 
 
 class _Request:
     """A call that completes with an event on the stream; references the arrays that it uses."""
 
-    def __init__(self, event: Any, *held: Any) -> None:
+    def __init__(self, event: Any, *held: object) -> None:
         self._event = event
         self._held = held
 
@@ -52,66 +54,66 @@ class NCCLTransport:
             self.comm = nccl.NcclCommunicator(size, identity, rank)
             self.stream = cupy.cuda.Stream(non_blocking=True)
 
-    def _run(self, call: Callable[[int], Any], *held: Any) -> list[Any]:
+    def _run(self, call: Callable[[int], object], *held: object) -> list[Request]:
         with self.device:
             self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
             call(self.stream.ptr)
             return [_Request(self.stream.record(), *held)]
 
-    def _type(self, array: Any) -> int:
+    def _type(self, array: CuPyArray) -> int:
         dtype = array.dtype
         name = {"i": "INT", "u": "UINT", "f": "FLOAT"}[dtype.kind] + str(8 * dtype.itemsize)
         return getattr(self.nccl, f"NCCL_{name}")
 
-    def _count_and_type(self, array: Any) -> tuple[int, int]:
+    def _count_and_type(self, array: CuPyArray) -> tuple[int, int]:
         """Return the element count and the NCCL type; a complex element counts as two real ones."""
         if array.dtype.kind == "c":
             real = array.reshape(-1).view(array.real.dtype)
             return real.size, self._type(real)
         return array.size, self._type(array)
 
-    def _operation(self, op: ReduceOp, array: Any) -> int:
+    def _operation(self, op: ReduceOp, array: CuPyArray) -> int:
         if op not in _OPS or array.dtype.kind == "c" and op is not ReduceOp.SUM:
             raise RuntimeError(f"NCCL does not support {op.name} of {array.dtype}; move the Tensor to the CPU")
         return getattr(self.nccl, _OPS[op])
 
-    def all_reduce(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+    def all_reduce(self, send: CuPyArray, receive: CuPyArray, op: ReduceOp) -> list[Request]:
         (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.allReduce(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )
 
-    def reduce(self, send: Any, receive: Any, op: ReduceOp, root: int) -> list[Any]:
+    def reduce(self, send: CuPyArray, receive: CuPyArray, op: ReduceOp, root: int) -> list[Request]:
         (count, kind), what = self._count_and_type(send), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduce(send.data.ptr, receive.data.ptr, count, kind, what, root, s), send, receive
         )
 
-    def reduce_scatter(self, send: Any, receive: Any, op: ReduceOp) -> list[Any]:
+    def reduce_scatter(self, send: CuPyArray, receive: CuPyArray, op: ReduceOp) -> list[Request]:
         (count, kind), what = self._count_and_type(receive), self._operation(op, send)
         return self._run(
             lambda s: self.comm.reduceScatter(send.data.ptr, receive.data.ptr, count, kind, what, s), send, receive
         )
 
-    def broadcast(self, array: Any, root: int) -> list[Any]:
+    def broadcast(self, array: CuPyArray, root: int) -> list[Request]:
         at, kind = array.data.ptr, self.nccl.NCCL_UINT8
         return self._run(lambda s: self.comm.broadcast(at, at, array.nbytes, kind, root, s), array)
 
-    def all_gather(self, send: Any, receive: Any) -> list[Any]:
+    def all_gather(self, send: CuPyArray, receive: CuPyArray) -> list[Request]:
         kind = self.nccl.NCCL_UINT8
         return self._run(
             lambda s: self.comm.allGather(send.data.ptr, receive.data.ptr, send.nbytes, kind, s), send, receive
         )
 
-    def gather(self, send: Any, receive: Any, root: int) -> list[Any]:
+    def gather(self, send: CuPyArray, receive: CuPyArray, root: int) -> list[Request]:
         equal = [send.size] * self.size if self.rank == root else [0] * self.size
         return self.all_to_all(send, receive, [send.size * (to == root) for to in range(self.size)], equal)
 
-    def scatter(self, send: Any, receive: Any, root: int) -> list[Any]:
+    def scatter(self, send: CuPyArray, receive: CuPyArray, root: int) -> list[Request]:
         equal = [receive.size] * self.size if self.rank == root else [0] * self.size
         return self.all_to_all(send, receive, equal, [receive.size * (by == root) for by in range(self.size)])
 
-    def all_to_all(self, send: Any, receive: Any, sent: list[int], received: list[int]) -> list[Any]:
+    def all_to_all(self, send: CuPyArray, receive: CuPyArray, sent: list[int], received: list[int]) -> list[Request]:
         kind, width = self.nccl.NCCL_UINT8, receive.dtype.itemsize if send is None else send.dtype.itemsize
         starts = [0, *np.cumsum(sent)], [0, *np.cumsum(received)]
 
@@ -128,10 +130,10 @@ class NCCLTransport:
 
         return self._run(call, send, receive)
 
-    def send(self, array: Any, to: int, tag: int) -> list[Any]:
+    def send(self, array: CuPyArray, to: int, tag: int) -> list[Request]:
         kind = self.nccl.NCCL_UINT8
         return self._run(lambda s: self.comm.send(array.data.ptr, array.nbytes, kind, to, s), array)
 
-    def receive(self, array: Any, source: int, tag: int) -> list[Any]:
+    def receive(self, array: CuPyArray, source: int, tag: int) -> list[Request]:
         kind = self.nccl.NCCL_UINT8
         return self._run(lambda s: self.comm.recv(array.data.ptr, array.nbytes, kind, source, s), array)

@@ -97,7 +97,7 @@ def gather_from_all(process_group: ProcessGroup, obj: object) -> list[Any]:
     return [pickle.loads(row.array[:length]) for row, length in zip(rows, lengths, strict=True)]
 
 
-def by_first(function: Callable[[], Any]) -> Any:
+def by_first(function: Callable[[], object]) -> Any:
     """Call a function on rank 0 and return its result, or raise its exception, on all ranks."""
     if not is_initialized() or get_world_size() == 1:
         return function()

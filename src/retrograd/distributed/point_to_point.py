@@ -14,7 +14,7 @@ from .collectives import empty, flat, tensor_of, write
 from .errors import DistError
 from .groups import ProcessGroup, group_of, seconds_of, wait_for
 from .guard import Call
-from .mpi import library
+from .mpi import Request, library
 from .work import Work
 
 _TEXT = 128  # bytes of a message's description
@@ -23,7 +23,7 @@ _TEXT = 128  # bytes of a message's description
 class Message(Work):
     """A message in progress; ``wait()`` and ``is_completed()`` poll MPI on the calling thread."""
 
-    def __init__(self, group: ProcessGroup, call: Call, requests: list[Any], finish: Callable[[], None]) -> None:
+    def __init__(self, group: ProcessGroup, call: Call, requests: list[Request], finish: Callable[[], None]) -> None:
         super().__init__()
         self._group, self._place, self._requests, self._finish = group, call, requests, finish
 
@@ -117,7 +117,7 @@ def irecv(
     class Data:
         """The request for the data, created after the header has confirmed shape and dtype."""
 
-        requests: Any = None
+        requests: list[Request] | None = None
 
         def Test(self) -> bool:
             if self.requests is None:
@@ -188,10 +188,10 @@ class P2POp:
 
     def __init__(
         self,
-        op: Callable[..., Any],
+        op: Callable[..., object],
         tensor: Tensor,
         peer: int | None = None,
-        group: Any = None,
+        group: object = None,
         tag: int = 0,
         group_peer: int | None = None,
     ) -> None:

@@ -39,7 +39,7 @@ _BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
 
 
-def check_reduction(name: str, dtype: Any, op: Any) -> None:
+def check_reduction(name: str, dtype: Any, op: object) -> None:
     """Check that the dtype supports the reduction.
 
     Raises:
@@ -65,7 +65,7 @@ def widened(array: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
     return array, ReduceOp.SUM if op is ReduceOp.AVG else op
 
 
-def narrowed(result: Any, dtype: Any, op: ReduceOp, size: int) -> Any:
+def narrowed(result: Any, dtype: object, op: ReduceOp, size: int) -> Any:
     """Convert the result of a reduction over ``size`` ranks back to ``dtype``, and divide it for ``AVG``."""
     if op is ReduceOp.AVG:
         result = result // size if result.dtype.kind in "iu" else result / size

@@ -18,7 +18,7 @@ from .groups import seconds_of, urgent
 class Work:
     """A collective in progress; its Tensors are written when ``wait()`` returns."""
 
-    def __init__(self, call: Callable[[], Any] | None = None) -> None:
+    def __init__(self, call: Callable[[], object] | None = None) -> None:
         self._call = call
         self._done = threading.Event()
         self._error: BaseException | None = None
@@ -83,7 +83,7 @@ class Communicator:
         self._thread: threading.Thread | None = None
         self._busy = False
 
-    def run(self, call: Callable[[], Any], async_op: bool) -> Work | None:
+    def run(self, call: Callable[[], object], async_op: bool) -> Work | None:
         """Run a call after all pending ones: on the calling thread if it is synchronous and none is pending."""
         if not async_op and (self._thread is None or not self._occupied()):
             call()

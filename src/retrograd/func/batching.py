@@ -173,7 +173,7 @@ def _map_in_chunks(
     name: str,
     size: int,
     chunk_size: int,
-    leaves: Sequence[Any],
+    leaves: Sequence[object],
     dims: Sequence[int | None],
     structure: Structure,
     out_dims: Dims,
@@ -182,7 +182,7 @@ def _map_in_chunks(
 ) -> Any:
     """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
-    columns: list[list[Any]] = []
+    columns: list[list[object]] = []
     for start in range(0, size, chunk_size):
         if state is not None:
             default_generator.set_state(state)

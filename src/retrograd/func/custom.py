@@ -326,7 +326,7 @@ class custom_jvp(_Custom):
                 raise TypeError(f"custom_jvp: {self.name} has {len(jvps)} rules, but {len(primals)} arguments")
             output = self(*primals)
             leaves, structure = flatten(output)
-            total: list[Any] = [zeros_at(y) if isinstance(y, Tensor) else y for y in leaves]
+            total: list[object] = [zeros_at(y) if isinstance(y, Tensor) else y for y in leaves]
             for rule, t in zip(jvps, tangents, strict=True):
                 if rule is not None:
                     parts = structure.leaves_of(rule(t, output, *primals), "the tangent")

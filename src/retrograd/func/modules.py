@@ -21,7 +21,7 @@ State = Mapping[str, Tensor]
 
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.active: tuple[tuple[Any, dict[str, Tensor]], ...] = ()
+        self.active: tuple[tuple[object, dict[str, Tensor]], ...] = ()
 
 
 _local = _Local()
@@ -68,7 +68,7 @@ def functional_call(
     tensor([[3., 4.]])
     """
     if isinstance(parameter_and_buffer_dicts, Mapping):
-        dicts: Sequence[Any] = (parameter_and_buffer_dicts,)
+        dicts: Sequence[object] = (parameter_and_buffer_dicts,)
     else:
         dicts = parameter_and_buffer_dicts
     if not isinstance(dicts, (tuple, list)) or not all(isinstance(each, Mapping) for each in dicts):
@@ -139,7 +139,7 @@ def substitutions() -> tuple[tuple[Any, dict[str, Tensor]], ...]:
 
 
 @contextmanager
-def substituted(substitutions: tuple[tuple[Any, dict[str, Tensor]], ...]) -> Iterator[None]:
+def substituted(substitutions: tuple[tuple[object, dict[str, Tensor]], ...]) -> Iterator[None]:
     """Replace Tensors of modules, by name, inside the block."""
     before = _local.active
     undo: list[tuple[dict[str, Tensor], str, Tensor]] = []

@@ -24,7 +24,7 @@ class Kind:
     """
 
     parts: Callable[[Any], Parts]
-    make: Callable[[Any, list[Any]], object]
+    make: Callable[[Any, list[object]], object]
 
 
 def _items(nest: Iterable[object]) -> list[tuple[str, object]]:
@@ -154,7 +154,7 @@ class Structure:
             raise ValueError(f"unflatten: more leaves than the {self.size} of {self!r}")
         return nest
 
-    def _rebuild(self, leaves: Iterator[object]) -> Any:
+    def _rebuild(self, leaves: Iterator[object]) -> object:
         if self.type is None:
             for leaf in leaves:
                 return leaf

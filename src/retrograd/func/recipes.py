@@ -121,7 +121,7 @@ class Call:
         outs = results if primitive.outputs != 1 else (results,)
         return arrays, [x if is_array(x) else as_array(x, first) for x in outs], residuals
 
-    def promoted(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    def promoted(self, arrays: tuple[object, ...]) -> tuple[Any, ...]:
         """Return the inputs in the dtypes in which the call computes."""
         primitive = self.primitive
         return arrays if primitive.promote is None else promoted(primitive.name, primitive.promote, arrays, arrays)
@@ -142,7 +142,7 @@ class Call:
     def fill(
         self,
         node: Node,
-        arrays: tuple[Any, ...],
+        arrays: tuple[object, ...],
         outs: list[Array],
         residuals: Sequence[Array],
         storages: list[Storage | None],

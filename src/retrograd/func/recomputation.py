@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from ..autograd import checkpoint as _checkpoint
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def checkpoint(function: Callable[..., object], *, preserve_rng_state: bool = True) -> Callable[..., Any]:
+
+def checkpoint(function: Callable[P, R], *, preserve_rng_state: bool = True) -> Callable[P, R]:
     """Return a version of ``function`` that saves no intermediate values and recomputes them in the backward pass.
 
     Values and derivatives are those of ``function``; each derivative costs one more run of it.
@@ -28,7 +31,7 @@ def checkpoint(function: Callable[..., object], *, preserve_rng_state: bool = Tr
     """
 
     @functools.wraps(function)
-    def checkpointed(*args: object, **kwargs: object) -> Any:
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         return _checkpoint.run(function, args, kwargs, preserve_rng_state=preserve_rng_state)
 
     return checkpointed

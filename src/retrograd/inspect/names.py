@@ -32,9 +32,9 @@ class Names:
         self.classes: dict[str, str] = {}  # of modules, by path
         self._entered: list[str] = []
         self._modules: dict[int, tuple[ref[Any], str]] = {}
-        self._taken: dict[str, ref[Any]] = {}
-        self._tensors: dict[int, tuple[ref[Any], str]] = {}
-        self._numbers: dict[int, tuple[ref[Any], int]] = {}
+        self._taken: dict[str, ref[object]] = {}
+        self._tensors: dict[int, tuple[ref[object], str]] = {}
+        self._numbers: dict[int, tuple[ref[object], int]] = {}
         self._count = 0
 
     def enter(self, module: object) -> None:

@@ -74,7 +74,7 @@ class Recorder(Observer):
         self.kept = SavedMemory()
         self._of_node: dict[int, Record] = {}
         self._of_tensor: dict[int, tuple[ref[Tensor], Record | Departure]] = {}
-        self._of_array: dict[int, tuple[ref[Any], Record]] = {}  # integers and masks, which operators read as arrays
+        self._of_array: dict[int, tuple[ref[object], Record]] = {}  # integers and masks, which operators read as arrays
         self._running: list[Running] = []
         self._scopes: list[tuple[Any, int, float]] = []  # operators: name, number of records at the start, time
         self._walks: list[int] = []  # the number of active calls at the start of each nested backward pass

@@ -94,7 +94,7 @@ _clear_cache = compiled.cache_clear
 _references: list[None] = []  # one item per running call without loops, on any thread
 
 
-def by_reference(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+def by_reference(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Call the function with loops turned off; other threads also run without loops until it returns."""
     _references.append(None)
     _clear_cache()
@@ -145,7 +145,7 @@ def multiplies() -> bool:
     return compiled() is not None and blas_address.available()
 
 
-def takes(x: Any, *others: object, least: int = USEFUL) -> bool:
+def takes(x: object, *others: object, least: int = USEFUL) -> bool:
     """Return whether to use loops on these arrays (or Nones); the size of the first must be at least ``least``."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
@@ -225,7 +225,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                 return out
 
             @wraps(reference)
-            def dispatch_loop(x: Any, *others: Any) -> Any:
+            def dispatch_loop(x: Any, *others: object) -> Any:
                 if type(x) is ndarray and x.size < least:
                     return reference(x, *others)
                 try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -19,24 +19,28 @@ from ..core.arrays.fp_warnings import silent
 from ..core.arrays.layout import broadcast_shapes, memory_order
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import modes, watchers
+from ..core.graph.plan import Params
 from . import suits
 from .runtime.cores import count
 from .runtime.result_arrays import empty
 from .runtime.threads import in_shares
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MANY = 1 << 20  # elements from which parts pay: each is copied to its place, and threads wait for Python's lock
 PART = 1 << 20  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
 LINE = 16  # neighbours that should stay together
 
 
-def by_parts(function: Callable[..., Any], compiled: str = "") -> Callable[..., Any]:
+def by_parts(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
     """The function of arrays, of what else it takes, and of tuples of both.
 
     Where it is a loop that is ``compiled`` for these dtypes, arrays that suit one are given whole.
     """
 
     @wraps(function)
-    def apply_chunked(*args: Any, **params: Any) -> Any:
+    def apply_chunked(*args: P.args, **params: P.kwargs) -> R:
         for x in args:
             if type(x) is ndarray and x.size >= MANY and not suits(x, compiled):
                 out = _by_parts(function, args, params)
@@ -46,11 +50,11 @@ def by_parts(function: Callable[..., Any], compiled: str = "") -> Callable[..., 
     return apply_chunked
 
 
-def writing(write: Callable[..., None], function: Callable[..., Any], compiled: str = "") -> Callable[..., None]:
+def writing(write: Callable[..., None], function: Callable[..., object], compiled: str = "") -> Callable[..., None]:
     """What writes the function's result to an array, which may be among what the function is given."""
 
     @wraps(write)
-    def write_chunked(out: Any, *args: Any, **params: Any) -> None:
+    def write_chunked(out: Any, *args: object, **params: object) -> None:
         large = type(out) is ndarray and out.size >= MANY and not suits(out, compiled)
         if not large or _by_parts(function, args, params, out) is None:
             write(out, *args, **params)
@@ -58,11 +62,11 @@ def writing(write: Callable[..., None], function: Callable[..., Any], compiled: 
     return write_chunked
 
 
-def by_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+def by_lanes(function: Callable[..., object]) -> Callable[..., Any]:
     """The function of arrays of one shape along ``dim``, one or several, that treats what lies along it by itself."""
 
     @wraps(function)
-    def apply_along_lanes(*arrays: Any, dim: Any = None, **params: Any) -> Any:
+    def apply_along_lanes(*arrays: object, dim: object = None, **params: object) -> Any:
         x, out = arrays[0], None
         if type(x) is ndarray and x.size >= LARGE and dim is not None:
             out = _by_lanes(function, arrays, dim, params)
@@ -71,7 +75,7 @@ def by_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply_along_lanes
 
 
-def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: dict[str, Any]) -> Any:
+def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: Params) -> Any:
     """The function's result, or None for what is not to be shared."""
     x = arrays[0]
     gone = (dim,) if isinstance(dim, int) else dim
@@ -111,7 +115,7 @@ def _work_off(work: Callable[[int, int], None], total: int, step: int) -> None:
     in_shares(take_parts, min(count(), -(-total // step)), 1)
 
 
-def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[str, Any], out: Any = None) -> Any:
+def _by_parts(function: Callable[..., object], args: tuple[object, ...], params: Params, out: Any = None) -> Any:
     """The function's result, written to ``out`` where that is given; or None for what is not to be shared."""
     values = (*args, *params.values())
     arrays = _arrays(values)
@@ -161,7 +165,7 @@ def _by_parts(function: Callable[..., Any], args: tuple[Any, ...], params: dict[
     return out
 
 
-def _arrays(values: tuple[Any, ...]) -> list[Any] | None:
+def _arrays(values: tuple[object, ...]) -> list[Any] | None:
     """NumPy's arrays among the values, also within tuples; None where there are others."""
     found = []
     for value in values:

@@ -123,7 +123,7 @@ class Llama(nn.Module):
         head: int | None = None,
         eps: float = 1e-6,
         base: float = 10000.0,
-        scaling: Mapping[str, Any] | None = None,
+        scaling: Mapping[str, object] | None = None,
         biases: bool = False,
         tied: bool = False,
     ) -> None:

@@ -45,6 +45,7 @@ from .layers.activation import Mish as Mish
 from .layers.activation import PReLU as PReLU
 from .layers.activation import ReLU as ReLU
 from .layers.activation import ReLU6 as ReLU6
+from .layers.activation import RReLU as RReLU
 from .layers.activation import Sigmoid as Sigmoid
 from .layers.activation import SiLU as SiLU
 from .layers.activation import Softmax as Softmax
@@ -66,10 +67,12 @@ from .layers.convolution import Fold as Fold
 from .layers.convolution import Unfold as Unfold
 from .layers.distance import CosineSimilarity as CosineSimilarity
 from .layers.distance import PairwiseDistance as PairwiseDistance
+from .layers.dropout import AlphaDropout as AlphaDropout
 from .layers.dropout import Dropout as Dropout
 from .layers.dropout import Dropout1d as Dropout1d
 from .layers.dropout import Dropout2d as Dropout2d
 from .layers.dropout import Dropout3d as Dropout3d
+from .layers.dropout import FeatureAlphaDropout as FeatureAlphaDropout
 from .layers.embedding import Embedding as Embedding
 from .layers.embedding import EmbeddingBag as EmbeddingBag
 from .layers.linear import Bilinear as Bilinear
@@ -122,9 +125,6 @@ from .layers.pooling import MaxPool3d as MaxPool3d
 from .layers.pooling import MaxUnpool1d as MaxUnpool1d
 from .layers.pooling import MaxUnpool2d as MaxUnpool2d
 from .layers.pooling import MaxUnpool3d as MaxUnpool3d
-from .layers.random_activation import AlphaDropout as AlphaDropout
-from .layers.random_activation import FeatureAlphaDropout as FeatureAlphaDropout
-from .layers.random_activation import RReLU as RReLU
 from .layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from .layers.upsampling import ChannelShuffle as ChannelShuffle
 from .layers.upsampling import PixelShuffle as PixelShuffle

@@ -37,7 +37,7 @@ class Solution:
     t: Tensor
     y: Any
     t_events: list[Tensor]
-    y_events: list[Any]
+    y_events: list[object]
     status: int
     evaluations: int
     jacobians: int

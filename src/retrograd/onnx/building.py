@@ -53,8 +53,8 @@ class Builder:
         self.names: dict[int, str] = {id(x): name for x, name in zip(base.inputs, names, strict=True)}
         self.weights = weights
         self._used = set(names) | set(weights.values())
-        self._constants: dict[Any, str] = {}
-        self._lengths: dict[Any, str] = {}
+        self._constants: dict[object, str] = {}
+        self._lengths: dict[object, str] = {}
         self._call: Call | None = None
         self._twins: list[Call] = []
 
@@ -71,7 +71,7 @@ class Builder:
         assert self._call is not None
         return UnsupportedError(f"export: {self._call.name} cannot be written as ONNX: {why}")
 
-    def fixed(self, value: object, *theirs: object) -> Any:
+    def fixed(self, value: object, *theirs: object) -> object:
         """Return a value that must be equal in all runs."""
         if any(other != value for other in theirs):
             raise self.fail("a parameter depends on the length of a dynamic axis")
@@ -192,7 +192,7 @@ class Builder:
         """Whether a value is computed in the graph."""
         return id(x) in self.names or id(x) in self.base.unknown
 
-    def name(self, x: Any, dtype: Any = None, theirs: Sequence[Any] = ()) -> str:
+    def name(self, x: Any, dtype: Any = None, theirs: Sequence[object] = ()) -> str:
         """Return the name of a Tensor's value, cast to ``dtype`` if given; a number or array becomes a constant.
 
         ``theirs`` are the corresponding Tensors of the other runs.
@@ -271,7 +271,7 @@ class Builder:
         return [pick(twin) for twin in self._twins]
 
 
-def any_differs(x: Tensor, theirs: Sequence[Any]) -> bool:
+def any_differs(x: Tensor, theirs: Sequence[object]) -> bool:
     """Whether the corresponding Tensors of the other runs differ."""
     array = x.detach().cpu().numpy()
     nan = array.dtype.kind == "f"

@@ -94,7 +94,7 @@ class Graph:
 
     def run(self, values: dict[str, Any], around: Scope, inputs: list[Any]) -> list[Any]:
         """Return the outputs for given inputs and the current ``values``."""
-        here: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
+        here: dict[str, object] = dict(zip(self.inputs, inputs, strict=True))
         scope = around.new_child(here)
         for name, entered in self.constants.items():
             here[name] = values[entered]

@@ -44,7 +44,7 @@ class ONNXModule(nn.Module):
         versions = {entry.domain: entry.version for entry in proto.opset_import}
         self.opset_version: int = versions.get("", versions.get("ai.onnx", 0))
         self._check(proto)
-        self._dtypes: dict[Any, Any] = {}
+        self._dtypes: dict[object, object] = {}
         self._places: dict[str, tuple[nn.Module, str]] = {}
         self._floating: np.dtype | None = None
         self.graph = Graph(proto.graph, self.opset_version, self._dtypes, self._enter)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.graph.modes import no_grad
 from ..core.graph.observers import Observer, observing
+from ..core.graph.plan import Params
 from ..core.tensor.tensor import Tensor
 from ..func.nests import flatten
 from ..ops.make.creation import tensor
@@ -36,7 +37,7 @@ class Call:
 
     name: str
     inputs: tuple[Any, ...]
-    params: dict[str, Any]
+    params: Params
     outputs: tuple[Any, ...]
     whole: bool = False
 
@@ -50,7 +51,7 @@ class Recording:
     calls: list[Call] = field(default_factory=list)
     # Outputs of operators that ran no primitive, computed from values of the graph outside of it; by operator name.
     unknown: dict[int, str] = field(default_factory=dict)
-    references: list[Any] = field(default_factory=list)  # references that prevent reuse of ids
+    references: list[object] = field(default_factory=list)  # references that prevent reuse of ids
 
 
 @cache

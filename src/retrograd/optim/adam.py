@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import sqrt
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor.tensor import Tensor
-from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def _of_moments(group: dict[str, Any]) -> tuple[float, float, float, float]:
+def _of_moments(group: ParamGroup) -> tuple[float, float, float, float]:
     """What the moments move by, and keep: the factors of their averages."""
     beta1, beta2 = map(number, group["betas"])
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
@@ -71,7 +72,7 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         beta1, beta2 = map(number, group["betas"])
         amsgrad = group["amsgrad"]
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
@@ -86,12 +87,12 @@ class Adam(Optimizer):
             b += eps
             descend(p, rate, m, b, a)
 
-    def _rate_and_eps(self, group: dict[str, Any], step: int) -> tuple[float, float]:
+    def _rate_and_eps(self, group: ParamGroup, step: int) -> tuple[float, float]:
         """What the first moment is multiplied by, and what is added to the second one's root."""
         beta1, beta2 = group["betas"]
         return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
 
-    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+    def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """``adam``: the options, and what is made of them alone."""
         lr, eps, weight_decay = numbers(group, "lr", "eps", "weight_decay")
         beta1, beta2 = map(number, group["betas"])
@@ -101,10 +102,10 @@ class Adam(Optimizer):
         made = 1 - lr * weight_decay, 1 - beta1, 1 - beta2
         return UpdateForm(static, (lr, beta1, beta2, eps, weight_decay, *made), ("exp_avg", "exp_avg_sq", "step"))
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         return self._rate_and_eps(group, self._begin(parameter, *_MOMENTS)[1])
 
 
@@ -175,7 +176,7 @@ class Adamax(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, "exp_avg", "exp_inf")
@@ -189,11 +190,11 @@ class Adamax(Optimizer):
             np.maximum(u, b, out=u)
             descend(p, rate, m, u, b)
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         slow, rest, keep, _ = _of_moments(group)
         return "adamax", ("exp_avg", "exp_inf"), (slow, rest, keep, number(group["eps"]))
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         step = self._begin(parameter, "exp_avg", "exp_inf")[1]
         return [number(group["lr"]) / (1 - number(group["betas"][0]) ** step)]
 
@@ -238,7 +239,7 @@ class NAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
         gradient_rate, moment_rate, correction = self._rates(parameter, group)
         state = self.state[parameter]
@@ -252,10 +253,10 @@ class NAdam(Optimizer):
             descend(p, gradient_rate, d, b, a)
             descend(p, moment_rate, m, b, a)
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "nadam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float, float, float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float]:
         lr, momentum_decay = numbers(group, "lr", "momentum_decay")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, *_MOMENTS, mu_product=1)
@@ -306,7 +307,7 @@ class RAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
         rate, certain = self._rates(parameter, group)
         state = self.state[parameter]
@@ -321,10 +322,10 @@ class RAdam(Optimizer):
             else:
                 p -= np.multiply(m, rate, out=b)
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "radam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float, bool]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, bool]:
         beta1, beta2 = map(number, group["betas"])
         step = self._begin(parameter, *_MOMENTS)[1]
         correction = 1 - beta2**step

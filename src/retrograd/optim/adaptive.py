@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from ..core.arrays.devices import backend_of
 from ..core.tensor.tensor import Tensor, new_tensor
-from .hyperparameters import Fraction, LearningRate, NotNegative, Range, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .hyperparameters import Fraction, LearningRate, NotNegative, ParamGroup, Range, hyperparameters, number, numbers
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, decay_towards_square, descend, descent
 
 
@@ -56,7 +56,7 @@ class Adagrad(Optimizer):
         total.array[...] = complex(start, start) if total.array.dtype.kind == "c" else start
         self.state[parameter] = {"step": self._scalar(0), "sum": total}
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         eps, (rate,) = number(group["eps"]), self._rates(parameter, group)
         for p, g, a, b, total in self._blocks(parameter, gradient, self.state[parameter]["sum"], scratch=2):
             d = descent(p, g, a, group)
@@ -65,10 +65,10 @@ class Adagrad(Optimizer):
             b += eps
             descend(p, rate, d, b, a)
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "adagrad", ("sum",), (number(group["eps"]),)
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
         if not self.state[parameter]:
             self._start(parameter)
         lr, lr_decay = numbers(group, "lr", "lr_decay")
@@ -110,7 +110,7 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         lr, eps, rho = numbers(group, "lr", "eps", "rho")
         state, _ = self._begin(parameter, "square_avg", "acc_delta")
         averages = state["square_avg"], state["acc_delta"]
@@ -125,7 +125,7 @@ class Adadelta(Optimizer):
             delta *= lr
             p -= delta
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, eps, rho = numbers(group, "lr", "eps", "rho")
         return "adadelta", ("square_avg", "acc_delta"), (lr, eps, rho, 1 - rho)
 
@@ -168,7 +168,7 @@ class RMSprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
         names = ["square_avg", *(["grad_avg"] if group["centered"] else []), *(["momentum_buffer"] if momentum else [])]
         state, _ = self._begin(parameter, *names)
@@ -191,7 +191,7 @@ class RMSprop(Optimizer):
                 velocity += np.divide(d, b, out=b)
                 p -= np.multiply(velocity, lr, out=b)
 
-    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+    def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """``rmsprop``: the options."""
         lr, eps, alpha, momentum, decay = numbers(group, "lr", "eps", "alpha", "momentum", "weight_decay")
         if group["maximize"] or group["centered"] or type(self)._update is not RMSprop._update:
@@ -199,7 +199,7 @@ class RMSprop(Optimizer):
         state = ("square_avg", "step", *(["momentum_buffer"] if momentum else []))
         return UpdateForm(("rmsprop", decay != 0, momentum != 0), (lr, eps, alpha, 1 - alpha, momentum, decay), state)
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
         if group["centered"]:
             return None
@@ -246,7 +246,7 @@ class Rprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         (less, more), (smallest, largest) = group["etas"], group["step_sizes"]
         self._rates(parameter, group)
         state, number_of = self.state[parameter], parameter.array.real.dtype.type
@@ -262,10 +262,10 @@ class Rprop(Optimizer):
             b *= size
             p -= b
 
-    def _loop(self, group: dict[str, Any]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "rprop", ("prev", "step_size"), (*group["etas"], *group["step_sizes"])
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> tuple[()]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[()]:
         state, _ = self._begin(parameter, "prev")
         if "step_size" not in state:
             array, lr = parameter.array, number(group["lr"])

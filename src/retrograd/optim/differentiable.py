@@ -17,15 +17,16 @@ from ..ops.make.filled import zeros_like
 from ..ops.math.bounds import maximum
 from .adam import Adam, Adamax, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop, Rprop
+from .hyperparameters import ParamGroup
 from .optimizer import Optimizer, recorded_updates
 from .sgd import ASGD, SGD
 
-Update = Callable[[Any, Tensor, Tensor, dict[str, Any]], None]
+Update = Callable[[Any, Tensor, Tensor, ParamGroup], None]
 
 
 def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
     def register(update: Update) -> Update:
-        def run(self: object, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+        def run(self: object, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
             with enable_grad():
                 update(self, parameter, gradient, group)
 
@@ -35,7 +36,7 @@ def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
     return register
 
 
-def _direction(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
+def _direction(p: Tensor, g: Tensor, group: ParamGroup) -> Tensor:
     """The direction to descend along, with weight decay; or ``p`` shrunk at once where that is decoupled."""
     decay = group.get("weight_decay", 0)
     d = -g if group["maximize"] else g
@@ -64,7 +65,7 @@ def _average(state: dict[str, Any], name: str, value: Tensor, rate: Any) -> Tens
 
 
 @_recorded(SGD)
-def sgd(self: SGD, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def sgd(self: SGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``SGD``."""
     state, momentum = self.state[p], group["momentum"]
     d = _direction(p, g, group)
@@ -77,9 +78,10 @@ def sgd(self: SGD, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(ASGD)
-def asgd(self: ASGD, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def asgd(self: ASGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``ASGD``."""
-    state, lr = self.state[p], group["lr"]
+    state = self.state[p]
+    lr: float | Tensor = group["lr"]
     step = _count(self, state)
     eta, mu = state.get("eta", lr), state.get("mu", 1.0)
     average = state.get("ax")
@@ -93,7 +95,7 @@ def asgd(self: ASGD, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(Adam)
-def adam(self: Adam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def adam(self: Adam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Adam`` and ``AdamW``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
@@ -108,7 +110,7 @@ def adam(self: Adam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(Adamax)
-def adamax(self: Adamax, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def adamax(self: Adamax, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Adamax``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
@@ -121,7 +123,7 @@ def adamax(self: Adamax, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(NAdam)
-def nadam(self: NAdam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def nadam(self: NAdam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``NAdam``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
@@ -141,7 +143,7 @@ def nadam(self: NAdam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(RAdam)
-def radam(self: RAdam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def radam(self: RAdam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``RAdam``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
@@ -160,7 +162,7 @@ def radam(self: RAdam, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(Adagrad)
-def adagrad(self: Adagrad, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def adagrad(self: Adagrad, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Adagrad``."""
     if not self.state[p]:
         self._start(p)
@@ -172,7 +174,7 @@ def adagrad(self: Adagrad, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(Adadelta)
-def adadelta(self: Adadelta, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def adadelta(self: Adadelta, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Adadelta``."""
     state, eps, rate = self.state[p], group["eps"], 1 - group["rho"]
     _count(self, state)
@@ -185,7 +187,7 @@ def adadelta(self: Adadelta, p: Tensor, g: Tensor, group: dict[str, Any]) -> Non
 
 
 @_recorded(RMSprop)
-def rmsprop(self: RMSprop, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def rmsprop(self: RMSprop, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``RMSprop``."""
     state, rate, momentum = self.state[p], 1 - group["alpha"], group["momentum"]
     _count(self, state)
@@ -202,7 +204,7 @@ def rmsprop(self: RMSprop, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
 
 
 @_recorded(Rprop)
-def rprop(self: Rprop, p: Tensor, g: Tensor, group: dict[str, Any]) -> None:
+def rprop(self: Rprop, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Rprop``."""
     (less, more), (smallest, largest) = group["etas"], group["step_sizes"]
     state = self.state[p]

@@ -16,13 +16,15 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor
 
+ParamGroup: TypeAlias = dict[str, Any]  # the options of a parameter group, and its ``params``
+
 
 def number(value: float | Tensor) -> float:
     """A hyper-parameter as a Python number; PyTorch allows Tensors of one element, too."""
     return float(value.item()) if isinstance(value, Tensor) else value
 
 
-def numbers(group: dict[str, Any], *names: str) -> list[float]:
+def numbers(group: ParamGroup, *names: str) -> list[float]:
     """Options of a parameter group as Python numbers."""
     return [number(group[name]) for name in names]
 

@@ -12,7 +12,7 @@ from ..core.arrays.blas import beside_pool
 from ..core.arrays.dtypes import float16, float32, precision
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor, new_tensor
-from .hyperparameters import LearningRate, NotNegative, Range, hyperparameters, number, numbers
+from .hyperparameters import LearningRate, NotNegative, ParamGroup, Range, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, writable
 from .steps import decay_towards
 
@@ -77,7 +77,7 @@ class Adafactor(Optimizer):
             return (*shape[:-2], 1, shape[-1])
         return super()._state_shape(key, parameter)
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
         g = gradient
         if g.dtype.kind == "c":
             raise RuntimeError("Adafactor does not support complex parameters")
@@ -168,7 +168,7 @@ class Muon(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: ParamGroup) -> None:
         """Optimize further matrices; ValueError for a parameter that is none."""
         super().add_param_group(param_group)
         for parameter in self.param_groups[-1]["params"]:
@@ -176,7 +176,7 @@ class Muon(Optimizer):
                 del self.param_groups[-1]
                 raise ValueError(f"Muon only supports 2D parameters whereas we found {describe(parameter)}")
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
         g = gradient
         if g.dtype.kind == "c":
             raise RuntimeError("Muon does not support complex parameters")

@@ -28,7 +28,7 @@ _WITH_HESSIAN = {"dogleg", "trust-exact"}
 
 
 def minimize(
-    fun: Callable[..., Any],
+    fun: Callable[..., object],
     x0: object,
     args: tuple[object, ...] = (),
     method: object = None,
@@ -37,7 +37,7 @@ def minimize(
     bounds: object = None,
     constraints: object = (),
     tol: float | None = None,
-    callback: Callable[..., Any] | None = None,
+    callback: Callable[..., object] | None = None,
     options: dict[str, object] | None = None,
 ) -> Any:
     r"""``argmin f(x)`` by SciPy's methods; values, gradients and products with the Hessian come from ``func``.
@@ -93,7 +93,7 @@ def minimize(
     args = args if isinstance(args, tuple) else (args,)
     objective = _Function("fun", lambda x: fun(x, *args), nest)
     name = method.lower() if isinstance(method, str) else method
-    wanted: dict[str, Any] = {"jac": None if name in _WITHOUT_GRADIENT else True}
+    wanted: dict[str, object] = {"jac": None if name in _WITHOUT_GRADIENT else True}
     if name in _WITH_HESSIAN or hess:
         wanted["hess"] = objective.hessian
     elif name in _WITH_PRODUCTS or callable(name):
@@ -209,7 +209,7 @@ def _is_pair(pair: object) -> bool:
 class _Function:
     """A function of the nest as SciPy calls it: of a vector, giving numbers."""
 
-    def __init__(self, name: str, function: Callable[[Any], Any], nest: _Nest) -> None:
+    def __init__(self, name: str, function: Callable[[Any], object], nest: _Nest) -> None:
         self.name, self.function, self.nest = name, function, nest
         self._product: tuple[bytes, Any] = (b"", None)
 
@@ -278,7 +278,7 @@ class _Function:
     def weighted(self, vector: np.ndarray, weights: object) -> np.ndarray:
         """The Hessian of the values' sum with these weights, as SciPy asks constraints for it."""
 
-        def total(nest: object) -> Any:
+        def total(nest: object) -> Tensor:
             y = self.tensor(*self.nest.structure.leaves_of(nest)).reshape(-1)
             return (y * operand(np.asarray(weights).astype(y.dtype))).sum()
 
@@ -309,11 +309,11 @@ def _constraints(constraints: Any, nest: _Nest, optimize: Any) -> Any:
     return found
 
 
-def _with(function: Callable[..., Any], args: tuple[object, ...], nest: object) -> Any:
+def _with(function: Callable[..., object], args: tuple[object, ...], nest: object) -> Any:
     return function(nest, *args)
 
 
-def _callback(callback: Callable[..., Any], nest: _Nest) -> Callable[..., Any]:
+def _callback(callback: Callable[..., object], nest: _Nest) -> Callable[..., Any]:
     """The callback in the form that SciPy recognizes by its argument's name."""
     try:
         names = list(inspect.signature(callback).parameters)

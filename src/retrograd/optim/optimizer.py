@@ -26,10 +26,11 @@ from ..core.tensor.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
-from .hyperparameters import number
+from .hyperparameters import ParamGroup, number
 
 Step = TypeVar("Step", bound=Callable[..., Any])
-ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+LoopCall: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]  # loop, states, options
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
 
 # Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
 # writes main memory once, however many NumPy calls it is made of.
@@ -177,7 +178,7 @@ class Optimizer:
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
-        self.param_groups: list[dict[str, Any]] = []
+        self.param_groups: list[ParamGroup] = []
         if isinstance(params, Tensor):
             raise TypeError(
                 f"{type(self).__name__}: params should be an iterable of Tensors or dicts, got {describe(params)}"
@@ -214,7 +215,7 @@ class Optimizer:
 
     # Parameters
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: ParamGroup) -> None:
         """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for what is left out."""
         if modes.tracer is not None:  # each call makes an optimizer, or a group, of its own, with a state of its own
             modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
@@ -301,7 +302,7 @@ class Optimizer:
                         self._update(parameter, parameter._grad.array, group)
         return loss
 
-    def _update_recorded(self, moved: list[Tensor], group: dict[str, Any]) -> None:
+    def _update_recorded(self, moved: list[Tensor], group: ParamGroup) -> None:
         update = recorded_updates.get(type(self)._update)
         if update is None:
             raise RuntimeError(
@@ -310,7 +311,7 @@ class Optimizer:
         for parameter in moved:
             update(self, parameter, parameter._grad, group)
 
-    def _update_together(self, moved: list[Tensor], group: dict[str, Any]) -> bool:
+    def _update_together(self, moved: list[Tensor], group: ParamGroup) -> bool:
         """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""
         cls = type(self)
         if not moved or not _stand_together(cls, cls._loop, cls._update):  # type: ignore[arg-type]
@@ -340,17 +341,17 @@ class Optimizer:
         updates.update(name, rows, rates, (shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors))
         return True
 
-    def _loop(self, group: dict[str, Any]) -> tuple[str, tuple[str, ...], tuple[float, ...]] | None:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         """The compiled form of ``_update``: the loop's name, the arrays of the state and the numbers that it takes."""
         return None
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Sequence[float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         """Of the numbers that ``_update`` takes those that differ between parameters; the step is counted here."""
         loop = self._loop(group)
         self._begin(parameter, *(loop[1] if loop else ()))
         return ()
 
-    def update_form(self, group: dict[str, Any]) -> UpdateForm | None:
+    def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """What ``_update`` would compute now; None where no compiled code does the same."""
         return None
 
@@ -364,7 +365,7 @@ class Optimizer:
             or type(self).step is not Optimizer.step
         )
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         """Move one parameter along its gradient, an array."""
         raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
 
@@ -381,7 +382,7 @@ class Optimizer:
         else:
             yield from self._pieces(arrays, scratch)
 
-    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[Any]]:
+    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[object]]:
         p = arrays[0]
         if p.dtype.kind == "V":  # bfloat16 is kept in two bytes per number, and computed in float32
             wide = [None if array is None else array.astype(np.float32) for array in arrays]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..core.tensor.tensor import Tensor
-from .hyperparameters import LearningRate, NotNegative, hyperparameters, number, numbers
-from .optimizer import Optimizer, ParamsT, UpdateForm
+from .hyperparameters import LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
 from .steps import decay_towards, descent
 
 
@@ -56,7 +54,7 @@ class SGD(Optimizer):
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         lr, momentum, dampening = numbers(group, "lr", "momentum", "dampening")
         buffer, first = None, False
         if momentum:
@@ -77,7 +75,7 @@ class SGD(Optimizer):
                     d = velocity
             p -= np.multiply(d, lr, out=b)
 
-    def update_form(self, group: dict[str, object]) -> UpdateForm | None:
+    def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """``sgd``: lr, weight decay, momentum and what of a gradient enters the buffer."""
         if type(self)._update is not SGD._update:
             return None
@@ -86,11 +84,11 @@ class SGD(Optimizer):
         state = ("momentum_buffer",) if momentum else ()
         return UpdateForm(("sgd", weight_decay != 0, *flags), (lr, weight_decay, momentum, 1 - dampening), state)
 
-    def _loop(self, group: dict[str, object]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         lr, momentum = numbers(group, "lr", "momentum")
         return "sgd", ("momentum_buffer",) if momentum else (), (lr, momentum, bool(group["nesterov"]))
 
-    def _rates(self, parameter: Tensor, group: dict[str, Any]) -> Any:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
         if not group["momentum"] or self.state[parameter].get("momentum_buffer") is None:
             return (1.0,)
         return (1 - number(group["dampening"]),)
@@ -134,7 +132,7 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: dict[str, object]) -> None:
+    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
         eta, shrink, mu, _ = self._rates(parameter, group)
         for p, g, a, b, average in self._blocks(parameter, gradient, self.state[parameter]["ax"], scratch=2):
             d = descent(p, g, a, group)
@@ -146,10 +144,10 @@ class ASGD(Optimizer):
             else:
                 decay_towards(average, p, mu, b)
 
-    def _loop(self, group: dict[str, object]) -> Any:
+    def _loop(self, group: ParamGroup) -> LoopCall | None:
         return "asgd", ("ax",), ()
 
-    def _rates(self, parameter: Tensor, group: dict[str, object]) -> tuple[float, float, float, float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float, float]:
         lr, lambd, alpha, t0 = numbers(group, "lr", "lambd", "alpha", "t0")
         state, step = self._begin(parameter, "ax", eta=lr, mu=1)
         eta, mu = float(state["eta"].array), float(state["mu"].array)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
-from .hyperparameters import Betas, LearningRate, NotNegative, hyperparameters, number, numbers
+from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
 from .optimizer import Optimizer, ParamsT, writable
 
 
@@ -44,7 +44,7 @@ class SparseAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
         lr, eps = numbers(group, "lr", "eps")
         beta1, beta2 = map(number, group["betas"])
         state, step = self._begin(parameter, "exp_avg", "exp_avg_sq")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,10 +10,10 @@ from ..core.arrays import Array
 from ..core.arrays.devices import backend_of
 from ..core.arrays.dtypes import INEXACT, float16, float32
 from ..kernels.loops.elements import updates
-from .hyperparameters import number
+from .hyperparameters import ParamGroup, number
 
 
-def descent(p: Array, g: Array, out: Array, group: dict[str, Any]) -> Array:
+def descent(p: Array, g: Array, out: Array, group: ParamGroup) -> Array:
     """The direction to descend along, ``g`` or ``-g`` with weight decay: in ``out``, or ``g`` itself where it is that.
 
     Weight decay is a part of the gradient, or, where the group says ``decoupled_weight_decay``, shrinks ``p`` at once.

@@ -83,7 +83,7 @@ class Compiled:
             differentiating a result adds to their ``grad``.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self._structure: Any = None
         self.parameters: list[Value] = []
@@ -146,7 +146,7 @@ class Compiled:
     def _replay(self, leaves: list[object]) -> Any:
         tensors = [x.double() if isinstance(x, Tensor) else new_tensor(np.array(x, np.float64)) for x in leaves]
         shape = np.broadcast_shapes(*(x.array.shape for x in tensors))
-        known: dict[int, Any] = {}
+        known: dict[int, object] = {}
         for symbol, x in zip(self._inputs, tensors, strict=True):
             known[id(symbol)] = x.expand(shape)
         theta = new_tensor(np.array([node.data for node in self.parameters], np.float64))
@@ -238,7 +238,7 @@ def _unflatten(structure: Any, leaves: Any) -> Any:
     return type(structure)(_unflatten(item, leaves) for item in structure)
 
 
-def compile(function: Callable[..., Any]) -> Compiled:
+def compile(function: Callable[..., object]) -> Compiled:
     """Record the expression that ``function`` builds from Values, and replay it for many inputs at once.
 
     The first call runs the function once, on Values without numbers. Calls evaluate the recorded expression on float64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -69,7 +69,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         criterion = getattr(self, "criterion_", self.criterion)
         return isinstance(criterion, kind) or isinstance(criterion, type) and issubclass(criterion, kind)
 
-    def _default_split(self) -> Any:
+    def _default_split(self) -> ValidSplit:
         return ValidSplit(5, stratified=True)
 
     def _create(self, part: str) -> nn.Module:
@@ -78,7 +78,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
             made.append(nn.Softmax(-1))
         return made
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train from new weights, or continue if ``warm_start``.
 
         Args:
@@ -87,7 +87,7 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         """
         return super().fit(X, y)
 
-    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Continue training for ``max_epochs`` more epochs.
 
         Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -133,7 +133,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             name for name in vars(self) if not name.startswith("_") and not name.endswith("_") and name not in known
         ]
 
-    def set_params(self, **params: Any) -> Any:
+    def set_params(self, **params: Any) -> Self:
         """Change arguments. A new learning rate, or another option of the optimizer's groups, applies at once."""
         passed = {name: params.pop(name) for name in list(params) if name.startswith(_PREFIXES)}
         super().set_params(**params)
@@ -158,7 +158,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     # Creation of module, loss and optimizer
 
-    def initialize(self) -> Any:
+    def initialize(self) -> Self:
         """Create module, loss and optimizer, and clear the history."""
         self._check_arguments()
         with self._seeded():
@@ -290,7 +290,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
 
     # Training
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train from new weights, or continue if ``warm_start``."""
         if not self.warm_start or not self.initialized_:
             X, y = self._prepared(X, y, reset=True)
@@ -301,7 +301,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             X, y = self._prepared(X, y, reset=False)
         return self._train(X, y)
 
-    def partial_fit(self, X: Any, y: Any = None) -> Any:
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Continue training for ``max_epochs`` more epochs."""
         fresh = not self.initialized_
         X, y = self._prepared(X, y, reset=fresh or not hasattr(self, "n_features_in_"))
@@ -332,7 +332,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         train, valid = split(count, y)
         return train, None, y, valid
 
-    def _default_split(self) -> Any:
+    def _default_split(self) -> ValidSplit:
         return ValidSplit(5)
 
     def _callbacks(self) -> list[Callback]:
@@ -346,14 +346,14 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
         """Stop training after this epoch; for callbacks."""
         self._stopped = True
 
-    def _train(self, X: Any, y: Any) -> Any:
+    def _train(self, X: Any, y: Any) -> Self:
         train, X_valid, y_valid, valid = self._split(_length(X), y)
         self._stopped = False
         self._notify("on_train_begin", X=X, y=y)
         with self._seeded():
             for _ in range(self._auto("max_epochs")):
                 start = time.perf_counter()
-                row: dict[str, Any] = {"epoch": len(self.history_) + 1}
+                row: dict[str, object] = {"epoch": len(self.history_) + 1}
                 self._notify("on_epoch_begin")
                 self.history_.append(row)
                 row["train_loss"] = self._epoch(X, y, train, training=True)[0]
@@ -442,7 +442,7 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
     def _numbers(output: Any) -> Any:
         return _first(output).detach().cpu().numpy()
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> np.ndarray:
         """Return the module's output as an array."""
         return self.forward(X).cpu().numpy()
 
@@ -462,7 +462,7 @@ def _first(output: Any) -> Any:
     return output[0] if isinstance(output, tuple) else output
 
 
-def _array(value: Any) -> Any:
+def _array(value: Any) -> np.ndarray:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
 
 

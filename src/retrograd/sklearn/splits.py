@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ class ValidSplit:
         return train, valid
 
 
-def predefined_split(dataset: object) -> Callable[..., Any]:
+def predefined_split(dataset: object) -> Predefined:
     """Validate on given samples: ``train_split=predefined_split((X_valid, y_valid))``.
 
     Args:

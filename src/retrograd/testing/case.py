@@ -67,15 +67,15 @@ class Case:
 
     name: str
     calls: Calls
-    reference: Callable[..., Any] | None = None
+    reference: Callable[..., object] | None = None
     torch: str | None = None
     edge_calls: Calls | None = None
     order: int = 2
     dtypes: tuple[str, ...] = ("float32", "float16")
     tolerance: float = 1e-6
     torch_tolerance: float = 1e-10
-    wrap: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+    wrap: Callable[[Callable[..., Any]], Callable[..., object]] | None = None
     random: bool = False
 
-    def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(self, function: Callable[..., object]) -> Callable[..., Any]:
         return function if self.wrap is None else self.wrap(function)

@@ -57,11 +57,11 @@ def assert_close(got: Any, wanted: Any, tolerance: float, what: str, scale: floa
     return error
 
 
-def as_real_like(array: Any, other: Any) -> Any:
+def as_real_like(array: Any, other: Any) -> np.ndarray:
     return as_real(array.astype(np.complex128) if "c" in (array.dtype.kind, other.dtype.kind) else array)
 
 
-def to_numpy(value: Any) -> Any:
+def to_numpy(value: Any) -> np.ndarray:
     if isinstance(value, Tensor):
         value = value.array
     if hasattr(value, "detach"):

@@ -160,7 +160,7 @@ def compare_jacobians(
     rng = seed_of(program)
     columns = [sample(real_size(x), most, rng) for x in inputs]
 
-    def differences(eps: float) -> Any:
+    def differences(eps: float) -> list[list[np.ndarray]]:
         with silent():
             return numerical_jacobian(function, inputs, eps, columns)
 
@@ -308,7 +308,7 @@ def reversed_(array: Array) -> Array:
     return array[backwards].copy()[backwards] if array.ndim else array
 
 
-LAYOUTS: tuple[Callable[[Any], Any], ...] = (transposed, strided, reversed_)
+LAYOUTS: tuple[Callable[[Any], object], ...] = (transposed, strided, reversed_)
 
 
 def on_layout(layout: Callable[[Any], Any], array: Array, differentiated: bool) -> Array:
@@ -345,7 +345,7 @@ def check_inputs_unchanged(operator: Operator, case: Case) -> None:
     if operator.name == "__setitem__" or operator.name.endswith("_") and not operator.name.endswith("__"):
         return  # an in-place operator
     for program in programs(operator, case):
-        given: list[tuple[Any, Any]] = []
+        given: list[tuple[object, object]] = []
 
         def make(array: Any, given: list[tuple[Any, Any]] = given) -> Tensor:
             tensor = make_tensor(array)
@@ -383,7 +383,7 @@ def check_no_aliasing(operator: Operator, case: Case) -> None:
         backward(outputs, cotangents)
         others = [("a cotangent", g.array) for g in cotangents]
         others += [("a result", x.array) for x in outputs] + [("an input", x.array) for x in inputs]
-        seen: list[tuple[str, Any]] = []
+        seen: list[tuple[str, object]] = []
         for index, x in enumerate(inputs):
             if x.grad is not None and x.grad.array.size:
                 for name, array in (*others, *seen):

@@ -199,7 +199,7 @@ def program_points(program: Program) -> set[int]:
     places: set[int] = set()
     count = 0
 
-    def collect(array: object, differentiated: bool) -> Any:
+    def collect(array: object, differentiated: bool) -> object:
         nonlocal count
         if differentiated:
             places.add(count)
@@ -215,7 +215,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
     """Return all arrays of a call, and the call as a function of Tensors that replace them."""
     arrays: list[Any] = []
 
-    def collect(array: object, differentiated: bool) -> Any:
+    def collect(array: object, differentiated: bool) -> object:
         arrays.append(array)
         return array
 

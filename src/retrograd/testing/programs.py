@@ -68,7 +68,7 @@ class Program:
 _PLAIN = {bool, int, float, str, type(None)}
 
 
-def replaced(value: object, change: Callable[[Any, bool], Any]) -> Any:
+def replaced(value: object, change: Callable[[Any, bool], object]) -> Any:
     """Return an argument with every array replaced by ``change(array, differentiated)``."""
     if type(value) in _PLAIN:
         return value
@@ -122,7 +122,7 @@ def cast(call: Call, dtype: Any) -> Call:
     return rewritten(call, change)
 
 
-def rewritten(call: Call, change: Callable[[Any, bool], Any]) -> Call:
+def rewritten(call: Call, change: Callable[[Any, bool], object]) -> Call:
     """Return the call with ``change`` applied to its arrays."""
 
     def change_and_fix(array: Array, differentiated: bool) -> Any:

@@ -43,7 +43,7 @@ class EarlyStopping:
         self.best = inf if mode == "min" else -inf
         self.best_epoch = -1
         self.epoch = -1
-        self._best_weights: dict[str, Any] | None = None
+        self._best_weights: dict[str, object] | None = None
 
     def step(self, metric: SupportsFloat) -> bool:
         """Add an epoch with its metric; return True if training should stop. NaN is never an improvement."""

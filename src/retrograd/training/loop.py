@@ -111,7 +111,7 @@ class Loop:
         *,
         evaluate: Callable[[], Figures] = dict,
         checkpoint: Path | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
         **parts: Any,
     ) -> None:
         if steps < 1 or not len(loader):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsFloat
+from typing import Any, SupportsFloat, overload
 
 import numpy as np
 
@@ -45,7 +45,11 @@ class AverageMeter:
         return self.sum / self.count if self.count else float("nan")
 
 
-def accuracy(output: object, target: object, topk: int | Sequence[int] = 1) -> Any:
+@overload
+def accuracy(output: object, target: object, topk: int = 1) -> float: ...
+@overload
+def accuracy(output: object, target: object, topk: Sequence[int]) -> list[float]: ...
+def accuracy(output: object, target: object, topk: int | Sequence[int] = 1) -> float | list[float]:
     """Return the share of examples whose target is among the ``topk`` classes with the largest scores.
 
     Args:

@@ -59,7 +59,7 @@ class _Result:
     """The result of a primitive, with the Storages that protect its memory from writes."""
 
     primitive: Recordable
-    shapes: list[Any]
+    shapes: list[object]
     out: Any
     storages: list[Storage] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class _Result:
 class _Call:
     """A running call of a public operator, with the results of its primitives by their numbers."""
 
-    def __init__(self, name: str, inputs: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, inputs: tuple[object, ...]) -> None:
         self.name, self.inputs = name, inputs
         self.results: dict[int, _Result] = {}
 
@@ -96,7 +96,7 @@ class _ResultSaver(Observer):
         inputs: tuple[object, ...],
         arrays: tuple[object, ...],
         params: dict[str, object],
-        forward: Callable[..., Any],
+        forward: Callable[..., object],
     ) -> Callable[..., Any]:
         """Return a version of ``forward`` that records its result."""
         number, self.last = self.count, None
@@ -167,7 +167,7 @@ class _ResultReplayer(Observer):
         inputs: tuple[object, ...],
         arrays: tuple[object, ...],
         params: dict[str, object],
-        forward: Callable[..., Any],
+        forward: Callable[..., object],
     ) -> Callable[..., Any]:
         """Return a function that returns the saved result, or ``forward`` if none was saved."""
         number, self.given = self.count, None

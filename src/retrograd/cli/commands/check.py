@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from retrograd.testing.case import Case
 from retrograd.testing.cases import all_cases
 
 from ..console import ProgressLine, Table, UserError, plural, print_table
-from ..parser import suggestion
+from ..parser import Subparsers, suggestion
 
 # Compare fewer rows and columns of large Jacobians than the tests do, so that checking all takes seconds.
 MOST_ROWS = 8
@@ -39,7 +38,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "check",
         help="check the gradients of every operator",

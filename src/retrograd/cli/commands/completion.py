@@ -2,9 +2,8 @@
 
 import argparse
 import shlex
-from typing import Any
 
-from ..parser import subparsers, walk
+from ..parser import Subparsers, subparsers, walk
 
 EXAMPLES = """\
   retrograd completion bash    then: eval "$(retrograd completion bash)" in ~/.bashrc
@@ -47,7 +46,7 @@ compdef _retrograd retrograd
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "completion",
         help="print the completion script of a shell",

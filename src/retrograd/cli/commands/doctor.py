@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ..arguments import check_output, path, positive_int
+from ..parser import Subparsers
 from .scripts import check_script, random_states, run_script
 
 SECONDS = 60.0
@@ -19,7 +20,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "doctor",

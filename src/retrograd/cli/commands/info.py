@@ -15,6 +15,7 @@ from retrograd.core.arrays.devices import backend_for, get_default_device
 from retrograd.kernels.runtime import library
 
 from ..console import Table, UserError, print_table
+from ..parser import Subparsers
 
 # Each optional package: its import name, the extra that installs it, and its distributions' names.
 OPTIONAL = (
@@ -35,7 +36,7 @@ OPTIONAL = (
 INSTALL = "install an extra with: python -m pip install 'retrograd[EXTRA]'"
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "info",
         help="show versions, backend, device, BLAS and threads",

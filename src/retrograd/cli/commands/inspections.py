@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 from ..arguments import check_output, path, positive_int
 from ..console import UserError, plural
+from ..parser import Subparsers
 from .scripts import StoppedError, acting_at_backward, check_script, run_script
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     End: TypeAlias = "tuple[Record | Departure | None, int]"
 
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MOST = 3  # gradients explained by default
 _PICKED = 12  # steps that a drawing shows

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 
 from ..arguments import check_output, path
+from ..parser import Subparsers
 from .scripts import check_script, watching_script
 
 EXAMPLES = """\
@@ -14,7 +15,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "run",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..console import UserError
+from ..parser import Subparsers
 from .scripts import check_script
 from .step_debugger import Debugger, Quit
 
@@ -16,7 +17,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "step",

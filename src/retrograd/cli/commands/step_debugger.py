@@ -264,7 +264,7 @@ class Debugger(cmd.Cmd):
             self.say("the start of the backward pass")
         return event
 
-    def _go(self, fits: Callable[[Event], Any], wanted: str) -> None:
+    def _go(self, fits: Callable[[Event], object], wanted: str) -> None:
         """Move to the next event that fits; stay if there is none."""
         here = 0 if self.stepper.event is None else self.stepper.event.index + 1
         ahead = [] if self.stepper.at_end else self.stepper.events[here:]

@@ -5,9 +5,10 @@ import os
 import sys
 
 from ..console import UserError
+from ..parser import Subparsers
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "torch",

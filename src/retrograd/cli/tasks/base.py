@@ -41,7 +41,7 @@ class Task:
     """
 
     model: nn.Module
-    train: DataLoader[Any]
+    train: DataLoader[object]
     test: Split
 
     score = ""

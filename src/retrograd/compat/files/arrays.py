@@ -95,7 +95,7 @@ class Storage(Opaque):
         return checked_values(numbers.astype(numbers.dtype.newbyteorder("="), copy=False))
 
     def tensor(
-        self, offset: Any, size: object, stride: Any, requires_grad: object, dtype: DType | None = None
+        self, offset: Any, size: object, stride: object, requires_grad: object, dtype: DType | None = None
     ) -> Tensor:
         """Return a tensor on this memory, which it shares with the other tensors of the storage."""
         array = self.array
@@ -203,7 +203,7 @@ def check_attributes(kind: type, state: object) -> None:
             raise CorruptFileError(f"it replaces {name} of a {kind.__name__}")
 
 
-def set_attributes(target: Any, state: Any) -> None:
+def set_attributes(target: Any, state: object) -> None:
     """Set attributes of an object from a file. None may replace a method."""
     check_attributes(type(target), state)
     target.__dict__.update(state)

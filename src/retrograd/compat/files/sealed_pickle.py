@@ -101,7 +101,7 @@ class SealedUnpickler:
         self._long_keys = self._nested_defaults = 0
         self._find = find
         self._persistent = persistent
-        self._stack: list[Any] = []
+        self._stack: list[object] = []
         self._memo: dict[int, object] = {}
         # Keyed by identity; an entry keeps its object alive.
         self._names: dict[int, Name] = {}

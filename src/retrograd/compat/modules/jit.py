@@ -40,7 +40,7 @@ _TRANSLATED = frozenset([
 ])  # fmt: skip
 
 
-def _translating(function: Callable[..., Any]) -> Callable[..., Any]:
+def _translating(function: Callable[..., object]) -> Callable[..., Any]:
     """Return the function with the types of errors that a function of TorchScript raises."""
 
     @functools.wraps(function)

@@ -332,7 +332,7 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     count = math.floor((end - start) / step) + 1
 
     def create(
-        dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool = False, layout: Any = None
+        dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool = False, layout: object = None
     ) -> Tensor:
         """Return the numbers. Floating-point numbers are computed in float64."""
         dtype = get_default_dtype() if dtype is None else as_dtype(dtype)

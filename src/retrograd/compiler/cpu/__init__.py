@@ -2,7 +2,7 @@
 
 ``regions.py`` chooses the runs. ``lowering.py`` turns each instruction into steps (``steps.py``) on places in memory;
 ``numpy_loops.py``, ``product_kernels.py`` and ``scalar_operations.py`` write the kernels as LLVM text
-(``emission.py``), ``arena_layout.py`` plans the arena, ``module.py`` assembles the module, and ``machine_code.py``
+(``emission.py``), ``module.py`` assembles the module, and ``machine_code.py``
 compiles the text. Without LLVM, ``interpreter/`` writes code that a loop of the library executes.
 """
 

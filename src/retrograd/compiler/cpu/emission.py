@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from ...core.arrays.dtypes import DType
 
 TYPES = {
     "float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16",
@@ -14,12 +16,12 @@ TYPES = {
 }  # fmt: skip
 
 
-def type_of(dtype: Any) -> str:
+def type_of(dtype: DType) -> str:
     """Return the LLVM type of an element in a register."""
     return TYPES[np.dtype(dtype).name]
 
 
-def constant(value: Any, dtype: Any) -> str:
+def constant(value: object, dtype: DType) -> str:
     """Return a number as an LLVM constant."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":  # LLVM writes floats of all types as the bits of a double
@@ -113,14 +115,14 @@ class Body:
             pointer = self.give(f"getelementptr inbounds i8, ptr {pointer}, i64 {offset}")
         return pointer
 
-    def load(self, pointer: str, dtype: Any) -> str:
+    def load(self, pointer: str, dtype: DType) -> str:
         """Return the element at a pointer."""
         if np.dtype(dtype).kind == "b":
             byte = self.give(f"load i8, ptr {pointer}, align 1")
             return self.give(f"icmp ne i8 {byte}, 0")
         return self.give(f"load {type_of(dtype)}, ptr {pointer}, align {np.dtype(dtype).itemsize}")
 
-    def store(self, value: str, pointer: str, dtype: Any) -> None:
+    def store(self, value: str, pointer: str, dtype: DType) -> None:
         """Write an element to a pointer."""
         if np.dtype(dtype).kind == "b":
             byte = self.give(f"zext i1 {value} to i8")
@@ -128,7 +130,7 @@ class Body:
         else:
             self.do(f"store {type_of(dtype)} {value}, ptr {pointer}, align {np.dtype(dtype).itemsize}")
 
-    def cast(self, value: str, old: Any, new: Any) -> str:
+    def cast(self, value: str, old: DType, new: DType) -> str:
         """Return an element cast to another dtype, as NumPy casts."""
         old, new = np.dtype(old), np.dtype(new)
         a, b = type_of(old), type_of(new)

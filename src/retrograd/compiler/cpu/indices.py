@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..program import Instruction, Value, values_in
 from .emission import broadcast_strides
 from .numpy_loops import gathering
-from .steps import Place, Unlowered, stand_in_of
+from .steps import Lowers, Place, Unlowered, stand_in_of
 
 
-def getitem(lowering: Any, instruction: Instruction) -> None:
+def getitem(lowering: Lowers, instruction: Instruction) -> None:
     """Lower indexing by arrays of integers."""
     x, key = instruction.args
     x = lowering.place(x)
@@ -21,7 +19,7 @@ def getitem(lowering: Any, instruction: Instruction) -> None:
     lowering.add(gathering(x, indices, rest, out, "take"))
 
 
-def setitem(lowering: Any, instruction: Instruction) -> None:
+def setitem(lowering: Lowers, instruction: Instruction) -> None:
     """Lower assignment to slices, or to elements at arrays of integers."""
     x, key, value = instruction.args
     x = lowering.place(x)
@@ -43,7 +41,7 @@ def setitem(lowering: Any, instruction: Instruction) -> None:
     _scatter(lowering, x, key, value, "put")
 
 
-def add_at(lowering: Any, instruction: Instruction) -> None:
+def add_at(lowering: Lowers, instruction: Instruction) -> None:
     """Lower ``np.add.at``, which accumulates repeated indices."""
     if len(instruction.args) != 3 or instruction.kwargs:
         raise Unlowered("unsupported arguments of add.at")
@@ -51,7 +49,7 @@ def add_at(lowering: Any, instruction: Instruction) -> None:
     _scatter(lowering, lowering.place(x), key, value, "add")
 
 
-def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
+def _scatter(lowering: Lowers, x: Place, key: object, value: object, how: str) -> None:
     indices, rest = _integers(lowering, x, key)
     shape = (*indices[0].shape, *[x.shape[d] for d in rest])
     source = lowering.operand(value)
@@ -65,7 +63,7 @@ def _scatter(lowering: Any, x: Place, key: Any, value: Any, how: str) -> None:
     lowering.add(gathering(x, indices, rest, source, how))
 
 
-def _integers(lowering: Any, x: Place, key: Any) -> tuple[list[Place], list[int]]:
+def _integers(lowering: Lowers, x: Place, key: object) -> tuple[list[Place], list[int]]:
     """Return the index arrays of the first dimensions, which have one shape, and the other dimensions."""
     keys = key if type(key) is tuple else (key,)
     found = []

@@ -13,6 +13,7 @@ from weakref import ref
 
 import numpy as np
 
+from ...core.arrays.dtypes import DType, float64
 from ...core.arrays.layout import dense
 from ...kernels import MAPPED, suits
 from ..program import Instruction, Method, Value, replaced, values_in
@@ -28,7 +29,7 @@ from .numpy_loops import accumulation, factorization, loop_call, reduction
 from .optimizer_updates import Update, lower_step
 from .product_kernels import product
 from .scalar_operations import UFUNCS, choice, scalar
-from .steps import Buffer, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
+from .steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 
 MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
 _PACKAGE = __file__[: -len("compiler/cpu/lowering.py")]
@@ -141,7 +142,7 @@ class Lowering:
             found = self.places[x] = Place(Buffer("input", 0, x), 0, shape, strides, dtype)
         return found
 
-    def operand(self, x: Any) -> Operand:
+    def operand(self, x: object) -> Operand:
         """Return an argument of an elementwise function: a place, or a number with its dtype."""
         if isinstance(x, Value):
             return self.place(x)
@@ -161,7 +162,7 @@ class Lowering:
             raise Unlowered(f"{array.dtype}{array.shape}")
         return Place(Buffer("input", 0, array), 0, array.shape, array.strides, array.dtype)
 
-    def new(self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None = None) -> Place:
+    def new(self, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None = None) -> Place:
         """Return the place of a new array in the arena."""
         dtype, shape = np.dtype(dtype), tuple(shape)
         natural = row_major(shape, dtype.itemsize)
@@ -192,11 +193,13 @@ class Lowering:
             check(step)
         self.steps.append(step)
 
-    def _has_code(self, ufunc: np.ufunc, kinds: Sequence[Any]) -> bool:
+    def _has_code(self, ufunc: np.ufunc, kinds: Sequence[DType]) -> bool:
         """Return whether scalar operations can compute a ufunc; otherwise NumPy's inner loop does."""
         return not self.interpreted or kinds[0].kind == "f" and ufunc.__name__ in SUPPORTED
 
-    def map(self, name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Any, dtype: Any) -> None:
+    def map(
+        self, name: str, out: Place, inputs: Sequence[Operand], emit: Emit | None, dtypes: Sequence[DType], dtype: DType
+    ) -> None:
         """Append a loop that writes ``out``, through a new array if ``out`` overlaps an input."""
         target = out
         for place in inputs:
@@ -222,7 +225,7 @@ class Lowering:
         base = self.place(value)
         stand_in = stand_in_of(base)
 
-        def given(x: Any) -> Any:
+        def given(x: object) -> Any:
             return stand_in if x is value else x
 
         found = instruction.function(*replaced(instruction.args, given), **replaced(instruction.kwargs, given))
@@ -313,7 +316,7 @@ class Lowering:
         if into is not target:
             self.copy(into, target)
 
-    def cast(self, x: Operand, dtype: Any, like: Place) -> Place:
+    def cast(self, x: Operand, dtype: DType, like: Place) -> Place:
         """Return a copy in another dtype."""
         place = self.new(x.shape if isinstance(x, Place) else (), dtype)
         self.copy(x, place)
@@ -423,7 +426,7 @@ class Lowering:
         length = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
         whole = Place(out.buffer, out.offset, x.shape, tuple(steps), out.dtype)
         if instruction.name == "accurate_sum" and dtype == np.float32 and length > 64 and abs(x.strides[-1]) > 0:
-            wide = self.new(out.shape, np.float64, [2 * s for s in out.strides])
+            wide = self.new(out.shape, float64, [2 * s for s in out.strides])
             self.copy((0, wide.dtype), wide)
             self.add(accumulation(x, whole._replace(buffer=wide.buffer, offset=0, dtype=wide.dtype,
                                                     strides=tuple(2 * s for s in steps))))  # fmt: skip
@@ -455,7 +458,7 @@ class Lowering:
             raise Unlowered(f"unsupported arguments of {instruction.name}")
         self._matmul(instruction, instruction.args, None)
 
-    def _matmul(self, instruction: Instruction, args: Sequence[Any], out: Any) -> None:
+    def _matmul(self, instruction: Instruction, args: Sequence[object], out: object) -> None:
         x, y = [self.operand(a) for a in args]
         if not isinstance(x, Place) or not isinstance(y, Place) or x.dtype != y.dtype or x.dtype.kind != "f":
             raise Unlowered("a product of different or non-floating dtypes")
@@ -495,9 +498,9 @@ class Lowering:
         if self._depth >= 6:
             raise Unlowered(instruction.name)
         tracer = _Expansion(strict=False)
-        known: dict[Value, Any] = {}
+        known: dict[Value, object] = {}
 
-        def given(x: Any) -> Any:
+        def given(x: object) -> Any:
             if not isinstance(x, Value):
                 return x
             if x not in known:
@@ -562,18 +565,18 @@ def is_view(instruction: Instruction) -> bool:
     return instruction.view and bool(outs) and not instruction.writes and all(out.root not in outs for out in outs)
 
 
-def _python_type(x: Any) -> Any:
+def _python_type(x: object) -> Any:
     if isinstance(x, Value):
         return x.dtype if x.shape is None else None
     return type(x) if type(x) in (bool, int, float) else None
 
 
-def _is_package_function(function: Any) -> bool:
+def _is_package_function(function: object) -> bool:
     code = getattr(function, "__code__", None)
     return code is not None and code.co_filename.startswith(_PACKAGE)
 
 
-def _hashable(function: Any) -> bool:
+def _hashable(function: object) -> bool:
     return type(function).__hash__ is not None
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays.dtypes import DType
 from ...kernels import multiplies, turned_on
 from ...kernels.runtime import blas_address
 from ...kernels.runtime.loop_calls import warn_of
@@ -52,7 +53,7 @@ def available() -> bool:
 class Function:
     """A compiled function of one tuple; ``call`` returns 0, or the status of a failed check."""
 
-    def __init__(self, engine: Any, address: int, quick: bool) -> None:
+    def __init__(self, engine: object, address: int, quick: bool) -> None:
         self._engine = engine  # owns the code
         prototype = (ctypes.PYFUNCTYPE if quick else ctypes.CFUNCTYPE)(ctypes.c_int, ctypes.py_object)
         self.call = prototype(address)
@@ -179,7 +180,7 @@ def inner_loop(ufunc: np.ufunc, kinds: str) -> InnerLoop | None:
     return InnerLoop(loop, datum or 0, name)
 
 
-def gemm(dtype: Any) -> str | None:
+def gemm(dtype: DType) -> str | None:
     """Return the symbol of BLAS's matrix product for float32 or float64, with 64-bit integers."""
     if not multiplies():
         return None
@@ -188,18 +189,18 @@ def gemm(dtype: Any) -> str | None:
 
 
 @cache
-def tiles(dtype: Any) -> str | None:
+def tiles(dtype: DType) -> str | None:
     """Return the symbol of ``tiles.product_at`` for float32 or float64, or None."""
     return _product("tiles.tiles", "product_at", 10, dtype)
 
 
 @cache
-def packing(dtype: Any) -> str | None:
+def packing(dtype: DType) -> str | None:
     """Return the symbol of ``packed_products.packed_product_at`` for float32 or float64, or None."""
     return _product("tiles.packed_products", "packed_product_at", 11, dtype)
 
 
-def _product(module: str, function: str, numbers: int, dtype: Any) -> str | None:
+def _product(module: str, function: str, numbers: int, dtype: DType) -> str | None:
     import llvmlite.binding as llvm
 
     routine = f"retrograd.kernels.{module}", function, "i" * numbers + ("f" if dtype == np.float32 else "d")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...core.arrays.dtypes import DType, int64
 from .emission import Body, Kernel, broadcast_strides, collapsed, type_of
 from .machine_code import LINALG, InnerLoop, inner_loop
 from .steps import Place, Step, Unlowered, kernel_of
@@ -39,7 +40,7 @@ class Gathering(NamedTuple):
         return [other, one, *indices] if self.how == "take" else [one, other, *indices]
 
 
-def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[Any]) -> InnerLoop:
+def _numpy_loop(ufunc: np.ufunc, dtypes: Sequence[DType]) -> InnerLoop:
     chars = [np.dtype(dtype).char for dtype in dtypes]
     found = inner_loop(ufunc, "".join(chars[: ufunc.nin]) + "->" + chars[-1])
     if found is None:
@@ -71,7 +72,7 @@ def _frame(body: Body, count: int, strides: Sequence[int], sizes: Sequence[int] 
         body.do(f"store i64 {stride}, ptr {place}")
 
 
-def loop_call(ufunc: np.ufunc, dtypes: Sequence[object], out: Place, inputs: Sequence[Place]) -> Step:
+def loop_call(ufunc: np.ufunc, dtypes: Sequence[DType], out: Place, inputs: Sequence[Place]) -> Step:
     """Return ``out = ufunc(inputs)`` by NumPy's inner loop, called for each row of the result."""
     loop = _numpy_loop(ufunc, dtypes)
     wide = [
@@ -175,7 +176,7 @@ def gathering(x: Place, indices: Sequence[Place], rest: Sequence[int], part: Pla
             row = at_x
             for k, place in enumerate(indices):
                 index = body.load(body.address(f"%p{k + 2}", where, place.strides), place.dtype)
-                index = body.cast(index, place.dtype, np.int64)
+                index = body.cast(index, place.dtype, int64)
                 negative = body.give(f"icmp slt i64 {index}, 0")
                 other = body.give(f"add i64 {index}, {bounds[k]}")
                 index = body.give(f"select i1 {negative}, i64 {other}, i64 {index}")

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.dtypes import DType
 from ..program import Instruction, Value
 from ..run.replay import Miss
 from .emission import Body, Kernel, type_of
 from .machine_code import power, power_address
 from .scalar_operations import scalar
-from .steps import Place, Step, Unlowered, kernel_of
+from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_ELEMENTS = 1 << 20  # elements of all parameters from which the optimizer's own threaded loop is as fast
 MAX_INTERPRETED_ELEMENTS = 1 << 15  # the same for the interpreter, which has no threads
 _DOUBLE = np.dtype(np.float64)
+P = TypeVar("P")
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
 _indices = count(1 << 32)  # of values that are not in the trace
 
@@ -56,11 +58,11 @@ class Update:
         self._names = [f"{name} of {pairs[id(parameter)][0]!r}" for parameter, name in self._wanted]
         self.states = [Value(next(_indices), x, name=name) for x, name in zip(arrays, self._names, strict=True)]
         self._kinds = [(type(x.array), x.array.dtype, x.array.shape) for x in entries]
-        self._options: list[list[Any]] | None = None  # options of the groups from which the numbers were computed
-        self._numbers: Any = None
+        self._options: list[list[object]] | None = None  # options of the groups from which the numbers were computed
+        self._numbers: Array | None = None
 
     @staticmethod
-    def _numbers_as(array: Any) -> Value:
+    def _numbers_as(array: object) -> Value:
         return Value(next(_indices), array, name="learning rate and other numbers")
 
     def ready(self) -> bool:
@@ -84,7 +86,7 @@ class Update:
             self._options = options if all(map(_is_fixed, values)) else None
         return self._numbers
 
-    def _arrays(self) -> Any:
+    def _arrays(self) -> list[Array] | None:
         state, found = self.optimizer.state, []
         for (parameter, name), (kind, dtype, shape) in zip(self._wanted, self._kinds, strict=True):
             entry = state[parameter].get(name)
@@ -138,7 +140,7 @@ def gradients_of(instruction: Instruction) -> Pairs:
     return pairs
 
 
-def lower_step(lowering: Any, instruction: Instruction) -> Update:
+def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
     """Append the steps of an optimizer's update."""
     optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
@@ -151,7 +153,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
     lowering.unlimited = True
     try:
         for form, some in zip(update.forms, moved, strict=True):
-            given: list[Any] = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
+            given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
             at += len(form.numbers)
             for parameter in some:
                 p, g = [lowering.place(value) for value in pairs[id(parameter)]]
@@ -169,7 +171,7 @@ def lower_step(lowering: Any, instruction: Instruction) -> Update:
 class _Writer:
     """Writes loops over one parameter, in its dtype."""
 
-    def __init__(self, lowering: Any, dtype: Any) -> None:
+    def __init__(self, lowering: Lowers, dtype: DType) -> None:
         self.lowering = lowering
         self.dtype = dtype
 
@@ -196,7 +198,7 @@ class _Writer:
 class _Operations:
     """The arithmetic of one dtype."""
 
-    def __init__(self, body: Body, dtype: Any) -> None:
+    def __init__(self, body: Body, dtype: DType) -> None:
         def operation(name: str) -> Callable[..., str]:
             found = scalar(name, dtype)
             assert found is not None
@@ -206,14 +208,35 @@ class _Operations:
         self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
 
 
-# Updates in terms of a writer of loops: regions here, kernels in ``cuda/update_kernels.py``.
+class Arithmetic(Protocol):
+    """Operations on elements in the text of a program; each returns the name of the result."""
+
+    add: Callable[..., str]
+    sub: Callable[..., str]
+    mul: Callable[..., str]
+    div: Callable[..., str]
+    sqrt: Callable[..., str]
+    neg: Callable[..., str]
 
 
-def _sgd(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+class Writer(Protocol[P]):
+    """Writes loops over arrays of a kind: regions here, kernels in ``cuda/update_kernels.py``."""
+
+    def loop(self, name: str, out: P, inputs: Sequence[P], formula: Callable[..., str]) -> None:
+        """Append ``out = formula(arithmetic, *inputs)``."""
+
+    def count(self, step: P) -> None:
+        """Increment the step count."""
+
+    def rates(self, step: P, numbers: Sequence[P]) -> Sequence[P]:
+        """Increment the step count; return Adam's step size and epsilon of this step."""
+
+
+def _sgd(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
     lr, decay, momentum, fresh = numbers
     _, decays, moving, damped, nesterov, maximize = static
 
-    def direction(o: Any, p: str, g: str, decay: str) -> str:
+    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
         if decays:
             return (o.sub if maximize else o.add)(o.mul(p, decay), g)
         return o.neg(g) if maximize else g
@@ -224,36 +247,36 @@ def _sgd(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> N
         return
     (velocity,) = state
 
-    def speed(o: Any, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
+    def speed(o: Arithmetic, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(b, momentum), o.mul(d, fresh) if damped else d)
 
     write.loop("SGD", velocity, [velocity, p, g, decay, momentum, fresh], speed)
 
-    def descend(o: Any, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
+    def descend(o: Arithmetic, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
         d = o.add(o.mul(b, momentum), direction(o, p, g, decay)) if nesterov else b
         return o.sub(p, o.mul(d, lr))
 
     write.loop("SGD", p, [p, g, velocity, decay, momentum, lr], descend)
 
 
-def _adam(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+def _adam(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
     m, v, step = state
     lr, beta1, beta2, eps, decay, shrink, slow, fresh = numbers
     _, decays, decoupled = static
     rate, small = write.rates(step, [lr, beta1, beta2, eps])
 
-    def direction(o: Any, p: str, g: str, decay: str) -> str:
+    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
         return o.add(o.mul(p, decay), g) if decays and not decoupled else g
 
-    def first(o: Any, m: str, p: str, g: str, decay: str, slow: str) -> str:
+    def first(o: Arithmetic, m: str, p: str, g: str, decay: str, slow: str) -> str:
         return o.add(m, o.mul(o.sub(direction(o, p, g, decay), m), slow))
 
-    def second(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+    def second(o: Arithmetic, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
 
-    def descend(o: Any, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
+    def descend(o: Arithmetic, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
         x = o.mul(p, shrink) if decays and decoupled else p
         return o.sub(x, o.div(o.mul(m, rate), o.add(o.sqrt(v), small)))
 
@@ -262,23 +285,23 @@ def _adam(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> 
     write.loop("Adam", p, [p, m, v, shrink, rate, small], descend)
 
 
-def _rmsprop(write: Any, p: Any, g: Any, state: Any, numbers: Any, static: Any) -> None:
+def _rmsprop(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
     v, step, *velocity = state
     lr, eps, keep, fresh, momentum, decay = numbers
     _, decays, moving = static
     write.count(step)
 
-    def direction(o: Any, p: str, g: str, decay: str) -> str:
+    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
         return o.add(o.mul(p, decay), g) if decays else g
 
-    def square(o: Any, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
+    def square(o: Arithmetic, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
         d = direction(o, p, g, decay)
         return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
 
-    def scaled(o: Any, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
+    def scaled(o: Arithmetic, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
         return o.sub(p, o.div(o.mul(direction(o, p, g, decay), lr), o.add(o.sqrt(v), eps)))
 
-    def speed(o: Any, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
+    def speed(o: Arithmetic, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
         return o.add(o.mul(b, momentum), o.div(direction(o, p, g, decay), o.add(o.sqrt(v), eps)))
 
     write.loop("RMSprop", v, [v, p, g, decay, fresh, keep], square)

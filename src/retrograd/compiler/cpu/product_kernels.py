@@ -6,21 +6,19 @@ multiply-add, as in BLAS.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
 from ...kernels.loops.regions.region_code import MAX_MULTIPLICATIONS
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of
 from .machine_code import gemm, packing, tiles
-from .steps import Place, Step, Unlowered, kernel_of
+from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # up to which a loop is faster than BLAS
 BLOCK_ROWS = 6  # of the block in registers
 
 
-def product(lowering: Any, x: Place, y: Place, out: Place) -> None:
+def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
     """Append ``out = x @ y`` for matrices of one dtype."""
     (m, k), n = x.shape, y.shape[1]
     if (x.shape[1], out.shape) != (y.shape[0], (m, n)):
@@ -57,7 +55,7 @@ def _transposed(place: Place) -> Place:
     return place._replace(shape=place.shape[::-1], strides=place.strides[::-1])
 
 
-def _blas_operand(lowering: Any, place: Place) -> Place:
+def _blas_operand(lowering: Lowers, place: Place) -> Place:
     """Return the matrix, or a copy, with one contiguous dimension and a non-overlapping stride of the other."""
     size = place.dtype.itemsize
     for one, other in ((1, 0), (0, 1)):
@@ -133,7 +131,7 @@ def _small_kernel(step: Step) -> Kernel:
     return kernel_of(step, body)
 
 
-def _shared_product(lowering: Any, x: Place, y: Place, out: Place) -> None:
+def _shared_product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
     """Append a product by BLAS or register tiles, in blocks for threads as ``kernels/loops/matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
     if m * n * k >= USEFUL:

@@ -15,13 +15,13 @@ from ..program import Asked, Function, Instruction, Keywords, Value
 from ..run import arenas
 from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
-from . import arena_layout, machine_code
+from . import machine_code
 from .fusing import fused_maps
 from .interpreter.region_program import RegionProgram, execute
 from .lowering import Lowering, is_view
 from .module import Module
 from .optimizer_updates import Update
-from .steps import Buffer, Place, Unlowered
+from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # instructions from which a region pays
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
@@ -38,7 +38,7 @@ class Region:
         self.parts = tuple(parts)
         self.values = list(wanted)
         found: dict[Buffer, Value] = {}
-        self._gives: list[tuple[Any, Any, Any, bool]] = []
+        self._gives: list[tuple[object, object, object, bool]] = []
         for value in wanted:
             place = lowering.places[value]
             if place.buffer.kind != "arena" or place.buffer in found or not _owns_buffer(place):
@@ -50,9 +50,9 @@ class Region:
         steps = fused_maps(lowering.steps, set(found), interpreted)
         for buffer in found:
             buffer.kind = "out"
-        buffers = arena_layout.set_lifetimes(steps)
+        buffers = set_lifetimes(steps)
         outs = [lowering.places[value].buffer for value in wanted]
-        self.arena = arena_layout.plan(buffers)
+        self.arena = plan_arena(buffers)
         inputs = [buffer for buffer in buffers if buffer.kind == "input"]
         self.steps = len(steps)
         self.checked = any(step.checked for step in steps)
@@ -200,7 +200,7 @@ def compiled_regions(
     interpreted = not machine_code.available()
     if interpreted and execute() is None:
         return list(instructions)
-    groups: list[Any] = []
+    groups: list[object] = []
     current: _Group | None = None
     for instruction in instructions:
         if current is None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from ...core.arrays.dtypes import DType
 from .emission import Body, constant, type_of
 
 Scalar = Callable[[Body, Sequence[str]], str]
 
-UFUNCS: dict[Any, np.ufunc] = {
+UFUNCS: dict[object, np.ufunc] = {
     operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
     operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.neg: np.negative,
     operator.pos: np.positive, operator.abs: np.absolute, operator.invert: np.invert, operator.lt: np.less,
@@ -39,7 +39,7 @@ _ROUNDING = {"floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint",
 _ROUNDING["fabs"] = "fabs"
 
 
-def scalar(name: str, dtype: Any) -> Scalar | None:
+def scalar(name: str, dtype: DType) -> Scalar | None:
     """Return a ufunc's function of elements of a dtype, or None if it has no LLVM instructions."""
     dtype = np.dtype(dtype)
     kind, typ = dtype.kind, type_of(dtype)
@@ -125,7 +125,7 @@ def _intrinsic(name: str, typ: str) -> Scalar:
     return call
 
 
-def choice(dtype: object) -> Scalar:
+def choice(dtype: DType) -> Scalar:
     """Return ``where`` as a function of a bool and two elements."""
     typ = type_of(dtype)
     return lambda b, x: b.give(f"select i1 {x[0]}, {typ} {x[1]}, {typ} {x[2]}")

@@ -1,14 +1,17 @@
-"""Steps of a region: kernel calls on places in memory."""
+"""Steps of a region: kernel calls on places in memory; the layout of the arena, in which live arrays do not overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.dtypes import DType
+from ..program import Instruction, Value
+from ..run.arenas import Block, place_blocks
 from .emission import Body, Kernel, broadcast_strides, collapsed, constant, type_of
 
 
@@ -24,7 +27,7 @@ class Buffer:
 
     __slots__ = ("first", "high", "index", "kind", "last", "low", "nbytes", "source", "written")
 
-    def __init__(self, kind: str, nbytes: int, source: Any = None) -> None:
+    def __init__(self, kind: str, nbytes: int, source: object = None) -> None:
         self.kind = kind  # "input", "arena", "out"
         self.nbytes = nbytes
         self.source = source  # of an input: the value, array or number
@@ -41,7 +44,7 @@ class Place(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: Any
+    dtype: DType
 
     @property
     def size(self) -> int:
@@ -80,7 +83,7 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def stand_in_of(place: Place, make: Callable[..., Any] = np.empty) -> Array:
+def stand_in_of(place: Place, make: Callable[[int, type], Array] = np.empty) -> Array:
     """Return an array with the shape and strides of a place."""
     low, high = Place(place.buffer, 0, *place[2:]).span()
     memory = make(high - low, np.uint8)
@@ -95,7 +98,7 @@ class Step:
     operands: list[Place]
     writes: int  # the number of operands that are written
     make: Callable[[Step], Kernel]
-    instruction: Any = None
+    instruction: Instruction | None = None
     checked: bool = False  # whether the kernel checks assumptions of the trace
     flops: float = 0.0
     parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, fewest blocks per part, block size, parts per thread
@@ -107,15 +110,34 @@ class Step:
 
 
 Operand = Place | tuple[Any, Any]  # an array, or a constant with its dtype
+Emit = Callable[[Body, Sequence[str]], str]  # writes one operation on elements
+
+
+class Lowers(Protocol):
+    """The methods of ``lowering.Lowering`` that functions for single instructions call."""
+
+    interpreted: bool
+    unlimited: bool
+
+    def add(self, step: Step) -> None: ...
+    def cast(self, x: Operand, dtype: DType, like: Place) -> Place: ...
+    def copy(self, source: Operand, target: Place) -> None: ...
+    def map(
+        self, name: str, out: Place, inputs: Sequence[Operand], emit: Emit | None, dtypes: Sequence[DType], dtype: DType
+    ) -> None: ...
+    def new(self, shape: Sequence[int], dtype: DType, strides: Sequence[int] | None = None) -> Place: ...
+    def operand(self, x: object) -> Operand: ...
+    def place(self, x: object) -> Place: ...
+    def result(self, value: Value) -> Place: ...
 
 
 @dataclass(eq=False)
 class Node:
     """One operation on elements. Takes operands by number (from 1), earlier nodes (from -1 down), and constants."""
 
-    emit: Callable[[Body, Sequence[str]], str]
+    emit: Emit
     takes: list[int | str]
-    dtype: Any
+    dtype: DType
 
 
 @dataclass(eq=False)
@@ -127,7 +149,7 @@ class Map(Step):
     def absorb(self, other: Map, at: int, inputs: Sequence[Place]) -> None:
         """Replace operand ``at`` by the nodes of the step that computes it from ``inputs``."""
         shift = len(other.nodes)
-        known: dict[Any, int] = {}
+        known: dict[object, int] = {}
         moved: list[int] = []
         operands = [place for k, place in enumerate(self.operands) if k != at]
         for k, place in enumerate(operands):
@@ -157,7 +179,9 @@ class Map(Step):
         self.name = f"{other.name}+{self.name}"
 
 
-def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes: Sequence[object], dtype: Any) -> Map:
+def map_step(
+    name: str, out: Place, inputs: Sequence[Operand], emit: Emit | None, dtypes: Sequence[DType], dtype: DType
+) -> Map:
     """Return ``out = emit(inputs)``: inputs are cast to ``dtypes``, the result from ``dtype`` to that of ``out``."""
     operands = [out]
     nodes: list[Node] = []
@@ -186,7 +210,7 @@ def map_step(name: str, out: Place, inputs: Sequence[Operand], emit: Any, dtypes
     return Map(name, operands, 1, _map_kernel, nodes=nodes)  # type: ignore[arg-type]
 
 
-def _caster(old: object, new: object) -> Any:
+def _caster(old: DType, new: DType) -> Emit:
     try:
         Body().cast("%x", old, new)
     except TypeError as error:
@@ -257,3 +281,29 @@ def checked_pairs(steps: Sequence[Step]) -> list[tuple[Buffer, Buffer]]:
                 if pair[0] is not pair[1] and pair[::-1] not in found and all(b.kind == "input" for b in pair):
                     found[pair] = None
     return list(found)
+
+
+def set_lifetimes(steps: Sequence[Step]) -> list[Buffer]:
+    """Set the lifetime of each buffer, and the byte range that steps access; return the buffers."""
+    found: dict[Buffer, None] = {}
+    for number, step in enumerate(steps):
+        for at, place in enumerate(step.operands):
+            buffer = place.buffer
+            low, high = place.span()
+            if buffer not in found:
+                found[buffer] = None
+                buffer.first, buffer.low, buffer.high, buffer.written = number, low, high, False
+            buffer.last = number
+            buffer.low, buffer.high = min(buffer.low, low), max(buffer.high, high)
+            buffer.written = buffer.written or at < step.writes
+    return list(found)
+
+
+def plan_arena(buffers: Sequence[Buffer]) -> int:
+    """Set the offset of each buffer in the arena; return the bytes of the arena."""
+    inside = [buffer for buffer in buffers if buffer.kind == "arena"]
+    blocks = [Block(buffer.nbytes, buffer.first, buffer.last) for buffer in inside]
+    size = place_blocks(blocks)
+    for buffer, block in zip(inside, blocks, strict=True):
+        buffer.index = block.offset
+    return size

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays.dtypes import DType
 from ..passes.expressions import Capabilities
 
 _INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -152,27 +153,27 @@ template <class T> __device__ __forceinline__ T log_add_exp2(T x, T y) {
 """
 
 
-def stored(dtype: Any) -> str:
+def stored(dtype: DType) -> str:
     """Return the type of an element in memory."""
     return _STORED[np.dtype(dtype).name]
 
 
-def held(dtype: object) -> str:
+def held(dtype: DType) -> str:
     """Return the type of an element in a register, which is float for float16."""
     return "float" if dtype == HALF else stored(dtype)
 
 
-def load(text: str, dtype: object) -> str:
+def load(text: str, dtype: DType) -> str:
     """Convert an element from memory to a register."""
     return f"wide({text})" if dtype == HALF else text
 
 
-def store(text: str, dtype: object) -> str:
+def store(text: str, dtype: DType) -> str:
     """Convert an element from a register to memory."""
     return f"narrow({text})" if dtype == HALF else text
 
 
-def cast(text: str, old: Any, new: Any) -> str:
+def cast(text: str, old: DType, new: DType) -> str:
     """Cast an element to another dtype."""
     if old == new:
         return text
@@ -181,7 +182,7 @@ def cast(text: str, old: Any, new: Any) -> str:
     return text if held(old) == held(new) else f"({held(new)}){text}"
 
 
-def literal(value: Any, dtype: Any) -> str:
+def literal(value: Any, dtype: DType) -> str:
     """Return a number as a constant of a dtype."""
     dtype = np.dtype(dtype)
     value = dtype.type(value).item()
@@ -197,7 +198,7 @@ def literal(value: Any, dtype: Any) -> str:
     return f"({held(dtype)}){value!r}"
 
 
-def expression(form: str, operands: list[str], dtype: object) -> str:
+def expression(form: str, operands: list[str], dtype: DType) -> str:
     """Return a form applied to operands of the dtype; operands that are conditions are bools."""
     return _translated(form)(operands, dtype)
 
@@ -214,7 +215,7 @@ def _translated(form: str) -> Callable[[list[str], Any], str]:
     names = {str(number): f"x{number}" for number in range(10)}
     tree = ast.parse(form.format(*names.values(), zero="zero"), mode="eval").body
 
-    def write(operands: list[str], dtype: Any) -> str:
+    def write(operands: list[str], dtype: DType) -> str:
         real = dtype.kind == "f"
 
         def rounded(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import cupy_backend
-from ..program import SHAPED_BY_DATA, Instruction, Value
+from ..program import SHAPED_BY_DATA, Instruction, Source, Value
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from .kernels import Copies, Module
@@ -51,7 +51,7 @@ class Graph:
         self,
         replay: Replay,
         takes: Sequence[Value],
-        sources: Sequence[tuple[str, Any]],
+        sources: Sequence[Source],
         gives: Sequence[Value],
         module: Module,
         has_backward: bool,
@@ -81,9 +81,7 @@ class Graph:
 
     # Split
 
-    def _split(
-        self, takes: Sequence[Value], sources: Sequence[tuple[str, Any]], gives: Sequence[Value], module: Module
-    ) -> None:
+    def _split(self, takes: Sequence[Value], sources: Sequence[Source], gives: Sequence[Value], module: Module) -> None:
         instructions = self.replay.instructions
         checks, fetches, effects = self._of_the_processor(instructions)
         special = {id(step) for step in (*checks, *fetches, *effects)}
@@ -173,7 +171,7 @@ class Graph:
 
     # Calls
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         self.calls += 1
         if self.reason or self.calls == 1:
             return self.replay(arrays)

@@ -51,7 +51,7 @@ class Module:
             function = functions[name] = module.get_function(name)
         return function
 
-    def launch(self, name: str, grid: tuple[int, int], args: Sequence[Any]) -> None:
+    def launch(self, name: str, grid: tuple[int, int], args: Sequence[object]) -> None:
         """Run a kernel on the current stream."""
         self.function(name)(grid, (THREADS,), tuple(args))
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import cupy_backend
+from ...core.arrays.dtypes import DType
 from ..cpu.optimizer_updates import FORMS, Update, gradients_of
 from ..cpu.steps import Unlowered
 from ..passes.expressions import row_major
@@ -58,7 +59,9 @@ class CudaUpdate(Update):
         self._held = [at for at, (_, name) in enumerate(self._wanted) if name != "step"]
         self.states = [Value(next(_indices), arrays[at], name=self._names[at]) for at in self._held]
         rows: list[list[Value]] = []
-        updates: list[tuple[Any, int, int]] = []  # per parameter: form, offsets of its group's numbers and of its rates
+        updates: list[
+            tuple[object, int, int]
+        ] = []  # per parameter: form, offsets of its group's numbers and of its rates
         rest, at = iter(self.states), 0
         rates = sum(len(form.numbers) for form in self.forms)
         for form, some in zip(self.forms, moved, strict=True):
@@ -125,7 +128,7 @@ class Launches:
         self.note = f"{kernels} ({names}) for {len(self.widths)} parameters"
         self.__name__ = "update"
 
-    def __call__(self, numbers: Any, *arrays: Any) -> None:
+    def __call__(self, numbers: object, *arrays: object) -> None:
         at = 0
         for name, kernel, begin, end in self.launches:
             width = sum(self.widths[begin:end])
@@ -136,7 +139,7 @@ class Launches:
 class _Writer:
     """Writes the lines that update one element, with parameter, gradient and state in variables."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
         self.lines: list[str] = []
         self.written: list[str] = []
@@ -157,7 +160,7 @@ class _Writer:
 class _Operations:
     """The arithmetic of one dtype."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: DType) -> None:
         def operation(form: str) -> Callable[..., str]:
             return lambda *x: expression(form, list(x), dtype)
 
@@ -166,7 +169,7 @@ class _Operations:
         self.sqrt, self.neg = operation("sqrt({0})"), operation("(-{0})")
 
 
-def _function(form: Any, dtype: Any) -> tuple[str, str]:
+def _function(form: Any, dtype: DType) -> tuple[str, str]:
     """Return name and definition of the function that updates a block of a parameter."""
     writer = _Writer(dtype)
     states = [f"s{n}" for n, name in enumerate(form.state) if name != "step"]
@@ -198,7 +201,7 @@ def _function(form: Any, dtype: Any) -> tuple[str, str]:
     return name, f"__device__ void {name}{head}{text}}}\n"
 
 
-def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[Any, int, int]]) -> Kernel:
+def _kernel(rows: Sequence[Sequence[Value]], updates: Sequence[tuple[object, int, int]]) -> Kernel:
     """Return a kernel over several parameters; a block finds its parameter and its range of elements."""
     parameters, calls, functions = ["const double* __restrict__ numbers"], [], []
     for n, (row, (form, numbers, rates)) in enumerate(zip(rows, updates, strict=True)):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..program import Arguments, Function, Instruction, Value
+
+Operand: TypeAlias = tuple[str, Any]  # where a value that an instruction reads comes from, and its number or the value
 
 
 class Index(NamedTuple):
@@ -55,12 +57,12 @@ class Block:
         readers: the instructions that read a source, by it.
     """
 
-    def __init__(self, steps: Sequence[Instruction], sources: Sequence[Sequence[tuple[str, Any]]]) -> None:
+    def __init__(self, steps: Sequence[Instruction], sources: Sequence[Sequence[Operand]]) -> None:
         self.steps, self.sources = steps, sources
         outs = [(number, value) for number, step in enumerate(steps) for value in step.outs]
         self.made = {value: k for k, (_, value) in enumerate(outs)}
         self.maker = [number for number, _ in outs]
-        self.readers: dict[tuple[str, Any], list[int]] = {}
+        self.readers: dict[Operand, list[int]] = {}
         for number, row in enumerate(sources):
             for source in row:
                 self.readers.setdefault(source, []).append(number)
@@ -107,7 +109,7 @@ def _placed(
     """Return the rows of ``sum += place(v, i)``, if nothing else reads the sum."""
     parts: list[tuple[int | None, Index]] = []
     gone: set[int] = set()
-    now: tuple[str, Any] = "carry", (k, 1)
+    now: Operand = "carry", (k, 1)
     while now != ("own", k):
         readers = block.readers.get(now, [])
         if len(readers) != 1:

@@ -18,7 +18,7 @@ from ...core.arrays.dtypes import DType
 from ...core.graph.modes import modes
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor
-from ..program import Value
+from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 
 MIN_CALLS = 64  # repeated calls after which a loop is assumed
@@ -366,24 +366,3 @@ def frozen(x: object) -> object:
     if isinstance(x, type) and issubclass(x, np.generic):
         return kind, x
     raise Unknown
-
-
-def equal(a: object, b: object) -> bool:
-    """Return whether two arguments do the same."""
-    if a is b:
-        return True
-    kind = type(a)
-    if kind is not type(b):
-        return False
-    if kind is int or kind is str or kind is bool or kind is float and a:
-        return a == b
-    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return len(a) == len(b) and all(name in b and equal(x, b[name]) for name, x in a.items())
-    if isinstance(a, slice) and isinstance(b, slice):
-        return equal(a.start, b.start) and equal(a.stop, b.stop) and equal(a.step, b.step)
-    try:
-        return frozen(a) == frozen(b)
-    except Unknown:
-        return False

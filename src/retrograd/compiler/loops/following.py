@@ -26,7 +26,7 @@ from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor
 from ...ops.shape.conversion import CLONE
 from ...ops.shape.joining import stack
-from ..program import Value
+from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .body import Leaves
@@ -43,7 +43,6 @@ from .call_log import (
     Identity,
     Source,
     Unknown,
-    equal,
     is_row,
 )
 from .rolled import RolledLoop

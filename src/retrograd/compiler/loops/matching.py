@@ -8,15 +8,17 @@ arrays of the numbers of values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..program import Instruction, Value
-from .accumulators import Block, Index, Rows, accumulators
+from .accumulators import Block, Index, Operand, Rows, accumulators
 from .signatures import index_of, place_of_number
+
+Numbers: TypeAlias = tuple[str, Any]  # numbers that differ between blocks: an ``Index``, or a list for an ``operand``
 
 MIN_BLOCKS = 4
 MAX_DISTANCE = 4  # in blocks, between a carry's maker and its reader
@@ -101,7 +103,7 @@ class Match:
         self.last_only: list[int] = []
         self.leaving: list[tuple[int, int]] = []
         self.inputs: list[Value] = []
-        self._sources: list[tuple[str, Any]] = []
+        self._sources: list[Operand] = []
         self._numbers_of: dict[int, int] = {}
         self.rows: list[Rows] = []
         self.gone: set[int] = set()
@@ -133,7 +135,7 @@ class Match:
         rows = [value for chain in self.carried.values() for value in chain]
         return rows + [value for row in self.slices for value in row] + [x for x, *_ in self.indexed]
 
-    def sources(self, number: int) -> list[tuple[str, Any]]:
+    def sources(self, number: int) -> list[Operand]:
         """Return what each argument of an instruction of the template is: a value of its own, an input, or outside."""
         first = self.table.first_read
         at = self.run.start + self.run.period * self.middle
@@ -207,7 +209,7 @@ class Match:
             value, row = own[column], self._columns[:, column]
             if self._inside[self.middle, column]:
                 distance, k = int(self._distance[self.middle, column]), int(self._k[self.middle, column])
-                source: tuple[str, Any] = ("own", value) if distance == 0 else ("input", carry_place.get((k, distance)))
+                source: Operand = ("own", value) if distance == 0 else ("input", carry_place.get((k, distance)))
             elif (row == row[0]).all():
                 source = "same", value
                 if owner[column] not in self.gone and numbers.get(owner[column], ("",))[0] != "index":
@@ -247,13 +249,13 @@ class Match:
         kind, what = self._block.sources[number][0]
         return self._starts[what[0]] if kind == "carry" else self.template[number].read[0]
 
-    def _find_accumulators(self, numbers: dict[int, tuple[str, Any]]) -> bool:
+    def _find_accumulators(self, numbers: dict[int, Numbers]) -> bool:
         """Find arrays of which each block writes one row; return whether all such writes belong to one of them."""
         first = self.table.first_read
         at = self.run.start + self.run.period * self.middle
         sources = []
         for number, step in enumerate(self.template):
-            row: list[tuple[str, Any]] = []
+            row: list[Operand] = []
             for column, value in enumerate(step.read, int(first[at + number]) - int(first[at])):
                 distance, k = int(self._distance[self.middle, column]), int(self._k[self.middle, column])
                 inside = self._inside[self.middle, column]
@@ -303,10 +305,10 @@ class Match:
             else:
                 self.kept.append(k)
 
-    def _find_numbers(self) -> dict[int, tuple[str, Any]] | None:
+    def _find_numbers(self) -> dict[int, Numbers] | None:
         """Return the instructions of a block whose numbers differ between blocks; None if they are no slice."""
         run, steps = self.run, self.table.steps
-        found: dict[int, tuple[str, Any]] = {}
+        found: dict[int, Numbers] = {}
         for number, like in enumerate(self.template):
             place = place_of_number(like)
             if place is None:

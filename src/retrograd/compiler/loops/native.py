@@ -17,12 +17,12 @@ from ...core.arrays import Array
 from ...core.arrays.blas import SEVERAL, one_thread
 from ...core.arrays.dtypes import DType
 from ...kernels.runtime import threads
-from ..cpu import arena_layout, machine_code
+from ..cpu import machine_code
 from ..cpu.fusing import fused_maps
 from ..cpu.interpreter.region_program import RegionProgram, Repeated, execute
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
-from ..cpu.steps import Buffer, Step, Unlowered
+from ..cpu.steps import Buffer, Step, Unlowered, plan_arena, set_lifetimes
 from ..program import Instruction, Value
 from ..run import arenas
 
@@ -60,11 +60,9 @@ class _LoopModule(Module):
         inputs: Sequence[Buffer],
         outs: Sequence[Buffer],
         arena: int,
-        rows: dict[Buffer, int],
-        pairs: Sequence[tuple[Buffer, Buffer, bool, int]],
-        reverse: bool,
+        repeated: Repeated,
     ) -> None:
-        self._rows, self._pairs, self._reverse = rows, pairs, reverse
+        self._rows, self._pairs, self._reverse = repeated
         super().__init__(steps, inputs, outs, arena)
 
     def _write_steps(self, steps: Sequence[Step]) -> None:
@@ -155,8 +153,8 @@ class NativeLoop:
         steps = fused_maps(lowering.steps, set(outs), interpreted)
         for buffer in outs:
             buffer.kind = "out"
-        buffers = arena_layout.set_lifetimes(steps)
-        self._arena = arena_layout.plan(buffers)
+        buffers = set_lifetimes(steps)
+        self._arena = plan_arena(buffers)
         self._loop = loop
         self._memory: list[Array] = []
         carries = loop.carries
@@ -175,13 +173,13 @@ class NativeLoop:
         ][:carries]
         self._interpreted, self._threaded, self._multiplies = interpreted, False, False
         self._function: machine_code.Function | RegionProgram
+        region = steps, [*given, *known], outs, self._arena, Repeated(rows, pairs, loop.reverse)
         if interpreted:
-            repeated = Repeated(rows, pairs, loop.reverse)
-            self._function = RegionProgram(steps, [*given, *known], outs, self._arena, repeated)
+            self._function = RegionProgram(*region)
             self._arena = self._function.arena
             self.note = f"interpreted in one call, as {len(steps)} steps"
             return
-        module = _LoopModule(steps, [*given, *known], outs, self._arena, rows, pairs, loop.reverse)
+        module = _LoopModule(*region)
         self._threaded = module.threaded
         self._multiplies = machine_code.BLAS in module.text and max(step.flops for step in steps) >= SEVERAL
         self._function = machine_code.function(module.text, False)

@@ -227,7 +227,7 @@ class _Rolling:
                 ascending += row[0].nbytes * (places[0][2] > 0)
                 descending += row[0].nbytes * (places[0][2] < 0)
         reverse = descending > ascending
-        slices: list[Any] = [
+        slices: list[object] = [
             self._stacked(row, places, reverse, before) for row, places in zip(match.slices, pieces, strict=True)
         ]
         for numbers, dtype in match.numbers:
@@ -237,7 +237,7 @@ class _Rolling:
             slices.append(self._slice(source, first, step, run.blocks, rest, reverse, before))
         body, program = self._body(match)
         carried = [(k, distance) for k, chain in match.carried.items() for distance in range(1, len(chain) + 1)]
-        starts: list[Any] = [match.carried[k][distance - 1] for k, distance in carried]
+        starts: list[object] = [match.carried[k][distance - 1] for k, distance in carried]
         for k in match.last_only:
             like = match.out(0, k)
             starts.append(np.zeros(like.shape, like.dtype))

@@ -211,7 +211,7 @@ def without_equal(
     left: list[Instruction] = []
     left_codes: list[int] = []
 
-    def renamed(x: Any) -> Any:
+    def renamed(x: object) -> Any:
         return same.get(x, x) if type(x) is Value else x
 
     for number, (step, code) in enumerate(zip(steps, codes, strict=True)):

@@ -24,11 +24,11 @@ def without_repeats(
     given |= {value.root for step in instructions if step.kind == "effect" for value in step.reads()}
     outer = {value.root for value in takes}
     effects = 0  # memory from outside may change at an effect
-    known: dict[Any, Instruction] = {}
+    known: dict[object, Instruction] = {}
     same: dict[Value, Value] = {}
     kept: list[Instruction] = []
 
-    def current(value: object) -> Any:
+    def current(value: object) -> object:
         return same.get(value, value) if type(value) is Value else value
 
     for old in instructions:
@@ -52,7 +52,7 @@ def _layout(value: Value) -> Any:
     return value.shape, value.dtype, value.strides
 
 
-def _instruction_key(step: Instruction, effects: int) -> Any:
+def _instruction_key(step: Instruction, effects: int) -> tuple[object, ...]:
     return step.kind, _key(step.function), _key(step.args), _key(step.kwargs), effects, step.run
 
 

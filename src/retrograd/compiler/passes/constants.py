@@ -29,7 +29,7 @@ class FoldedConstants(NamedTuple):
     """The folded instructions, and the constants that replace their results."""
 
     instructions: tuple[Instruction, ...]
-    kept: dict[Value, Any]
+    kept: dict[Value, object]
 
 
 def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
@@ -45,7 +45,7 @@ def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
     leaving = {value.root for value in gives}
     leaving.update(value.root for step in steps if step.writes for value in step.writes)
     leaving.update(value.root for step in steps if step.kind == "effect" for value in step.reads())
-    known: dict[Value, Any] = {}
+    known: dict[Value, object] = {}
     cheap: set[Value] = set()  # roots with one repeated number, computed from such values
     left: list[Instruction] = []
     gone: list[Instruction] = []
@@ -120,7 +120,7 @@ def _is_pure(step: Instruction, snapshots: dict[int, object]) -> bool:
 def _arrays_in(nest: object) -> list[Any]:
     found: list[Any] = []
 
-    def seen(x: object) -> Any:
+    def seen(x: object) -> object:
         if isinstance(x, np.ndarray):
             found.append(x)
         return x

@@ -37,7 +37,7 @@ class _RequestedResult:
         self.asked = Asked(tuple([out.shape[axis] for axis in self.order]) if self.axes else out.shape, out.dtype, 0)
         self.__name__ = name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         out = empty(self.asked.shape, self.asked.dtype)
         if self.axes is not None:
             out = out.transpose(self.axes)
@@ -95,7 +95,7 @@ def _arrays(step: Instruction) -> tuple[Any, ...]:
     return step.args if step.primitive is not None and step.name in ("stack", "cat") else step.args[:1]
 
 
-def _ufunc_of(step: Instruction) -> Any:
+def _ufunc_of(step: Instruction) -> np.ufunc | None:
     """Return the ufunc with one result that an instruction applies to arrays and numbers, or None."""
     function: Any = step.function
     primitive = step.primitive
@@ -122,7 +122,7 @@ def _shared_write(step: Instruction) -> Instruction:
     if type(target) is not Value or target.size < LARGE or len(step.args) != 2 or function.nin != 2:
         return step
 
-    def write(*args: Any, out: Any, casting: Any = "same_kind") -> None:
+    def write(*args: object, out: object, casting: object = "same_kind") -> None:
         applied(function, args, out, casting)
 
     write.__name__ = function.__name__

@@ -19,20 +19,20 @@ from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 
 # By ufunc or operator. ``{0}`` is the first operand, ``{zero}`` a zero of the operands' dtype.
-_ARITHMETIC: dict[Any, str] = {
+_ARITHMETIC: dict[object, str] = {
     np.add: "({0} + {1})", np.subtract: "({0} - {1})", np.multiply: "({0} * {1})", np.true_divide: "({0} / {1})",
     np.negative: "(-{0})", np.square: "({0} * {0})", np.sqrt: "sqrt({0})", np.absolute: "abs({0})",
     np.maximum: "({0} if {0} >= {1} or {0} != {0} else {1})", np.minimum: "({0} if {0} <= {1} or {0} != {0} else {1})",
     operator.add: "({0} + {1})", operator.sub: "({0} - {1})", operator.mul: "({0} * {1})",
     operator.truediv: "({0} / {1})", operator.neg: "(-{0})", operator.abs: "abs({0})",
 }  # fmt: skip
-_COMPARISONS: dict[Any, str] = {
+_COMPARISONS: dict[object, str] = {
     np.less: "({0} < {1})", np.less_equal: "({0} <= {1})", np.greater: "({0} > {1})",
     np.greater_equal: "({0} >= {1})", np.equal: "({0} == {1})", np.not_equal: "({0} != {1})",
     operator.lt: "({0} < {1})", operator.le: "({0} <= {1})", operator.gt: "({0} > {1})", operator.ge: "({0} >= {1})",
     operator.eq: "({0} == {1})", operator.ne: "({0} != {1})",
 }  # fmt: skip
-_LOGIC: dict[Any, str] = {
+_LOGIC: dict[object, str] = {
     np.logical_not: "(not {0})", np.logical_and: "({0} and {1})", np.logical_or: "({0} or {1})",
     operator.and_: "({0} and {1})", operator.or_: "({0} or {1})", operator.invert: "(not {0})",
     np.bitwise_and: "({0} and {1})", np.bitwise_or: "({0} or {1})", np.invert: "(not {0})",
@@ -75,7 +75,7 @@ class Step(NamedTuple):
 
     out: Value
     form: str
-    operands: tuple[Any, ...]
+    operands: tuple[object, ...]
     dtype: np.dtype
     tests: tuple[int, ...] = ()
 
@@ -136,7 +136,7 @@ def keeps_shapes(instruction: Instruction) -> bool:
     )
 
 
-def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
+def _runs_loop(args: tuple[object, ...], out: Value) -> bool:
     """Return whether the eager operator runs its compiled loop."""
     return out.size >= USEFUL and all(
         isinstance(x, Value) and x.dtype == np.float32 and x.shape == out.shape and row_major(x) for x in args
@@ -144,7 +144,7 @@ def _runs_loop(args: tuple[Any, ...], out: Value) -> bool:
 
 
 def _step(
-    out: Value, form: str, operands: tuple[Any, ...], capabilities: Capabilities, tests: tuple[int, ...] = ()
+    out: Value, form: str, operands: tuple[object, ...], capabilities: Capabilities, tests: tuple[int, ...] = ()
 ) -> list[Step] | None:
     """Return the step in the dtype that NumPy computes in, or None."""
     kinds: list[Any] = []
@@ -180,7 +180,7 @@ def _step(
     return [Step(out, form, operands, dtype, tests)]
 
 
-_WEAK: dict[Any, Any] = {bool: True, int: 0, float: 0.5}
+_WEAK: dict[object, object] = {bool: True, int: 0, float: 0.5}
 
 
 def _cast(instruction: Instruction, capabilities: Capabilities) -> list[Step] | None:
@@ -204,7 +204,7 @@ def row_major(value: Value) -> bool:
     return True
 
 
-def wrapped(function: Any) -> list[Any]:
+def wrapped(function: object) -> list[Any]:
     """Return a function followed by the functions that it wraps."""
     found = [function]
     while len(found) < 8:
@@ -218,10 +218,10 @@ def wrapped(function: Any) -> list[Any]:
     return found
 
 
-def _expanded(instruction: Instruction, reference: Callable[..., Any]) -> list[Instruction]:
+def _expanded(instruction: Instruction, reference: Callable[..., object]) -> list[Instruction]:
     """Return the NumPy instructions of a forward, or of a kernel's reference; empty if they are unknown."""
     tracer = Tracer(strict=False)
-    given: list[Any] = []
+    given: list[object] = []
     for x in instruction.args:
         if isinstance(x, Value):
             if x.shape is None:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.arrays import Array
+from ...core.arrays.dtypes import DType
 from ...core.arrays.layout import place_of
 from ...core.opaque_calls import LoopMissing
 from ...kernels import loop
@@ -130,7 +132,7 @@ class Loop:
             return [0, 0, 0, 0, 8]
         return [*[8 * prod(self.outer[axis + 1 :]) for axis in range(len(self.outer))], 0, 0]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         width, group = len(self.operands), self.group
         arrays = [self._bound(k, x) for k, x in enumerate(args[:width])]
         outs = [empty(group.shape, x.dtype) for x in group.outs]
@@ -162,7 +164,7 @@ class Loop:
             steps[missing + axis] = stride
         return steps
 
-    def _total(self, total: Sum, partial: Any) -> Any:
+    def _total(self, total: Sum, partial: Any) -> Array:
         """Return a sum from the sums of rows or blocks."""
         axes = self.layout.reduces(total.axes)
         *outer, _ = self.layout.lengths
@@ -180,7 +182,7 @@ _LIKE = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
 
 
 @cache
-def is_there(dtype: Any) -> bool:
+def is_there(dtype: DType) -> bool:
     """Return whether the loop of a dtype can run."""
     if dtype not in _LIKE:
         return False

@@ -19,6 +19,7 @@ from weakref import WeakSet, WeakValueDictionary
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.dtypes import DType
 from ...core.arrays.memory import caches
 from ..program import Instruction, Value
 from ..trace.effects import run_step, set_grad
@@ -68,7 +69,7 @@ class Slot(NamedTuple):
 
     block: Block
     shape: tuple[int, ...]
-    dtype: Any
+    dtype: DType
 
 
 class _Arena:
@@ -114,12 +115,12 @@ class Plan:
                 leaving.update(value.root for value in step.reads())
         leaves = _reusable_gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
         self.slots: dict[int, tuple[Slot | None, ...]] = {}
-        self.reused: dict[int, tuple[Any, ...]] = {}
+        self.reused: dict[int, tuple[object, ...]] = {}
         self.leaving: dict[int, list[Value]] = {}
         blocks: list[Block] = []
         for number, step in enumerate(instructions):
             found: list[Slot | None] = []
-            spent: list[Any] = []
+            spent: list[object] = []
             for shape, dtype, out in step.asked:
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root

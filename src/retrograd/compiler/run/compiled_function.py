@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from ...nn.parameter import Parameter
 from ..loops.following import Follower
 from ..loops.rolled import roll
 from ..loops.signatures import count_distinct
-from ..program import Arguments, Function, Keywords, Value
+from ..program import Arguments, Function, Keywords, Source, Value
 from ..trace.argument_copies import Copies
 from ..trace.effect_tracer import Bypassed
 from ..trace.effects import hooks_of, unrepeatable_change
@@ -40,7 +41,6 @@ from .guard_failures import changed_modes, first_difference, modes_now
 from .guards import Place, Surroundings, Wrapper, is_iterator
 from .program_entry import Entry, TooLong
 from .replay import Miss
-from .settings import turned_on
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function
@@ -75,7 +75,7 @@ class Compiled(Wrapper):
         self.traces = 0
         self._failures = 0.0  # traces without a program; 0.1 for one that another thread disturbed
         self._wasted = 0, 0  # programs dropped without a replay in between, and the number of replays then
-        self._free: set[Any] = set()  # numbers that have varied: indices of arguments, identities of places
+        self._free: set[object] = set()  # numbers that have varied: indices of arguments, identities of places
         update_wrapper(self, function)
         _all.add(self)
 
@@ -97,7 +97,7 @@ class Compiled(Wrapper):
             vars(instance)[name] = bound
         return bound
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         stance = modes.stance
         if (
             self.eager
@@ -198,7 +198,7 @@ class Compiled(Wrapper):
 
     def _trace(
         self,
-        arguments: Any,
+        arguments: object,
         leaves: list[Any],
         structure: Structure,
         other_sizes: list[Entry] | None,
@@ -209,7 +209,7 @@ class Compiled(Wrapper):
             return self._trace_call(arguments, leaves, structure, other_sizes, because)
 
     def _trace_call(
-        self, arguments: Any, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None, because: str
+        self, arguments: object, leaves: list[Any], structure: Structure, other_sizes: list[Entry] | None, because: str
     ) -> Any:
         started, casts = time.perf_counter(), _casts()
         with _tracing:
@@ -295,7 +295,7 @@ class Compiled(Wrapper):
         program = tracer.program
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
         free = [] if fixed else self._varying_places(surroundings)
-        places: list[tuple[Place, Any, Any]] = []  # with the real value and its replacement during the trace
+        places: list[tuple[Place, object, object]] = []  # with the real value and its replacement during the trace
         given = list(leaves)
         mode = tracing_with(tracer)
         try:
@@ -408,7 +408,7 @@ class Compiled(Wrapper):
         return made
 
     @staticmethod
-    def _input(tracer: Tracer, value: object, source: tuple[str, Any]) -> Any:
+    def _input(tracer: Tracer, value: object, source: Source) -> Any:
         """Add an argument that is not a Tensor to the program's inputs."""
         if is_array(value):
             node = tracer._value(value)
@@ -421,12 +421,12 @@ class Compiled(Wrapper):
         tracer.program.inputs.append((node, source))
         return made
 
-    def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[Any]) -> list[Result]:
+    def _results(self, tracer: Tracer, found: list[Any], leaves: Sequence[object]) -> list[Result]:
         """Return how to build each leaf of the result."""
         results: list[Result] = []
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
-        roots: dict[Value, tuple[str, Any]] = {}
-        grads: dict[int, tuple[str, Any]] = {}
+        roots: dict[Value, Source] = {}
+        grads: dict[int, Source] = {}
         for entry in tracer.outside.values():
             index = arguments.get(id(entry.tensor))
             roots[entry.node.root] = ("tensor", entry.tensor) if index is None else ("argument", index)
@@ -456,7 +456,7 @@ class Compiled(Wrapper):
                 results.append(Result("array" if type(x) is Traced else "number", node))
         return results
 
-    def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[Any]) -> Any:
+    def _backward(self, tracer: Tracer, found: list[Any], results: list[Result], leaves: Sequence[object]) -> Any:
         """Trace the backward part, if results require grad."""
         pairs = [
             (x, result)
@@ -468,7 +468,7 @@ class Compiled(Wrapper):
             return None, [], [], []
         split = len(tracer.program.instructions)
         arguments = {id(leaf): index for index, leaf in enumerate(leaves) if is_dense(leaf)}
-        wanted: dict[Any, tuple[str, Any]] = {}
+        wanted: dict[object, Source] = {}
         for entry in list(tracer.outside.values()):
             x = entry.tensor
             if x._requires and entry.requires:
@@ -496,7 +496,7 @@ class Compiled(Wrapper):
 
     # Numbers
 
-    def _varying_leaves(self, leaves: Sequence[Any], structure: Structure) -> set[int]:
+    def _varying_leaves(self, leaves: Sequence[object], structure: Structure) -> set[int]:
         """Return the arguments that are numbers and have had several values."""
         for entry in self.entries:
             if entry.trace.structure == structure:
@@ -566,3 +566,15 @@ _LEAVES = frozenset((Tensor, Parameter, np.ndarray, int, float, bool, str))
 def _casts() -> Arguments:
     """Return autocast's casts on this thread, without importing autocast."""
     return casting[0]() if casting else ()
+
+
+def turned_on(name: str) -> bool:
+    """Whether an environment variable is not ``off``.
+
+    Raises:
+        RuntimeError: it is neither ``on`` nor ``off``.
+    """
+    wanted = os.environ.get(name, "on")
+    if wanted not in ("on", "off"):
+        raise RuntimeError(f"{name}: wanted on or off, got {wanted!r}")
+    return wanted == "on"

@@ -14,12 +14,12 @@ from .compiled_function import LIMIT, MAX_OPERATORS, Compiled
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def compiled_module(module: Module, compiled: Callable[..., Any]) -> Module:
+def compiled_module(module: Module, compiled: Callable[..., object]) -> Module:
     """Return a module that shares the ``__dict__`` of ``module`` and whose calls are ``compiled``."""
     kind: Any = type(module)
     shared = module.__dict__
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: object) -> Any:
         if self.__dict__ is not shared:  # a copy is a separate, plain module
             return kind.__call__(self, *args, **kwargs)
         return compiled(*args, **kwargs)
@@ -35,13 +35,13 @@ def compiled_module(module: Module, compiled: Callable[..., Any]) -> Module:
 
 
 def compile(
-    model: Any = None,
+    model: object = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = None,
+    backend: object = None,
     mode: str | None = None,
-    options: Any = None,
+    options: object = None,
     disable: bool = False,
     fallback: bool | None = None,
     limit: int = LIMIT,

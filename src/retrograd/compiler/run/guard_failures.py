@@ -27,7 +27,7 @@ def modes_now() -> dict[str, object]:
     }
 
 
-def changed_modes(before: tuple[dict[str, Any], Any], casts: object) -> str:
+def changed_modes(before: tuple[dict[str, Any], object], casts: object) -> str:
     """Describe a mode, or autocast, that a call leaves changed; empty if there is none. A replay changes no modes."""
     modes_before, casts_before = before
     for name, now in modes_now().items():
@@ -63,7 +63,7 @@ def first_difference(entry: Any, leaves: Sequence[Any], structure: Structure, ca
     return "elements that it depends on differ, or two arguments are the same Tensor"
 
 
-def _named(path: str, function: Callable[..., Any]) -> str:
+def _named(path: str, function: Callable[..., object]) -> str:
     """Return the name of an argument in the function's signature, for a path into ``(args, kwargs)``."""
     group, place, rest = re.fullmatch(r"\[(\d)\]\[([^]]+)\](.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
     if group == "1":

@@ -129,22 +129,22 @@ class Surroundings:
         tensors: the Tensors found.
     """
 
-    def __init__(self, function: Callable[..., Any], arguments: Any = ()) -> None:
-        self.places: dict[tuple[int, Any], tuple[Place, Any]] = {}
-        self.lists: list[tuple[Any, Any]] = []  # containers and objects whose contents are compared
+    def __init__(self, function: Callable[..., object], arguments: Any = ()) -> None:
+        self.places: dict[tuple[int, object], tuple[Place, object]] = {}
+        self.lists: list[tuple[object, object]] = []  # containers and objects whose contents are compared
         self.tensors: list[Tensor] = []
         self.arrays: list[tuple[Any, Any]] = []  # arrays, with copies or checksums of their elements
-        self.absent: list[tuple[dict[str, Any], frozenset[str]]] = []  # names that an object's __dict__ must not gain
+        self.absent: list[tuple[dict[str, object], frozenset[str]]] = []  # names that an object must not gain
         self.options: list[tuple[dict[str, Any], str, Any]] = []  # options of optimizers that the function reads
-        self.functions: list[tuple[Any, dict[str, Any]]] = []  # with code and defaults, which tools replace
-        self.kinds: list[tuple[Any, type]] = []  # objects with their classes
+        self.functions: list[tuple[Any, dict[str, object]]] = []  # with code and defaults, which tools replace
+        self.kinds: list[tuple[object, type]] = []  # objects with their classes
         self.random: list[Any] = [random, np.random]  # random generators, from which a replay would not draw
         self.exact: frozenset[type] = frozenset()  # number types for which the code needs plain objects
         self.unseen = False  # whether containers have iterators, whose advance cannot be detected
-        self._seen: dict[int, Any] = {}
-        self._codes: set[Any] = set()
+        self._seen: dict[int, object] = {}
+        self._codes: set[object] = set()
         self._names: set[str] = {"forward"}
-        self._objects: list[Any] = []
+        self._objects: list[object] = []
         self._classes: list[type] = []  # classes whose code is yet to be searched, after all other code
         self._optimizers: list[Any] = []
         self._member_name = ""  # the class attribute whose functions are being visited
@@ -286,12 +286,12 @@ class Surroundings:
         self.places.setdefault(place.identity, (place, value))
         self._visit(value, depth + 1)
 
-    def _methods(self, x: Any, depth: int) -> None:
+    def _methods(self, x: object, depth: int) -> None:
         self._class_depth += 1
         self._visit_methods(x, depth)
         self._class_depth -= 1
 
-    def _visit_methods(self, x: Any, depth: int) -> None:
+    def _visit_methods(self, x: object, depth: int) -> None:
         for base in type(x).__mro__:
             if not _module_of(base).startswith(_PACKAGE) and base is not object:
                 for self._member_name, member in vars(base).items():
@@ -315,7 +315,7 @@ class Surroundings:
                         self._visit(found, 3)
         self._class_depth -= 1
 
-    def _module(self, module: Any, depth: int) -> None:
+    def _module(self, module: object, depth: int) -> None:
         """Visit a module: parameters and buffers by identity, plain attributes, children.
 
         A list or dict counts only if the code names it, because some programs collect results of steps there.
@@ -347,7 +347,7 @@ class Surroundings:
         self._objects.append(module)
         self._methods(module, depth)
 
-    def _attributes(self, x: Any) -> None:
+    def _attributes(self, x: object) -> None:
         if isinstance(x, type) or not isinstance(x, types.ModuleType):
             self._class(x if isinstance(x, type) else type(x), x)
             if not self._names.isdisjoint(("type", "__class__")):
@@ -370,7 +370,7 @@ class Surroundings:
             self.places.setdefault(place.identity, (place, value))
             self._visit(value, 3)
 
-    def _class(self, kind: type, x: Any) -> None:
+    def _class(self, kind: type, x: object) -> None:
         """Visit attributes of the class by name, and an object's slots."""
         for base in kind.__mro__:
             where = _module_of(base)
@@ -509,7 +509,7 @@ def _module_of(kind: type) -> str:
     return str(getattr(kind, "__module__", ""))
 
 
-def is_iterator(x: Any) -> bool:
+def is_iterator(x: object) -> bool:
     """Return whether ``x`` is an iterator of Python itself: a generator, ``count()``, ``iter(a_list)``."""
     return hasattr(type(x), "__next__") and _module_of(type(x)) in ("builtins", "itertools")
 
@@ -525,7 +525,7 @@ def _random_state(x: Any) -> Any:
     return x.getstate() if x is random or isinstance(x, random.Random) else x.get_state()
 
 
-def _same_state(x: Any, y: Any) -> bool:
+def _same_state(x: object, y: Any) -> bool:
     if isinstance(x, dict):
         return x.keys() == y.keys() and all(_same_state(x[key], y[key]) for key in x)
     if isinstance(x, np.ndarray):
@@ -533,7 +533,7 @@ def _same_state(x: Any, y: Any) -> bool:
     return all(map(_same_state, x, y)) if isinstance(x, tuple) else bool(x == y)
 
 
-def _is_unchanged(now: Any, before: object) -> bool:
+def _is_unchanged(now: object, before: object) -> bool:
     return now is before or isinstance(before, _PLAIN) and type(now) is type(before) and same_number(now, before)
 
 
@@ -559,7 +559,7 @@ def _contents(x: Any) -> Any:
     return tuple(map(_comparison_key, x))
 
 
-def _comparison_key(value: object) -> Any:
+def _comparison_key(value: object) -> object:
     """Return a key that is equal for equal plain values of one type and sign, or for the same object."""
     kind = type(value)
     if kind is str or kind is int or value is None:

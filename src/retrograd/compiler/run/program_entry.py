@@ -26,7 +26,7 @@ from ..cuda import Module as Kernels
 from ..loops.repeated_steps import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
-from ..program import Instruction, Value
+from ..program import Instruction, Source, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.numpy_scalars import ensure_array
 from ..trace.sizes import NEW, Result, Trace
@@ -43,7 +43,7 @@ class SavedCall:
     versions: list[int]
     numbers: list[Any]
     inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
-    storages: list[Any] = field(default_factory=list)  # storages of results in whose memory the arrays lie
+    storages: list[object] = field(default_factory=list)  # storages of results in whose memory the arrays lie
     forms: list[Any] = field(default_factory=list)  # shape and dtype of each result, if there are several
 
     @property
@@ -72,13 +72,13 @@ class Entry:
         TooLong: the program has more.
     """
 
-    def __init__(self, trace: Trace, function: Callable[..., Any], label: str, longest: int = sys.maxsize) -> None:
+    def __init__(self, trace: Trace, function: Callable[..., object], label: str, longest: int = sys.maxsize) -> None:
         self.trace = trace
         self.function = function
         self.label = label
         self.calls = 0
         self.seconds = 0.0  # time of these calls
-        self.casts: tuple[Any, ...] = ()  # the state of autocast in the trace
+        self.casts: tuple[object, ...] = ()  # the state of autocast in the trace
         self.modes = modes_now()
         self.apart = ""  # why it does not share a program with other sizes
         self.because = ""  # why no earlier program fitted
@@ -183,7 +183,7 @@ class Entry:
                 return f"type({array}) is ndarray"
             return f"type({array}) is {named(cupy_backend().array_type)} and {array}.device.id == {value.device}"
 
-        def hooked(x: str, was: Tensor, hooks: tuple[Any, ...]) -> str:
+        def hooked(x: str, was: Tensor, hooks: tuple[object, ...]) -> str:
             if hooks or was._hooks is not None or was._node is not None:
                 return f"hooks_of({x}) != {named(hooks)}"
             return f"{x}._hooks is not None"  # no hook was registered in the trace
@@ -297,7 +297,7 @@ class Entry:
 
     # Undo after a failed check
 
-    def _written_tensors(self, instructions: list[Instruction]) -> list[tuple[str, Any]]:
+    def _written_tensors(self, instructions: list[Instruction]) -> list[Source]:
         """Return the sources of the inputs to whose memory the program writes, an optimizer's parameters included."""
         instructions = _parts(instructions)
         roots = {value.root for step in instructions if step.kind != "effect" for value in step.writes}
@@ -323,7 +323,7 @@ class Entry:
 
     # Calls
 
-    def run(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
+    def run(self, leaves: Sequence[object], arrays: tuple[object, ...]) -> Any:
         """Replay the program. Raises Miss, with all writes undone, if elements violate the trace's assumptions."""
         if self.undo or self.generators:
             return self._run_carefully(leaves, arrays)
@@ -351,7 +351,7 @@ class Entry:
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 
-    def writable(self, leaves: Sequence[Any]) -> bool:
+    def writable(self, leaves: Sequence[object]) -> bool:
         """Return whether the memory that the program writes is not needed by a live graph."""
         for source in self.written:
             x = source[1] if source[0] == "tensor" else self._tensor_of(source, leaves)
@@ -360,13 +360,13 @@ class Entry:
         # If a Tensor's memory is replaced, Tensors that share the memory may have to follow: the call runs eagerly.
         return not any(len(sharers(self._tensor_of(source, leaves))) > 1 for source in self.replaced_memory)
 
-    def _count_writes(self, leaves: Sequence[Any]) -> None:
+    def _count_writes(self, leaves: Sequence[object]) -> None:
         for source in self.written:
             x = self._tensor_of(source, leaves)
             if is_dense(x):
                 storage_of(x).version += 1
 
-    def _tensor_of(self, source: tuple[str, Any], leaves: Sequence[Any]) -> Any:
+    def _tensor_of(self, source: Source, leaves: Sequence[Any]) -> Any:
         kind, what = source
         if kind == "argument":
             return leaves[what]
@@ -452,7 +452,7 @@ class Entry:
         arguments = set(map(id, leaves))
         self.outer = [x.tensor for x in self.trace.outside if id(x.tensor) not in arguments]
 
-        def pull_back(g: Any, kept: Any, needs: Any) -> Any:
+        def pull_back(g: object, kept: Any, needs: Any) -> Any:
             gs = list(g) if isinstance(g, tuple) else [g]
             if any(isinstance(x, Tensor) for x in gs):
                 return entry._differentiate_again(gs, needs, kept)
@@ -467,7 +467,7 @@ class Entry:
                     out[places[entry._key(source)]] = ensure_array(array)
             return out
 
-        def take_results(*arrays: Any, found: Any) -> Any:
+        def take_results(*arrays: object, found: object) -> Any:
             return found
 
         take_results.__dict__["traced"] = True  # its results are computed already, of bfloat16 inputs, too
@@ -484,10 +484,10 @@ class Entry:
         return primitive
 
     @staticmethod
-    def _key(source: tuple[str, Any]) -> tuple[str, Any]:
+    def _key(source: Source) -> Source:
         return source[0], id(source[1]) if source[0] in ("tensor", "grad") else source[1]
 
-    def _is_tensor(self, source: tuple[str, Any]) -> bool:
+    def _is_tensor(self, source: Source) -> bool:
         return source[0] != "argument" or isinstance(self.trace.leaves[source[1]], Tensor)
 
     def _run_with_grad(self, leaves: Sequence[Any], arrays: tuple[Any, ...]) -> Any:
@@ -537,7 +537,7 @@ class Entry:
         read = [*[leaves[index] for index in self.others], *self.outer]
         return [0 if x._storage is None else x._storage.version for x in read]
 
-    def _numbers(self, arrays: Sequence[Any]) -> list[Any]:
+    def _numbers(self, arrays: Sequence[object]) -> list[Any]:
         """Return the values of variables that are inputs."""
         found = [arrays[index] for index, source in enumerate(self.sources) if source[0] == "place"]
         return [x for x in found if not is_array(x)]

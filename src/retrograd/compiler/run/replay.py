@@ -59,7 +59,7 @@ class Replay:
         self.function: Function = self._constants["replay"]
         self.source = source
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[object]) -> Any:
         try:
             return self.function(*arrays)
         except Miss:

@@ -30,8 +30,8 @@ class CheckpointRuns:
         self.tracer = tracer
         self.number = 0  # of the run that instructions belong to; 0 for the function itself
         self._enclosing: CheckpointRuns | None = None
-        self._draws: list[Any] = []
-        self._replayed_draws: Iterator[Any] | None = None
+        self._draws: list[object] = []
+        self._replayed_draws: Iterator[object] | None = None
 
     @contextmanager
     def first(self) -> Iterator[None]:
@@ -60,7 +60,7 @@ class CheckpointRuns:
         finally:
             self.tracer.checkpoint_runs = self._enclosing
 
-    def drawn(self, draw: Callable[[], Any]) -> Any:
+    def drawn(self, draw: Callable[[], object]) -> Any:
         """Return the result of ``draw`` in the first run."""
         if self._replayed_draws is not None:
             for numbers in self._replayed_draws:

@@ -16,7 +16,7 @@ from ...core.graph.observers import Observer
 from ...core.graph.primitive import Primitive
 from ...core.tensor.storage import is_saved, is_writable, unshare
 from ...core.tensor.tensor import Tensor, is_dense
-from ..program import Arguments, Function, Instruction, Keywords, Program, Value
+from ..program import Arguments, Function, Instruction, Keywords, Program, Source, Value
 from .effects import Outside, clear_grad, give_array, run_step, set_grad
 from .trace_modes import tracing_paused
 from .traced_arrays import Number, Traced
@@ -141,7 +141,7 @@ class EffectTracer(Observer):
             for step in self.program.instructions
         )
 
-    def lift(self, x: Tensor, source: tuple[str, Any] | None = None) -> None:
+    def lift(self, x: Tensor, source: Source | None = None) -> None:
         """Make the Tensor's array Traced, so that the program reads it."""
         array = x.array
         if type(array) is Traced or not self.tracing:
@@ -239,7 +239,7 @@ class EffectTracer(Observer):
         self._append(instruction)
         return instruction
 
-    def takes_over(self, optimizer: Any, step: Function, args: Any, kwargs: Keywords) -> bool:
+    def takes_over(self, optimizer: Any, step: Function, args: object, kwargs: Keywords) -> bool:
         """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
         self.settle()
         if not self.tracing:

@@ -66,7 +66,7 @@ def set_grad(leaf: Tensor, array: Array) -> None:
     leaf._grad = new_tensor(array)
 
 
-def reusable_grad(leaf: Tensor) -> Any:
+def reusable_grad(leaf: Tensor) -> Array | None:
     """Return the memory of a leaf's gradient for reuse, or None if another object may refer to it.
 
     The gradient is removed from the leaf first, so that the reference counts include holders on other threads.
@@ -100,6 +100,6 @@ def give_array(x: Tensor, array: object) -> None:
     x.array = array
 
 
-def run_step(optimizer: Any, step: Any, arrays: Any = None) -> None:
+def run_step(optimizer: object, step: Any, arrays: object = None) -> None:
     """Run an optimizer's step. ``arrays``, which the step reads and writes, only order the instructions."""
     step(optimizer)

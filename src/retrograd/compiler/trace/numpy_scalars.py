@@ -7,7 +7,6 @@ an array.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ...core.arrays import Array
 from ..program import Instruction, Program, Value
 
 
-def as_array(x: Any) -> Any:
+def as_array(x: object) -> Array:
     """Return a 0-d array for a NumPy scalar."""
     return np.asarray(x)
 

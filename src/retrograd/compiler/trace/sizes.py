@@ -13,21 +13,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, is_dataclass, replace
-from functools import partial
-from types import FunctionType
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ...core.arrays import Array
 from ...core.tensor.tensor import Tensor, is_dense
 from ...func.nests import Structure
 from ...ops.table.arguments import dimension
-from ..program import Arguments, Instruction, Program, Value, values_in
+from ..program import (
+    PLAIN,
+    Arguments,
+    Instruction,
+    Program,
+    Source,
+    Value,
+    equal,
+    is_dataclass_instance,
+    same_function,
+    values_in,
+)
 from ..run.guards import Surroundings
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
 NEW = "sizes that are not known yet"  # returned in place of arrays if a call fits except for its sizes
 _NONE: frozenset[int] = frozenset()
 _MAX_SIZES = 4096  # sizes that are stored
@@ -48,7 +54,7 @@ class Result:
     kind: str
     value: Any
     requires: bool = False
-    alias: tuple[str, Any] | None = None
+    alias: Source | None = None
     related: bool = False  # a view, which follows the history of its base
     spent: Any = None  # the plan of its node, if a backward pass within the function has freed the graph
 
@@ -77,7 +83,7 @@ class Trace:
     grads: list[tuple[Tensor, bool]] = field(default_factory=list)  # leaves, and whether they had a gradient before
     outside: list[Lifted] = field(default_factory=list)
     cotangents: list[Value] = field(default_factory=list)
-    gradients: list[tuple[Value | None, Any]] = field(default_factory=list)  # each with the source of its input
+    gradients: list[tuple[Value | None, Source]] = field(default_factory=list)  # each with the source of its input
     leading: list[int] = field(default_factory=list)  # for each gradient, the bits of the cotangents that lead to it
     sizes: Sizes | None = None  # if sizes may vary
 
@@ -99,8 +105,8 @@ class Sizes:
     def __init__(self, trace: Trace, varying: Varying) -> None:
         self.varying = varying
         self.slots: list[Value] = []
-        self.known: dict[Any, Arguments] = {size_key(trace): ()}
-        self.calls: dict[Any, int] = {}
+        self.known: dict[object, Arguments] = {size_key(trace): ()}
+        self.calls: dict[object, int] = {}
         self._sized = [index for index, _ in array_arguments(trace)]
         self.trace = replace(trace, sizes=self)
         self.trace.program = _comparable(trace)
@@ -277,7 +283,7 @@ class _Comparison:
         site = "" if instruction is None or instruction.site is None else f" at {instruction.site}"
         raise Differs(why + site)
 
-    def _source(self, source: tuple[str, Any], side: int) -> Any:
+    def _source(self, source: Source, side: int) -> Any:
         """Return a source in terms that are comparable between both traces."""
         kind, what = source
         if is_dense(what):
@@ -299,7 +305,7 @@ class _Comparison:
         fields = ("kind", "primitive", "several", "view", "paths", "backward")
         if any(getattr(x, field) != getattr(y, field) for field in fields):
             self._differs(f"it calls {y.name} in place of {x.name}", y)
-        same = x.kind == "primitive" or _same_function(x.function, y.function)  # a forward may depend on the size
+        same = x.kind == "primitive" or same_function(x.function, y.function)  # a forward may depend on the size
         if not same or len(x.outs) != len(y.outs):
             self._differs(f"it calls {y.name} in place of {x.name}", y)
         try:
@@ -332,7 +338,7 @@ class _Comparison:
                 return self._slot(x, y)
             raise Differs("an argument of another type")
         if not open_ and next(values_in(x), None) is None and next(values_in(y), None) is None:
-            if _equal(x, y):
+            if equal(x, y):
                 return x
             if _plain(x) and _plain(y):
                 return self._slot(x, y)
@@ -353,7 +359,7 @@ class _Comparison:
             return x
         raise Differs(f"another {kind.__name__}")
 
-    def _slot(self, x: Any, y: Any) -> Value:
+    def _slot(self, x: object, y: object) -> Value:
         slot = self._program.value(None)
         self.new.append((slot, x, y))
         return slot
@@ -389,40 +395,4 @@ def _plain(x: object) -> bool:
         return all(map(_plain, x))
     if type(x) is slice:
         return _plain((x.start, x.stop, x.step))
-    return isinstance(x, _PLAIN) or _is_dataclass_instance(x) and all(map(_plain, vars(x).values()))
-
-
-def _equal(x: Any, y: Any) -> bool:
-    if x is y:
-        return True
-    kind = type(x)
-    if kind is not type(y):
-        return False
-    if isinstance(x, (tuple, list)):
-        return len(x) == len(y) and all(map(_equal, x, y))
-    if kind is slice:
-        return _equal((x.start, x.stop, x.step), (y.start, y.stop, y.step))
-    if kind is dict:
-        return list(x) == list(y) and all(_equal(x[name], y[name]) for name in x)
-    if isinstance(x, np.ndarray):
-        return (x.dtype, x.shape, x.strides) == (y.dtype, y.shape, y.strides) and x.tobytes() == y.tobytes()
-    if isinstance(x, (float, complex, np.generic)):
-        return repr(x) == repr(y)
-    if _is_dataclass_instance(x):
-        return _equal(vars(x), vars(y))
-    return bool(x == y) if isinstance(x, _PLAIN) else _same_function(x, y)
-
-
-def _is_dataclass_instance(x: object) -> bool:
-    return is_dataclass(x) and not isinstance(x, type) and hasattr(x, "__dict__")
-
-
-def _same_function(x: object, y: object) -> bool:
-    if x is y:
-        return True
-    if isinstance(x, partial) and isinstance(y, partial):
-        return _equal((x.func, x.args, x.keywords), (y.func, y.args, y.keywords))
-    if type(x) is not FunctionType or type(y) is not FunctionType or x.__code__ is not y.__code__:
-        return False
-    cells = [[cell.cell_contents for cell in f.__closure__ or ()] for f in (x, y)]
-    return _equal((x.__defaults__, *cells[0]), (y.__defaults__, *cells[1]))
+    return isinstance(x, PLAIN) or is_dataclass_instance(x) and all(map(_plain, vars(x).values()))

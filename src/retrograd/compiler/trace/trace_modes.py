@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.graph.modes import Mode, Switch, modes
 from ...core.graph.observers import Observer
 
@@ -47,7 +45,7 @@ class set_stance(Switch):
         if modes.tracer is not None:
             raise RuntimeError("set_stance: called inside a compiled function; set the stance around the call")
         self._stance = stance
-        self.changes: dict[str, Any] = {"stance": stance, "observers": modes.observers}
+        self.changes: dict[str, object] = {"stance": stance, "observers": modes.observers}
         super().__init__()
 
     def _clone(self) -> Mode:

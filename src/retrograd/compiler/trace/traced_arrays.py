@@ -41,10 +41,10 @@ class Tracing(Protocol):
     ) -> Any:
         """Call a function with the real arrays, and record it."""
 
-    def made_by(self, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    def made_by(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Return the result of a function of traced arrays, which each replay computes again."""
 
-    def read_number(self, number: Any) -> Any:
+    def read_number(self, number: object) -> Any:
         """Return the plain number."""
 
     def breaks(self, reason: str) -> None:
@@ -53,7 +53,7 @@ class Tracing(Protocol):
     def settle(self) -> None:
         """Record the calls of a loop that is being followed."""
 
-    def read_elements(self, how: str, result: Any) -> Any:
+    def read_elements(self, how: str, result: object) -> Any:
         """Return elements that leave the program."""
 
     def cannot_trace(self, what: str) -> bool:
@@ -89,7 +89,7 @@ class Traced(Wrapping):
     examples = property(lambda self: self)  # value checks read the Traced array, and become guards
 
     @property
-    def backend(self) -> Any:
+    def backend(self) -> Backend:
         """The backend for Traced arrays over that of the real array."""
         return traced_backend(backend_of(self.numbers))
 
@@ -148,11 +148,11 @@ class Traced(Wrapping):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self._read_elements(f"{name} of an array"), name)
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: object = None) -> Array:
         self.tracer.cannot_trace("a function that needs a NumPy array")
         return np.asarray(self.numbers, dtype)
 
-    def item(self, *args: Any) -> Any:
+    def item(self, *args: object) -> Any:
         """Return an element as a Number."""
         return self.tracer.call(method("item"), (self, *args), {})
 
@@ -177,7 +177,7 @@ class Traced(Wrapping):
 
     # Operations that become instructions
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: object, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         function = ufunc if how == "__call__" else getattr(ufunc, how)
@@ -215,7 +215,7 @@ class Traced(Wrapping):
     def __getitem__(self, key: Any) -> Any:
         return self.tracer.call(operator.getitem, (self, key), {})
 
-    def __setitem__(self, key: Any, value: object) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self.tracer.call(operator.setitem, (self, key, value), {}, writes=(self,))
 
     def fill(self, value: object) -> None:
@@ -232,7 +232,7 @@ class Traced(Wrapping):
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
 
-    def _attribute(name: str) -> Any:  # type: ignore[misc]
+    def _attribute(name: str) -> property:  # type: ignore[misc]
         return property(lambda self: self.tracer.call(_ATTRIBUTES[name], (self,), {}))
 
     T, mT, real, imag, flat = map(_attribute, ("T", "mT", "real", "imag", "flat"))
@@ -240,7 +240,7 @@ class Traced(Wrapping):
 
 
 def _getter(name: str) -> Callable[[Any], Any]:
-    def get(x: Any) -> Any:
+    def get(x: object) -> Any:
         return getattr(x, name)
 
     get.__name__ = name
@@ -271,7 +271,7 @@ _METADATA_FUNCTIONS: dict[Any, Callable[..., Any]] = {
 _METADATA_NAMES = frozenset(function.__name__ for function in _METADATA_FUNCTIONS)
 
 
-def is_metadata_function(function: Any) -> bool:
+def is_metadata_function(function: object) -> bool:
     """Return whether the result of a NumPy or CuPy function does not depend on the elements of its arrays."""
     return getattr(function, "__name__", "") in _METADATA_NAMES
 
@@ -288,7 +288,7 @@ _COMPARISONS = "lt le eq ne gt ge"
 
 def _define_operators() -> None:
     def called(name: str) -> Callable[..., Any]:
-        def call(self: Traced, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Traced, *args: Any, **kwargs: object) -> Any:
             out = kwargs.get("out")
             result = self.tracer.call(method(name), (self, *args), kwargs, writes=() if out is None else (out,))
             return result if out is None else out
@@ -299,7 +299,7 @@ def _define_operators() -> None:
     for name in _METHODS.split():
         setattr(Traced, name, called(name))
 
-    def unary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def unary(function: Callable[..., object]) -> Callable[..., Any]:
         def call(self: Any) -> Any:
             if function is operator.invert and type(self.numbers) is bool:  # ~True is an int in Python, a bool in NumPy
                 return ~int(self)
@@ -307,14 +307,14 @@ def _define_operators() -> None:
 
         return call
 
-    def binary(function: Callable[..., Any]) -> Callable[..., Any]:
+    def binary(function: Callable[..., object]) -> Callable[..., Any]:
         return lambda self, other: _binary(self.tracer, function, self, other)
 
-    def reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def reflected(function: Callable[..., object]) -> Callable[..., Any]:
         return lambda self, other: _binary(self.tracer, function, other, self)
 
-    def inplace(function: Callable[..., Any], kind: type) -> Callable[..., Any]:
-        def write(self: Any, other: Any) -> Any:
+    def inplace(function: Callable[..., object], kind: type) -> Callable[..., Any]:
+        def write(self: Any, other: object) -> Any:
             if kind is Traced and not isinstance(self.numbers, np.generic):
                 self.tracer.call(_UFUNCS[function], (self, other), {"out": self}, writes=(self,))
                 return self
@@ -337,7 +337,7 @@ def _define_operators() -> None:
         setattr(kind, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
 
 
-def _binary(tracer: Tracing, function: Callable[..., Any], left: Any, right: Any) -> Any:
+def _binary(tracer: Tracing, function: Callable[..., object], left: object, right: object) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         return NotImplemented
     for x, other in ((left, right), (right, left)) if type(left) is Number or type(right) is Number else ():
@@ -406,7 +406,7 @@ class Number:
     def __hash__(self) -> int:
         return hash(self.plain())
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: object = None) -> Array:
         return np.asarray(self.plain(), dtype)
 
     def __repr__(self) -> str:
@@ -415,7 +415,7 @@ class Number:
     def __format__(self, spec: str) -> str:
         return format(self.plain(), spec)
 
-    def __pow__(self, other: object, modulo: Any = None) -> Any:
+    def __pow__(self, other: object, modulo: object = None) -> Any:
         if modulo is not None:
             return pow(self.plain(), other, modulo)
         return _binary(self.tracer, operator.pow, self, other)
@@ -440,7 +440,7 @@ class Number:
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self.plain(), name)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: Any, **kwargs: object) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, how: str, *inputs: object, **kwargs: object) -> Any:
         if any(isinstance(value, Tensor) for value in inputs):
             return NotImplemented
         return Traced.__array_ufunc__(self, ufunc, how, *inputs, **kwargs)  # type: ignore[arg-type]
@@ -486,13 +486,13 @@ class TracedModule:
         if isinstance(found, (type, np.ufunc)) or not callable(found) or name in _PLAIN:
             return found
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: object) -> Any:
             tracer = self._tracer or current()
             return found(*args, **kwargs) if tracer is None else tracer.made_by(found, args, kwargs)
 
         return call
 
-    def asarray(self, data: Any, dtype: Any = None) -> Any:
+    def asarray(self, data: object, dtype: object = None) -> Any:
         """Return the data as an array."""
         return traced_backend(self._backend).asarray(data, dtype)
 
@@ -544,10 +544,10 @@ class TracedBackend(Backend):
         self.name = real.name
         self.xp = TracedModule(None, real.xp)
 
-    def device(self, array: Any) -> Device:
+    def device(self, array: object) -> Device:
         return self.real.device(_unwrap(array))
 
-    def asarray(self, data: Any, dtype: Any = None, device: Device | None = None) -> Any:
+    def asarray(self, data: Any, dtype: object = None, device: Device | None = None) -> Any:
         if type(data) is Traced:
             if isinstance(data.numbers, np.generic):
                 data = data.tracer.call(np.asarray, (data,), {})
@@ -574,7 +574,7 @@ class TracedBackend(Backend):
     def owner(self, array: Any) -> Any:
         return array.base
 
-    def allocation(self, array: Any) -> Any:
+    def allocation(self, array: object) -> Any:
         return self.real.allocation(_unwrap(array))
 
 

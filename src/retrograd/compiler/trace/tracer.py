@@ -89,7 +89,7 @@ class Tracer(EffectTracer):
         self.from_python: set[Value] = set()  # values that depend on outside numbers and large arrays, not on Tensors
         self.checkpoint_runs: CheckpointRuns | None = None  # the innermost running part that may run again
         self.checkpoint_reruns = 0
-        self._roots: dict[int, tuple[ref[Any], Value]] = {}
+        self._roots: dict[int, tuple[ref[object], Value]] = {}
         self._sites: dict[int, Site] = {}  # by the sequence number of a node
         self._site: Any = None  # of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
@@ -108,7 +108,7 @@ class Tracer(EffectTracer):
             and get_ident() == self._thread
         )
 
-    def rolled(self, *loop: Any) -> Any:
+    def rolled(self, *loop: object) -> Any:
         """Return what runs the steps of a ``scan`` as one instruction, or None."""
         self.settle()
         return self.roll(self, *loop) if self.roll is not None and self.tracing else None
@@ -150,7 +150,7 @@ class Tracer(EffectTracer):
         kwargs: Keywords,
         writes: Arguments = (),
         kind: str = "",
-        primitive: Any = None,
+        primitive: object = None,
     ) -> Any:
         """Call the function with the real arrays, and append the call as an instruction."""
         if not self._busy:
@@ -200,7 +200,7 @@ class Tracer(EffectTracer):
         kwargs: Keywords,
         writes: Arguments,
         kind: str,
-        primitive: Any,
+        primitive: object,
     ) -> Any:
         """Make a call with arguments of any type, some of which may not be traced."""
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
@@ -308,7 +308,7 @@ class Tracer(EffectTracer):
         """Return whether all arguments depend only on outside numbers and large arrays."""
         return bool(instruction.read) and self.from_python.issuperset(instruction.read)
 
-    def _with_results(self, instruction: Instruction, result: Any) -> Any:
+    def _with_results(self, instruction: Instruction, result: object) -> Any:
         """Wrap the results of a call as Traced arrays and Numbers, and append the instruction."""
         python = bool(self.from_python) and self._from_python(instruction)
         outs: list[Value] = []
@@ -384,7 +384,7 @@ class Tracer(EffectTracer):
     def forward_of(self, primitive: Any) -> Function:
         """Return the primitive's forward for Traced arrays."""
 
-        def trace_forward(*arrays: Any, **params: Any) -> Any:
+        def trace_forward(*arrays: object, **params: object) -> Any:
             kind = getattr(primitive.forward, "kind", "primitive")
             rolled = kind == "rolled"  # its rule belongs to the trace
             result = self.call(primitive.forward, arrays, params, kind=kind, primitive=None if rolled else primitive)
@@ -407,7 +407,7 @@ class Tracer(EffectTracer):
     def write_of(self, primitive: Any) -> Function:
         """Return the primitive's in-place form for Traced arrays."""
 
-        def trace_write(out: Any, *arrays: Any, **params: Any) -> Any:
+        def trace_write(out: object, *arrays: object, **params: object) -> Any:
             if type(out) is not Traced:
                 self.breaks(f"{primitive.name} writes into an array from outside of the function")
             write = write_for(primitive, (out, *arrays))
@@ -427,7 +427,7 @@ class Tracer(EffectTracer):
         """Return an object that marks the two runs of a checkpointed part."""
         return CheckpointRuns(self)
 
-    def module(self, xp: Any) -> Any:
+    def module(self, xp: object) -> Any:
         """Return the array module for functions that create arrays."""
         return TracedModule(self, xp) if self.tracing else xp
 
@@ -457,7 +457,7 @@ class Tracer(EffectTracer):
                 self._refuse_read(f"the number {number.numbers!r}")
         return number.numbers
 
-    def read_elements(self, how: str, result: Any) -> Any:
+    def read_elements(self, how: str, result: object) -> Any:
         """Return elements that leave the program through ``numpy()`` and similar methods."""
         if self.suspended is not None:
             self.suspended.breaks(f"the body of a loop reads elements through {how}")
@@ -483,7 +483,7 @@ class Tracer(EffectTracer):
 
     # Observer
 
-    def calling(self, primitive: Any, inputs: Arguments, params: Keywords) -> None:
+    def calling(self, primitive: object, inputs: Arguments, params: Keywords) -> None:
         self.settle()
         self._count = len(self.program.instructions)
         for value in inputs:
@@ -518,15 +518,15 @@ class Tracer(EffectTracer):
         if self.follower is not None and self._node is None and self.tracing:
             self.follower.note(primitive, inputs, params, outputs, self._count, self._site)
 
-    def entered(self, node: Any, g: Any) -> None:
+    def entered(self, node: Any, g: object) -> None:
         self._node = node
         if self.tracing and node.sequence not in self._sites and any(map(is_array, node.saved or ())):
             self.breaks("the backward pass goes through a graph from outside of the function")
 
-    def left(self, node: Any) -> None:
+    def left(self, node: object) -> None:
         self._node = None
 
-    def finished(self, leaf: Tensor, g: Any) -> None:
+    def finished(self, leaf: Tensor, g: object) -> None:
         if self.tracing:
             self._node = None
             self.lift(leaf)
@@ -555,7 +555,7 @@ class Tracer(EffectTracer):
                     held.array = as_real(held.array)
         return gradients
 
-    def release(self, results: Sequence[Any]) -> None:
+    def release(self, results: Sequence[object]) -> None:
         """Restore the plans and saved arrays of the results' graph."""
         order, _ = reachable(x._node for x in results if is_dense(x) and x._requires)
         for node in order:

@@ -86,7 +86,7 @@ def _is_plain(x: Any) -> bool:
 _PLAIN = frozenset((type(None), bool, int, float, complex, str, bytes, type, type(Ellipsis), np.ufunc, FunctionType))
 
 
-def same_number(value: object, seen: Any) -> bool:
+def same_number(value: object, seen: object) -> bool:
     """Return whether a plain value equals that of the trace, where NaN equals NaN and 0.0 differs from -0.0."""
     if value == seen:
         return bool(value) and type(value) is not complex or repr(value) == repr(seen)

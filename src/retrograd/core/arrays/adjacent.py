@@ -61,7 +61,7 @@ def _distance(xs: Sequence[Array]) -> int | None:
     return apart if even else None
 
 
-def joined(xs: tuple[Array, ...], dim: int, join: Callable[..., Any], new: bool) -> Any:
+def joined(xs: tuple[Array, ...], dim: int, join: Callable[..., object], new: bool) -> Any:
     """Return ``join(*xs, dim=dim)``, a stack if ``new``, otherwise a concatenation; a view of adjacent slices."""
     bare = [getattr(x, "numbers", x) for x in xs]  # the arrays behind traced arrays
     return join(*xs, dim=dim) if _layout(bare, dim, new) is None else _as_one(*xs, dim=dim, new=new)

@@ -122,7 +122,7 @@ def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: 
     return forward_in_float32
 
 
-def _widened_write(write: Callable[..., Any]) -> Callable[..., Any]:
+def _widened_write(write: Callable[..., object]) -> Callable[..., Any]:
     @wraps(write)
     def write_in_float32(out: Any, *arrays: object, **params: object) -> None:
         if not _has((out, *arrays)):
@@ -143,5 +143,5 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     return primitive.write if narrow is None or _has(arrays) else narrow
 
 
-def _widened_rule(rule: Callable[..., Any]) -> Callable[..., Any]:
+def _widened_rule(rule: Callable[..., object]) -> Callable[..., Any]:
     return lambda g, *saved: rule(wide(g), *map(wide, saved))

@@ -186,7 +186,7 @@ class CupyBackend(Backend):
     def _use(self, xp: ModuleType, array_type: type) -> None:
         self.xp, self.array_type = xp, array_type
         # CuPy arrays made from an address have no base: this maps their ids to a weak reference and the owner.
-        self._owners: dict[int, tuple[ref[Any], Any]] = {}
+        self._owners: dict[int, tuple[ref[object], object]] = {}
 
     def device(self, array: Any) -> Device:
         return Device("cuda", int(array.device.id))

@@ -37,7 +37,7 @@ complex128 = np.dtype(np.complex128)
 FLOATING, INEXACT = "fV", "fcV"
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
-_COMPLEX_OF: dict[Any, DType] = {float16: complex64, float32: complex64, float64: complex128}
+_COMPLEX_OF: dict[object, DType] = {float16: complex64, float32: complex64, float64: complex128}
 
 _default_float = float32
 
@@ -207,7 +207,7 @@ def is_array_or_number(value: object) -> bool:
     return is_array(value) or isinstance(value, (bool, int, float, complex, np.generic))
 
 
-def promoted(name: str, rule: str | None, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+def promoted(name: str, rule: str | None, inputs: tuple[object, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert the inputs of operator ``name`` to their result type, by the rule ``Primitive.promote``.
 
     Python numbers remain if NumPy's promotion gives the same result for them.

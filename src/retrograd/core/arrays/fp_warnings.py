@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
 
 from ..graph.modes import AtomicExit
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _extobj_contextvar: Any = None
 _SILENT: Any = None
@@ -42,7 +45,7 @@ if _extobj_contextvar is not None:
                 raise
             return self
 
-    def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def silenced(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function without floating-point warnings and return its result."""
         found = _extobj_contextvar.get()
         try:  # as in ``without_fp_warnings`` below
@@ -51,11 +54,11 @@ if _extobj_contextvar is not None:
         finally:
             _extobj_contextvar.set(found)
 
-    def silently(function: Callable[..., Any]) -> Callable[..., Any]:
+    def silently(function: Callable[..., R]) -> Callable[..., R]:
         """Decorate a function so that it raises no floating-point warnings."""
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
-        def without_fp_warnings(*args: object, **kwargs: object) -> Any:
+        def without_fp_warnings(*args: object, **kwargs: object) -> R:
             found = look()
             try:  # before the change of state: a signal handler may run right after ``put`` returns
                 put(state)
@@ -68,11 +71,11 @@ if _extobj_contextvar is not None:
 else:  # pragma: no cover - depends on the NumPy version
     silent = partial(np.errstate, all="ignore")  # type: ignore[misc,assignment]
 
-    def silenced(function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+    def silenced(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function without floating-point warnings and return its result."""
         with silent():
             return function(*args, **kwargs)
 
-    def silently(function: Callable[..., Any]) -> Callable[..., Any]:
+    def silently(function: Callable[..., R]) -> Callable[..., R]:
         """Decorate a function so that it raises no floating-point warnings."""
         return np.errstate(all="ignore")(function)

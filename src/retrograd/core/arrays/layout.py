@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index as as_integer
-from typing import Any, Literal, Self, SupportsIndex, overload
+from typing import Any, Literal, ParamSpec, Self, SupportsIndex, overload
 
 import numpy as np
 
 from . import Array
+
+P = ParamSpec("P")
 
 LINE = 64  # bytes of a cache line, to which large arrays are aligned
 
@@ -37,10 +39,10 @@ def row_major(array: Array) -> Array:
     return array if array.flags.c_contiguous else copied(array)
 
 
-def in_row_major(forward: Callable[..., Any], residuals: bool = False) -> Callable[..., Any]:
+def in_row_major(forward: Callable[P, Any], residuals: bool = False) -> Callable[P, Any]:
     """Wrap a forward so that each result (with ``residuals`` only the first) is in row-major order."""
 
-    def with_row_major_result(*arrays: object, **params: object) -> Any:
+    def with_row_major_result(*arrays: P.args, **params: P.kwargs) -> Any:
         out = forward(*arrays, **params)
         if type(out) is not tuple:
             return out if out.flags.c_contiguous else copied(out)
@@ -114,7 +116,7 @@ class Lines:
         self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": data}
 
 
-def empty_lines(shape: tuple[int, ...], dtype: Any) -> Any:
+def empty_lines(shape: tuple[int, ...], dtype: Any) -> Array:
     """Return ``np.empty(shape, dtype)`` aligned to a cache line. No other array has the same base."""
     dtype = np.dtype(dtype)
     return np.asarray(Lines(tuple(shape), dtype)) if dtype.kind in "biufc" else np.empty(shape, dtype)
@@ -178,7 +180,7 @@ class Size(tuple[int, ...]):
         found = _item(self, index)
         return Size(found) if found.__class__ is tuple else found
 
-    def __add__(self, other: tuple[Any, ...]) -> Any:
+    def __add__(self, other: tuple[Any, ...]) -> Size:
         return Size(tuple.__add__(self, other)) if isinstance(other, tuple) else NotImplemented
 
     def __radd__(self, other: tuple[int, ...]) -> Size:

@@ -20,10 +20,10 @@ LONG = 4096  # elements up to which ``small_sum`` is used
 LARGE = 1 << 18  # elements from which several threads may sum
 
 # ``ndarray.sum`` imports a module, which fails during interpreter shutdown.
-_add_all: Callable[..., Any] = np.add.reduce
+_add_all: Callable[..., object] = np.add.reduce
 
 # A multi-threaded sum of large arrays, which returns None if NumPy should sum.
-shared: list[Callable[[Any, tuple[int, ...] | None, bool], Any]] = []
+shared: list[Callable[[Any, tuple[int, ...] | None, bool], object]] = []
 
 
 # A multi-threaded ``np.add`` of large arrays; empty if NumPy adds.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
 from sys import getrefcount
-from typing import Any
+from typing import Any, TypeAlias
 
 from numpy import ndarray
 
@@ -33,6 +33,8 @@ from .plan import ALONE
 from .primitive import attached
 from .reentrant import reentrant
 
+Root: TypeAlias = tuple[Any, Any]  # an edge, and its cotangent: an array, or a Tensor where rules are recorded
+
 
 class Walk:
     """One backward pass, from the cotangents of roots to the gradients of leaves or of the wanted edges.
@@ -43,7 +45,12 @@ class Walk:
     """
 
     def __init__(
-        self, wanted: set[Any] | None, retain_graph: bool, create_graph: bool, copied: bool = True, beyond: bool = True
+        self,
+        wanted: set[object] | None,
+        retain_graph: bool,
+        create_graph: bool,
+        copied: bool = True,
+        beyond: bool = True,
     ) -> None:
         self.wanted = wanted
         self.beyond = beyond  # whether the pass continues from a wanted node to its parents
@@ -55,7 +62,7 @@ class Walk:
         self.ends_run_prehooks = False  # whether prehooks of the nodes where the pass ends are called
         self.found: dict[Any, Any] = {}
         self.order: list[Node] = []
-        self.useful: set[Any] | None = None
+        self.useful: set[object] | None = None
 
     def reaches(self, edge: object) -> bool:
         """Return whether the pass may compute a gradient of the node or leaf."""
@@ -63,7 +70,7 @@ class Walk:
             return edge in self.useful
         return edge in self.order or any(edge is parent for node in self.order for parent in node.parents)
 
-    def run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    def run(self, roots: Sequence[Root]) -> dict[object, Any]:
         """Add gradients to the leaves' ``.grad``, or with ``wanted`` return a dictionary from edges to gradients."""
         with recording(self.create_graph or self.layered and modes.grad_enabled), silent():
             if self.layered and not self.create_graph:
@@ -81,20 +88,20 @@ class Walk:
                 for observer in observers:
                     observer.ended()
 
-    def _to_leaves(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    def _to_leaves(self, roots: Sequence[Root]) -> dict[object, Any]:
         """Run the pass of a plain ``backward()``: the fast path of ``_run``, on arrays, to all leaves, unobserved."""
         freed = not self.retain_graph
         self.order, completes = reachable([root for root, _ in roots])
         order = self.order
         cotangents: dict[Any, Any] = {}
-        summed: set[Any] = set()
+        summed: set[object] = set()
         for root, g in roots:
             if root in cotangents:
                 g = cotangents[root] + g
                 summed.add(root)
             cotangents[root] = g
         get, pop = cotangents.get, cotangents.pop
-        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
         reader = readers.pop()
         for node in order:
             g = pop(node, None)
@@ -161,7 +168,7 @@ class Walk:
             self._finish(leaf, pop(leaf), False)
         return self.found
 
-    def _run(self, roots: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
+    def _run(self, roots: Sequence[Root]) -> dict[object, Any]:
         wanted, create_graph, retain_graph = self.wanted, self.create_graph, self.retain_graph
         tensors, apart = self.tensors, self.tensors and not self.create_graph
         self.order, completes = reachable((root for root, _ in roots), -1 if wanted is None else oldest(wanted))
@@ -172,7 +179,7 @@ class Walk:
             if not self.beyond:
                 leading -= wanted
         cotangents: dict[Any, Any] = {}
-        summed: set[Any] = set()  # nodes and leaves whose cotangent is a sum allocated by this pass: may be written
+        summed: set[object] = set()  # nodes and leaves whose cotangent is a sum allocated by this pass: may be written
         for root, g in roots:
             if root in cotangents:
                 cotangents[root] = cotangents[root] + g
@@ -182,7 +189,7 @@ class Walk:
         observers = modes.observers if watchers else ()
         get, pop = cotangents.get, cotangents.pop
         # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
-        readers: list[Any] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
         reader = readers.pop()
         for node in order:
             g = pop(node, None)
@@ -286,7 +293,7 @@ class Walk:
             g, unshared = owned(g, unshared), True
         accumulate(leaf, g, unshared, self.create_graph)
 
-    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: Any) -> Any:
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Any, place: object) -> Any:
         shown: Tensor | None = None  # hooks get the same object until one changes it, since programs set attributes
         # ``retain_grad`` (negative key) runs last: it stores the gradient as changed by the other hooks.
         for hook in [hooks[key] for key in sorted(hooks, key=lambda key: key < 0)]:
@@ -352,7 +359,7 @@ def conjugate(x: Tensor) -> Tensor:
     return x.conj() if x.dtype.kind == "c" else x
 
 
-def changed_by(hook: Callable[[Any], Any], g: Any, place: Any) -> Any:
+def changed_by(hook: Callable[[Any], object], g: Any, place: Any) -> Any:
     """Call a prehook on one gradient or a tuple; return its replacements as arrays or Tensors, as they were given."""
     several = isinstance(g, tuple)
     found = g if several else (g,)
@@ -373,7 +380,7 @@ def shown_to_hooks(g: object) -> Tensor | None:
     return None if g is None else conjugate(g if isinstance(g, Tensor) else new_tensor(as_array(g)))
 
 
-def replaced_by(node: Node, gradients: tuple[object, ...], changed: object) -> tuple[Any, ...]:
+def replaced_by(node: Node, gradients: tuple[object, ...], changed: object) -> tuple[Tensor | None, ...]:
     changed = changed if isinstance(changed, tuple) else (changed,)
     if len(changed) != len(gradients) or not all(x is None or isinstance(x, Tensor) for x in changed):
         raise RuntimeError(
@@ -436,7 +443,7 @@ def differentiate(
     retain_graph: bool | None,
     create_graph: bool,
     beyond: bool = True,
-) -> dict[Any, Any]:
+) -> dict[object, Any]:
     """Run a backward pass; return gradients by the edges of ``inputs``, or with None add to leaves' ``.grad``."""
     for index, x in enumerate(inputs or ()):
         if not x._requires:
@@ -452,7 +459,7 @@ def differentiate(
 
 def root_cotangents(
     caller: str, outputs: Sequence[Tensor], cotangents: Sequence[Tensor | None], create_graph: bool = False
-) -> list[tuple[Any, Any]]:
+) -> list[Root]:
     """Return pairs of an output's edge and its checked cotangent: an array, or with ``create_graph`` a Tensor."""
     roots = [
         (edge_of(output), _checked_cotangent(caller, index, output, cotangent))

@@ -14,10 +14,10 @@ class LeafHooks:
     __slots__ = ("before_accumulation", "metadata", "on_accumulation", "on_gradient")
 
     def __init__(self) -> None:
-        self.metadata: dict[str, Any] = {}  # written by user programs, see ``hooks.metadata``
+        self.metadata: dict[str, object] = {}  # written by user programs, see ``hooks.metadata``
         self.on_gradient: dict[int, Callable[[Any], Any]] = {}
-        self.before_accumulation: dict[int, Callable[[Any], Any]] = {}
-        self.on_accumulation: dict[int, Callable[[Any], Any]] = {}
+        self.before_accumulation: dict[int, Callable[[Any], object]] = {}
+        self.on_accumulation: dict[int, Callable[[Any], object]] = {}
 
 
 class NodeHooks:
@@ -26,8 +26,8 @@ class NodeHooks:
     __slots__ = ("after", "before")
 
     def __init__(self) -> None:
-        self.before: dict[int, Callable[[Any], Any]] = {}
-        self.after: dict[int, Callable[[Any, Any], Any]] = {}
+        self.before: dict[int, Callable[[Any], object]] = {}
+        self.after: dict[int, Callable[[Any, Any], object]] = {}
 
 
 class RemovableHandle:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import call
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -39,10 +39,10 @@ unrecorded: set[int] = set()
 
 # Further context that a replay of part of a program must restore (``autocast``, once it is imported). Each function is
 # called in the original run and returns a function that makes a context manager for the replay.
-surroundings: list[Callable[[], Callable[[], AbstractContextManager[Any]]]] = []
+surroundings: list[Callable[[], Callable[[], AbstractContextManager[object]]]] = []
 
 # Functions that describe the casts of operators on this thread (``autocast``, once it is imported), for trace guards.
-casting: list[Callable[[], tuple[Any, ...]]] = []
+casting: list[Callable[[], tuple[object, ...]]] = []
 
 
 class AtomicExit(io.IOBase):
@@ -73,7 +73,7 @@ class Mode(AtomicExit):
     def __init__(self) -> None:
         self.close = None
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Self:
         here, changes = modes.__dict__, self.changes
         if watchers and "grad_enabled" in changes:
             for observer in modes.observers:
@@ -213,7 +213,7 @@ class no_grad(Mode):
     False
     """
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    def __new__(cls, function: Callable[..., object] | None = None) -> Any:
         mode = super().__new__(cls)
         if function is None:
             return mode

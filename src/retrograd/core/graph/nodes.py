@@ -10,7 +10,7 @@ This module does not import Tensor or Primitive; the backward pass is in ``backw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import count
 from operator import attrgetter
 from typing import Any, Protocol
@@ -56,7 +56,7 @@ class Node:
         return self.operator
 
     @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+    def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
         """For each input, the node that computed it and the index of its output there; (None, 0) for a constant."""
         return tuple([(shown(parent), output_number(parent)) for parent in self.parents])
 
@@ -69,7 +69,7 @@ class AccumulateGrad:
 
     __slots__ = ("variable",)
 
-    next_functions: tuple[tuple[Any, int], ...] = ()
+    next_functions: tuple[tuple[Node | AccumulateGrad | None, int], ...] = ()
 
     def __init__(self, variable: Any) -> None:
         self.variable = variable
@@ -88,7 +88,7 @@ class AccumulateGrad:
         return hash((AccumulateGrad, id(self.variable)))
 
 
-def shown(edge: object) -> Any:
+def shown(edge: object) -> Node | AccumulateGrad | None:
     """Return the end of an edge as users see it: a node, an ``AccumulateGrad`` for a leaf, or None."""
     return edge if edge is None or type(edge) is Node else AccumulateGrad(edge)
 
@@ -163,14 +163,14 @@ def oldest(edges: Iterable[object]) -> int:
     return min((edge.sequence if type(edge) is Node else -1 for edge in edges), default=-1)
 
 
-def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dict[Any, list[Any]]]:
+def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dict[Node, list[Any]]]:
     """Return the nodes reachable from the roots, latest first, and per node the leaves that no earlier node reads.
 
     Nodes with a sequence number below ``since`` are left out, with everything reachable only through them.
     """
     seen = {root for root in roots if type(root) is Node}
     order: list[Node] = list(seen)
-    first_reader: dict[Any, Node] = {}
+    first_reader: dict[object, Node] = {}
     for node in order:  # the loop appends to the list it iterates over
         for parent in node.parents:
             if type(parent) is Node:
@@ -182,7 +182,7 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
     order.sort(key=attrgetter("sequence"), reverse=True)
-    completes: dict[Any, list[Any]] = {}
+    completes: dict[Node, list[object]] = {}
     for leaf, reader in first_reader.items():
         completes.setdefault(reader, []).append(leaf)
     return order, completes
@@ -199,9 +199,9 @@ def reached_from(roots: Sequence[object]) -> dict[Any, int]:
     return found
 
 
-def leading_to(wanted: set[Any], order: list[Node]) -> set[Any]:
+def leading_to(wanted: Set[object], order: list[Node]) -> set[Any]:
     """Return those nodes of ``order`` from which a wanted node or leaf can be reached."""
-    leading: set[Any] = set()
+    leading: set[Node] = set()
     for node in reversed(order):
         for parent in node.parents:
             if parent is not None and (parent in wanted or parent in leading):

@@ -46,7 +46,7 @@ class Observer:
         inputs: tuple[object, ...],
         arrays: tuple[object, ...],
         params: dict[str, object],
-        forward: Callable[..., Any],
+        forward: Callable[..., object],
     ) -> Callable[..., Any]:
         """Return the function that computes the result, such as ``forward``. Not called for in-place writes."""
         return forward

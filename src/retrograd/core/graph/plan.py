@@ -12,6 +12,7 @@ from .handles import NodeHooks
 
 Rule = Callable[..., Any]
 Values = list[Any]
+Params = dict[str, Any]  # the parameters of a call of a primitive, by name
 InPlace = Callable[[Array, Values, Array | None], Array | None]  # see the module ``in_place``
 
 # Places of a rule that is called with the cotangent only, and of one called with all saved values (see ``Plan``).

@@ -34,7 +34,7 @@ from ..tensor.storage import Storage, borrowed, share, shares_memory
 from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
-from .plan import InPlace, Plan, Rule, bind, rule_arguments
+from .plan import InPlace, Params, Plan, Rule, bind, rule_arguments
 from .record import record_node, saved_of
 
 primitives: WeakSet[Primitive] = WeakSet()
@@ -422,9 +422,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     return t
 
 
-def apply(
-    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
-) -> Any:
+def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside: list[Any] | None = None) -> Any:
     """Run a primitive on Tensors, arrays and numbers, and record the call if an input requires grad.
 
     Residuals are appended to ``beside``. Primitives with one output that is not a view are handled here; views,
@@ -487,9 +485,7 @@ def apply(
 _NOBODY: tuple[tuple[Any, ...], Any] = (), None
 
 
-def _apply(
-    primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any], beside: list[Any] | None = None
-) -> Any:
+def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside: list[Any] | None = None) -> Any:
     """The general path of ``apply``."""
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
     if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:

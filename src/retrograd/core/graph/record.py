@@ -12,15 +12,15 @@ from ..tensor.storage import Storage, storage_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
-from .plan import Plan
+from .plan import Params, Plan
 
 
 def record_node(
     primitive: Any,
     inputs: tuple[Any, ...],
-    arrays: tuple[Any, ...],
-    params: dict[str, Any],
-    residuals: Sequence[Any],
+    arrays: tuple[object, ...],
+    params: Params,
+    residuals: Sequence[object],
     outs: Sequence[Any],
     tensors: Sequence[Tensor],
     needs: tuple[bool, ...],
@@ -43,17 +43,17 @@ def record_node(
 
 def saved_of(
     plan: Plan,
-    inputs: tuple[Any, ...],
+    inputs: tuple[object, ...],
     arrays: Sequence[Any],
-    params: dict[str, Any],
-    residuals: Sequence[Any],
+    params: Params,
+    residuals: Sequence[object],
     answer: object,
     tensors: Sequence[Tensor],
 ) -> tuple[Any, ...]:
     """Return the values a node saves, in the order of the primitive's layout, followed by the arrays' storages."""
     primitive = plan.primitive
     values: list[Any] = [None] * len(primitive.layout)
-    storages: list[Any] = []
+    storages: list[object] = []
     if primitive.variadic:
         if plan.keep_x:
             values[0] = tuple(arrays)

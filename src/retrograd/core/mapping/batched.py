@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import Array
+from ..arrays import Array
 from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
 from ..arrays.layout import Flags
 from ..graph.modes import modes
 from ..graph.nodes import edge_of
-from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
+from ..tensor.storage import LOCAL_ONLY, Storage, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .layers import Layer
 
@@ -91,7 +91,7 @@ class Batched(Wrapping):
         return Flags(self, getattr(self.value.array.flags, "writeable", True))
 
     @property
-    def base(self) -> Any:
+    def base(self) -> Storage | None:
         """An object that is the same for all Batched arrays on the same memory; None if the memory is not shared."""
         return self.value._storage
 
@@ -156,7 +156,7 @@ class Batched(Wrapping):
         self._same(how, instead)
         return self.value.array.item()
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         how = "calling .numpy() or .tolist() on a Tensor, or a function that needs a NumPy array"
         instead = "has no array for one of them: use functions of Tensors (stack for a list of them), or return it"
         self._same(how, instead)
@@ -212,27 +212,27 @@ class Batched(Wrapping):
         """Return the array in another shape."""
         return new_tensor(self).reshape(*shape).array
 
-    def conj(self) -> Any:
+    def conj(self) -> Array:
         """Return the complex conjugate."""
         return np.conj(self)
 
     @property
-    def real(self) -> Any:
+    def real(self) -> Array:
         """The real part."""
         return np.real(self)
 
     @property
-    def imag(self) -> Any:
+    def imag(self) -> Array:
         """The imaginary part."""
         return np.imag(self)
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Array:
         """The axes in reverse order."""
         return np.transpose(self)
 
     @property
-    def mT(self) -> Any:
+    def mT(self) -> Array:
         """The last two axes exchanged."""
         return np.swapaxes(self, -1, -2)
 
@@ -272,7 +272,7 @@ def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
         asked.pop()
 
 
-def _on_examples(function: Callable[..., Any], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
+def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
     """Call a function without a derivative on the bare arrays of each example; stack the results.
 
     Raises:
@@ -370,7 +370,7 @@ def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> No
         ufunc.at(at(out), at(indices), at(values))
 
 
-def _along_axis(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+def _along_axis(function: Callable[..., object], x: Any, *args: Any, **kwargs: Any) -> Batched:
     """Call a function without a derivative, along axes of its first argument, on all examples at once."""
     axis: Any = -1 if function.__name__ in ("argsort", "argpartition") else None
     if args and function.__name__ != "argpartition":
@@ -409,14 +409,14 @@ def _share(a: Any, b: Any, *_: object) -> bool:
 LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
-def _like(function: Callable[..., Any], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Any:
+def _like(function: Callable[..., object], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Batched:
     """Create an array like that of all examples."""
     if x.mapped and shape is not None:
         shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
     return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)
 
 
-FACTS: dict[Any, Callable[..., Any]] = {
+FACTS: dict[object, Callable[..., object]] = {
     np.may_share_memory: _share,
     np.shares_memory: _share,
     np.shape: lambda x: x.shape,
@@ -446,7 +446,7 @@ for _name in _METHODS.split():
     setattr(Batched, _name, _method(_name))
 
 
-def _transposed(self: Batched, *axes: Any) -> Any:
+def _transposed(self: Batched, *axes: Any) -> Array:
     return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
 
 

@@ -23,6 +23,7 @@ from ..arrays.layout import broadcast_shapes
 from ..errors import describe
 from ..graph.modes import modes, no_grad, watchers
 from ..graph.nodes import Node
+from ..graph.plan import Params
 from ..graph.primitive import Primitive, apply, apply1, apply2
 from ..graph.record import record_node
 from ..tensor.mutation import (
@@ -59,7 +60,7 @@ class Call:
     __slots__ = ("level", "mapped", "params", "primitive", "values")
 
     def __init__(
-        self, level: Level, primitive: Primitive, values: list[Any], mapped: tuple[bool, ...], params: dict[str, Any]
+        self, level: Level, primitive: Primitive, values: list[Any], mapped: tuple[bool, ...], params: Params
     ) -> None:
         self.level = level
         self.primitive = primitive
@@ -94,7 +95,7 @@ class Call:
         arrays = tuple([x.array if isinstance(x, Tensor) else x for x in self.values])
         return value if is_array(value) else as_array_like(value, arrays)
 
-    def below(self, values: Sequence[Any], params: dict[str, Any] | None = None, primitive: Any = None) -> Any:
+    def below(self, values: Sequence[Any], params: Params | None = None, primitive: Any = None) -> Any:
         """Call the primitive on the level below; return Tensors followed by the residuals, which are arrays."""
         chosen = self.primitive if primitive is None else primitive
         if params is None:
@@ -104,7 +105,7 @@ class Call:
                 return apply1(chosen, values[0])
             if len(values) == 2 and chosen.promote is not None:
                 return apply2(chosen, *values)
-        beside: list[Any] = []
+        beside: list[object] = []
         out = apply(chosen, tuple(values), params, beside)
         return (out, *beside) if chosen.residuals else out
 
@@ -165,7 +166,7 @@ class Level(Layer):
         self.grad_enabled = modes.grad_enabled
         self.thread = id(modes.__dict__)
 
-    def drawn(self, draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...]) -> Any:
+    def drawn(self, draw: Callable[[tuple[int, ...]], object], shape: tuple[int, ...]) -> Any:
         """Draw random numbers of a shape, different for each example or the same for all.
 
         Raises:
@@ -192,7 +193,7 @@ class Level(Layer):
                 "'different' randomness flags on vmap or perform the randomness operation out of vmap"
             )
 
-    def drawn_from(self, draw: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    def drawn_from(self, draw: Callable[..., object], arrays: Sequence[Any]) -> Any:
         """Draw random numbers from distributions whose parameters are arrays, elementwise.
 
         Raises:
@@ -230,7 +231,7 @@ class Level(Layer):
 
     @staticmethod
     def entering(
-        primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]
+        primitive: Primitive, inputs: tuple[object, ...], params: Params
     ) -> tuple[tuple[Any, ...], Callable[..., Any]] | None:
         """Return the inputs and the forward of a call on the highest level among its inputs; None without a level."""
         level = highest(inputs, params)
@@ -240,7 +241,7 @@ class Level(Layer):
         return lifted, partial(forward, level, primitive)
 
     @staticmethod
-    def on_arrays(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def on_arrays(primitive: Primitive, inputs: tuple[object, ...], params: Params) -> Any:
         """Call a primitive on bare arrays; return NotImplemented if none of them is Batched."""
         level = highest(inputs, params)
         if level is None:
@@ -248,7 +249,7 @@ class Level(Layer):
         return forward(level, primitive, *inputs, **params)
 
     @staticmethod
-    def of(inputs: tuple[Any, ...]) -> Any:
+    def of(inputs: tuple[object, ...]) -> Any:
         """Return the highest level among the inputs of a call, or None."""
         return highest(inputs, {})
 
@@ -263,13 +264,13 @@ class Level(Layer):
         return replaced(value, lambda part: snapshot_of(part) if type(part) is Batched else part)
 
     @staticmethod
-    def write(primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+    def write(primitive: Primitive, x: Tensor, inputs: tuple[object, ...], params: Params) -> Any:
         """Write in place on the highest level among the inputs; return the node, or NotImplemented without a level."""
         level = highest(inputs, params)
         return NotImplemented if level is None else _write(level, primitive, x, inputs, params)
 
 
-def highest(inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+def highest(inputs: tuple[object, ...], params: Params) -> Any:
     """Return the highest level among the inputs and parameters of a call, or None."""
     found = None
     for value in inputs:
@@ -304,7 +305,7 @@ def parts(value: object) -> Any:
         yield value
 
 
-def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
+def replaced(value: Any, change: Callable[[Any], object]) -> Any:
     """Return a parameter with ``change`` applied to its parts; the same object if no part changes."""
     if type(value) in PLAIN:
         return value
@@ -513,9 +514,7 @@ for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
     _primitive.batch = _layouts
 
 
-def _write(
-    level: Level, primitive: Primitive, x: Tensor, inputs: tuple[Any, ...], params: dict[str, Any]
-) -> Node | None:
+def _write(level: Level, primitive: Primitive, x: Tensor, inputs: tuple[object, ...], params: Params) -> Node | None:
     """Write in place on a level: compute the result out of place and copy it to the examples of x, one level below."""
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
     others = inputs[1:]
@@ -557,7 +556,7 @@ def _write(
     return node
 
 
-def _unmapped_target(name: str, x: Tensor, others: tuple[Any, ...]) -> RuntimeError:
+def _unmapped_target(name: str, x: Tensor, others: tuple[object, ...]) -> RuntimeError:
     return RuntimeError(
         f"vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
         f"extra_args that has more elements than `self`. This happened due to `other` being vmapped over but `self` "

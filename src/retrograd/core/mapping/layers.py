@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..graph.modes import modes
 
 
@@ -15,7 +13,7 @@ class Layer:
         self.below: Layer | None = below
         self.depth = 1 if below is None else below.depth + 1
         self.size = size
-        self.asked: list[Any] = []  # the NumPy functions whose operators on Tensors are running
+        self.asked: list[object] = []  # the NumPy functions whose operators on Tensors are running
 
     def check(self) -> None:
         """Raise an error if a Tensor is used after its mapped function has returned.

@@ -26,7 +26,7 @@ from ..arrays.unbuffered import ufunc_at
 from ..errors import call_error, describe, operator_error
 from ..graph.modes import modes, watchers
 from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
-from ..graph.plan import Plan
+from ..graph.plan import Params, Plan
 from ..graph.primitive import Primitive
 from ..graph.record import saved_of
 from ..named_tuples import NamedTuple
@@ -74,7 +74,7 @@ def _in_memory(memory: Array, layout: Layout) -> Array:
     return backend_of(memory).strided(memory, layout.start, layout.shape, layout.strides, layout.dtype)
 
 
-def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
+def _move(x: Any, source: Layout, target: Layout, extent: int) -> Array:
     """Write x to a zeroed buffer in the layout ``source`` and return the elements read in the layout ``target``.
 
     Elements of the source that share a place are added, so the adjoint of a move is the move with the layouts swapped.
@@ -95,7 +95,7 @@ def _move(x: Any, source: Layout, target: Layout, extent: int) -> Any:
     return _in_memory(memory, target).copy()
 
 
-def _mean_of_shared(x: Any, base: Layout, extent: int) -> Any:
+def _mean_of_shared(x: Any, base: Layout, extent: int) -> Array:
     """Divide each element by the number of elements that share its place, so that adding them gives their mean."""
     if not overlaps_itself(base):
         return x
@@ -111,7 +111,7 @@ def _embed(x: Array, place: Place) -> Array:
     return _mean_of_shared(_move(x, place.view, place.base, place.extent), place.base, place.extent)
 
 
-def _erase(x: Any, place: Place) -> Any:
+def _erase(x: Any, place: Place) -> Array:
     xp = backend_of(x).xp
     memory = xp.zeros(place.extent, "u1")
     whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
@@ -126,7 +126,7 @@ def _erase(x: Any, place: Place) -> Any:
     return out
 
 
-def _overwrite(x: Any, y: Any, place: Place) -> Any:
+def _overwrite(x: Any, y: Any, place: Place) -> Array:
     memory = backend_of(x).xp.zeros(place.extent, "u1")
     whole, part = _in_memory(memory, place.base), _in_memory(memory, place.view)
     whole[...] = x
@@ -314,7 +314,7 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
 
 
 def _write(
-    primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: dict[str, Any]
+    primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], fitting: Any, params: Params
 ) -> Node | None:
     """Write to x, the first input; return the node of the write, or None if the write is not recorded."""
     assert primitive.write is not None, f"{name} has no in-place form"
@@ -410,7 +410,7 @@ def memory_of_its_own(x: Tensor) -> Any:
     return array
 
 
-def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> list[Any] | None:
+def _fitting(primitive: Primitive, x: Tensor, others: tuple[object, ...]) -> list[object] | None:
     """Return the other inputs as arrays and numbers if none needs a conversion or an error; otherwise None."""
     if not isinstance(x, Tensor) or len(others) + 1 != len(primitive.inputs):
         return None
@@ -542,7 +542,9 @@ def _replace(x: Tensor, node: Node | None) -> None:
         node.hooks = {-id(x): retained}
 
 
-def check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[Any, ...], arrays: tuple[Any, ...]) -> None:
+def check_fits(
+    primitive: Primitive, name: str, x: Tensor, inputs: tuple[object, ...], arrays: tuple[Any, ...]
+) -> None:
     """Raise an error unless the result has x's shape and a dtype that can be cast to x's."""
     if primitive.promote is not None:  # first, since promotion raises an error for values that are not numbers
         dtype = result_type(*arrays)

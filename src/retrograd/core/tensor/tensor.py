@@ -413,7 +413,7 @@ def tensor_method(method: Method, *names: str) -> Method:
 arrays_keep_dtype = True
 
 
-def constructed(name: str, data: tuple[Any, ...], dtype: object, device: str | Device | None) -> Any:
+def constructed(name: str, data: tuple[object, ...], dtype: object, device: str | Device | None) -> Any:
     """Return the array of ``Tensor(*data)``, where ``data`` is a size, a sequence, an array or a Tensor."""
     if not data or all(isinstance(length, (int, np.integer)) and not isinstance(length, bool) for length in data):
         return _zeros(name, data or (0,), dtype, device)
@@ -481,7 +481,7 @@ def to_array(data: object, dtype: object = None, device: str | Device | None = N
 _NUMBERS = frozenset((bool, int, float, complex))
 
 
-def _nested(data: object, dtype: DType | None) -> tuple[Any, DType]:
+def _nested(data: object, dtype: DType | None) -> tuple[np.ndarray, DType]:
     """Return nested sequences as a NumPy array, and the dtype of a Tensor made from them."""
     if isinstance(data, (str, bytes)) or not (hasattr(data, "__len__") or hasattr(data, "__array_interface__")):
         raise TypeError(

@@ -29,7 +29,7 @@ def _copy(x: Tensor) -> Tensor:
 
 class _AllReduce(Function):
     @staticmethod
-    def forward(ctx: Any, op: ReduceOp, group: Any, tensor: Tensor) -> Tensor:
+    def forward(ctx: Any, op: ReduceOp, group: object, tensor: Tensor) -> Tensor:
         ctx.op, ctx.group = op, group
         result = _copy(tensor)
         plain.all_reduce(result, op, group)
@@ -38,7 +38,7 @@ class _AllReduce(Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         if ctx.op in (ReduceOp.SUM, ReduceOp.AVG):
             return None, None, all_reduce(g, ctx.op, ctx.group)
         tensor, result = ctx.saved_tensors
@@ -52,34 +52,34 @@ class _AllReduce(Function):
 
 class _Reduce(Function):
     @staticmethod
-    def forward(ctx: Any, dst: int, group: Any, tensor: Tensor) -> Tensor:
+    def forward(ctx: Any, dst: int, group: object, tensor: Tensor) -> Tensor:
         ctx.dst, ctx.group = dst, group
         result = _copy(tensor)
         plain.reduce(result, dst, ReduceOp.SUM, group)
         return result
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, broadcast(g, ctx.dst, ctx.group)
 
 
 class _Broadcast(Function):
     @staticmethod
-    def forward(ctx: Any, src: int, group: Any, tensor: Tensor) -> Tensor:
+    def forward(ctx: Any, src: int, group: object, tensor: Tensor) -> Tensor:
         ctx.src, ctx.group = src, group
         result = _copy(tensor)
         plain.broadcast(result, src, group)
         return result
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         total = all_reduce(g, ReduceOp.SUM, ctx.group)
         return None, None, total if _is(ctx.src, ctx.group) else total * 0
 
 
 class _AllGather(Function):
     @staticmethod
-    def forward(ctx: Any, group: Any, tensor: Tensor) -> Tensor:
+    def forward(ctx: Any, group: object, tensor: Tensor) -> Tensor:
         ctx.group = group
         process_group = group_of(group)
         assert process_group is not None
@@ -87,34 +87,34 @@ class _AllGather(Function):
         return new_tensor(rows.reshape(process_group.size(), *tensor.shape))
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         return None, _ReduceScatter.apply(ReduceOp.SUM, ctx.group, g)
 
 
 class _ReduceScatter(Function):
     @staticmethod
-    def forward(ctx: Any, op: ReduceOp, group: Any, stacked: Tensor) -> Tensor:
+    def forward(ctx: Any, op: ReduceOp, group: object, stacked: Tensor) -> Tensor:
         ctx.op, ctx.group = op, group
         result = _like(stacked[0])
         plain.reduce_scatter(result, [stacked[i] for i in range(stacked.shape[0])], op, group)
         return result
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         whole = _AllGather.apply(ctx.group, g)
         return None, None, whole if ctx.op is ReduceOp.SUM else whole / whole.shape[0]
 
 
 class _AllToAll(Function):
     @staticmethod
-    def forward(ctx: Any, group: Any, shapes: Any, *tensors: Tensor) -> Any:
+    def forward(ctx: Any, group: object, shapes: Sequence[tuple[int, ...]], *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.group, ctx.shapes = group, [x.shape for x in tensors]
         outputs = [new_tensor(np.empty(shape, tensors[0].dtype)).to(tensors[0].device) for shape in shapes]
         plain.all_to_all(outputs, list(tensors), group)
         return tuple(outputs)
 
     @staticmethod
-    def backward(ctx: Any, *gs: Tensor) -> Any:
+    def backward(ctx: Any, *gs: Tensor) -> tuple[Tensor | None, ...]:
         return None, None, *_AllToAll.apply(ctx.group, ctx.shapes, *gs)
 
 

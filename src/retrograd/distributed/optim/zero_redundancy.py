@@ -9,6 +9,7 @@ from typing import Any
 from ...core.arrays.devices import backend_of
 from ...core.graph.modes import enable_grad
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...optim.hyperparameters import ParamGroup
 from ...optim.optimizer import Optimizer
 from ..collectives import broadcast, flat, write
 from ..errors import DistError
@@ -40,9 +41,9 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Iterable[object],
         optimizer_class: Callable[..., Optimizer],
-        process_group: Any = None,
+        process_group: object = None,
         parameters_as_bucket_view: bool = False,
         overlap_with_ddp: bool = False,
         **defaults: object,
@@ -58,7 +59,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         sizes = [list(p.shape) for p in self._parameters()]
         group.run(f"ZeroRedundancyOptimizer({len(sizes)} parameters of shapes {sizes})"[:500], None)
         self._owners = _shares(self._parameters(), group.size())
-        self._gathered: dict[str, Any] | None = None
+        self._gathered: dict[str, object] | None = None
         mine = [
             {**options, "params": [p for p in options["params"] if self._owners[id(p)] == group.rank()]}
             for options in self.param_groups
@@ -96,7 +97,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def _exchange(self) -> None:
         for owner, rank in enumerate(self.process_group.ranks):
-            kinds: dict[Any, list[Tensor]] = {}
+            kinds: dict[object, list[Tensor]] = {}
             for p in self._parameters():
                 if self._owners[id(p)] == owner:
                     kinds.setdefault((p.dtype, p.device), []).append(p)
@@ -146,7 +147,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         if self.optim is None:
             return
         numbers = {id(p): number for number, p in enumerate(self._parameters())}
-        groups: list[dict[str, Any]] = []
+        groups: list[ParamGroup] = []
         state: dict[int, Any] = {}
         place = 0
         for own in self.optim.param_groups:
@@ -159,7 +160,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.load_state_dict({"state": state, "param_groups": deepcopy(groups)})
         self._pass_options()
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: ParamGroup) -> None:
         """Raise an error after construction, because the parameters are partitioned once."""
         if hasattr(self, "_owners"):
             raise DistError(

@@ -31,7 +31,7 @@ def named_outputs(outputs: object, call: str) -> dict[str, Tensor]:
         RuntimeError: a Tensor has no graph.
     """
     found: dict[str, Tensor] = {}
-    pending: list[tuple[str, Any]] = [("output", outputs)]
+    pending: list[tuple[str, object]] = [("output", outputs)]
     while pending:
         name, value = pending.pop()
         if is_dense(value):

@@ -20,7 +20,7 @@ def scalar_picture(output: Any) -> Picture:
     from ...scalar.value import nodes_of
 
     picture = Picture()
-    vertices: dict[Any, Vertex] = {}
+    vertices: dict[object, Vertex] = {}
     for node in reversed(nodes_of(output)):
         kind = "input" if not node._children else "output" if node is output else "operator"
         label = f"{node.label} {node._op}".strip() or "leaf"

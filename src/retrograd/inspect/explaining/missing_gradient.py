@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from ...core.arrays.devices import array_module
 from ...core.arrays.dtypes import is_differentiable
@@ -137,7 +136,7 @@ def _made_without_graph(source: Record | Departure | None) -> str:
 def _nearest(tensor: Tensor, flow: Flow, names: dict[int, str]) -> str:
     """Return which input of the loss is closest to the Tensor."""
     leaves = leaves_below(flow.order) or [root for root, _ in flow.roots if isinstance(root, Tensor)]
-    inside: set[Any] = {*flow.order, *leaves}
+    inside: set[object] = {*flow.order, *leaves}
     edge = edge_of(tensor)
     nearest = "not an input of the loss: the nearest input is"
     if type(edge) is Node:

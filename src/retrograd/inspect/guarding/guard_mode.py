@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from numbers import Real
 from types import MethodType
-from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
@@ -122,7 +121,7 @@ class _GuardObserver(Watched):
         self.norms = norms
         self.story = ""
         self._before: Array | None = None  # the values that an in-place operator will overwrite
-        self._incoming: list[Any] = []
+        self._incoming: list[object] = []
         self._walk_site: Site | None = None
         self._ends: list[int] = []  # the number of records at the end of each recent backward pass
         self._below: WeakKeyDictionary[Node, Record] = (
@@ -431,7 +430,7 @@ def _any(masks: list[Array], shape: tuple[int, ...]) -> Array:
     return found
 
 
-def _all_finite(values: tuple[Any, ...]) -> bool:
+def _all_finite(values: tuple[object, ...]) -> bool:
     return all(finite(x) for x in values if is_array(x) and x.dtype.kind in INEXACT)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 from ...core.tensor.tensor import Tensor
 from ...nn.base.module import Module
@@ -81,7 +80,7 @@ def _shared(module: Module) -> set[int]:
     """Return the ids of Parameters that occur more than once."""
     seen: set[int] = set()
     found: set[int] = set()
-    places: list[Any] = [x for child in module.modules() for x in child._parameters.values() if x is not None]
+    places: list[object] = [x for child in module.modules() for x in child._parameters.values() if x is not None]
     for x in places:
         (found if id(x) in seen else seen).add(id(x))
     return found

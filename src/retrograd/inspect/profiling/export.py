@@ -64,7 +64,7 @@ def _details(record: Record) -> dict[str, Any]:
 
 def speedscope(p: Profiled) -> str:
     """Return speedscope's file format: one profile of seconds, forward and backward, and one of saved bytes."""
-    frames: list[dict[str, Any]] = []
+    frames: list[dict[str, object]] = []
     numbers: dict[Any, int] = {}
 
     def number(key: object, frame: dict[str, object]) -> int:

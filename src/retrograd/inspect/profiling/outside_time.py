@@ -50,7 +50,7 @@ class OutsideTime:
         self._ends: list[float] = []
         self._base = 0
 
-    def start(self, base: int, spent: dict[str, float]) -> tuple[Callable[[], Any], ...]:
+    def start(self, base: int, spent: dict[str, float]) -> tuple[Callable[[], object], ...]:
         """Start the account; return functions to call at the end, none of which is Python code."""
         self.finish()
         self._base = base

@@ -32,7 +32,7 @@ def data_of(p: Profiled) -> dict[str, Any]:
     root = _node("all", "", "phase")
     root["c"] = [_node(name, "", "phase") for name in PHASES]
     phases = dict(zip(PHASES, root["c"], strict=True))
-    below: dict[int, dict[object, dict[str, Any]]] = {}
+    below: dict[int, dict[object, dict[str, object]]] = {}
 
     def add(phase: str, levels: Sequence[tuple[object, str, str, str]], figures: Figures, operators: int) -> None:
         """Add figures to a phase and to the calls of a stack in it."""

@@ -94,7 +94,7 @@ def _takes_context(function: Any) -> bool:
     return function.setup_context is Function.setup_context
 
 
-def source_of(rule: Callable[..., Any]) -> str:
+def source_of(rule: Callable[..., object]) -> str:
     """Return the code of a rule with its comment, followed by the functions in its closure; a lambda without its line.
 
     >>> source_of(eval("lambda g, x: g * x"))

@@ -317,7 +317,7 @@ class _DeferredWalk(Walk):
         finally:
             self.wanted = wanted
 
-    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Array, place: object) -> Any:
+    def _run_hooks(self, hooks: dict[int, Callable[[Tensor], Tensor | None]], g: Array, place: object) -> Array:
         g = super()._run_hooks({key: hook for key, hook in hooks.items() if key >= 0}, g, place)
         self.retained += [(hook, g) for key, hook in hooks.items() if key < 0]
         return g

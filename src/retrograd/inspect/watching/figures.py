@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,7 +44,7 @@ def figure_of(w: Watched) -> Figure:
     plots.label(totals, "total gradient norm", "step")
 
     for index, name in enumerate(w.names):
-        style: dict[str, Any] = {"color": plots.color(index), "label": name if len(w.names) <= _NAMED else None}
+        style: dict[str, object] = {"color": plots.color(index), "label": name if len(w.names) <= _NAMED else None}
         found = [record.gradients.get(name) for record in records]
         held = [record.weights.get(name) for record in records]
         plots.draw_curve(ratios, steps, [record.update_ratios.get(name, nan) for record in records], **style)

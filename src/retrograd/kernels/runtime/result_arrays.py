@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import array_module
 from ...core.arrays.layout import empty_lines, memory_order, order_like
 from ...core.arrays.summation import LARGE
@@ -27,7 +28,7 @@ class _Here(local):
 _here = _Here()
 
 
-def empty(shape: tuple[int, ...], dtype: Any, like: Any = None) -> Any:
+def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
     """Return an uninitialised array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
@@ -45,7 +46,7 @@ def empty_like(x: Any) -> Any:
     return empty(tuple([x.shape[axis] for axis in order]), x.dtype).transpose(np.argsort(order))
 
 
-def _offered(offers: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _offered(offers: Callable[..., object], function: Callable[..., object], args: Any, kwargs: Any) -> Any:
     before, _here.offers = _here.offers, offers
     try:
         return function(*args, **kwargs)
@@ -53,7 +54,7 @@ def _offered(offers: Callable[..., Any], function: Callable[..., Any], args: Any
         _here.offers = before
 
 
-def into(slots: Sequence[Any], function: Callable[..., Any], *args: object, **kwargs: object) -> Any:
+def into(slots: Sequence[Array | None], function: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """Call the function so that it allocates the arrays ``slots``, in order; None stands for a new array."""
     left = iter(slots)
 
@@ -64,7 +65,7 @@ def into(slots: Sequence[Any], function: Callable[..., Any], *args: object, **kw
     return _offered(offers, function, args, kwargs)
 
 
-def noted(function: Callable[..., Any], *args: object, **kwargs: object) -> tuple[Any, list[Any]]:
+def noted(function: Callable[..., object], *args: object, **kwargs: object) -> tuple[Any, list[Any]]:
     """Return the function's result and the arrays that it allocated."""
     asked: list[Any] = []
 

@@ -13,7 +13,6 @@ import os
 from _queue import SimpleQueue  # `queue` would import more
 from collections.abc import Callable
 from threading import Thread, get_ident
-from typing import Any
 
 import numpy as np
 
@@ -209,7 +208,7 @@ def _awake(size: int) -> int:
     return pool.address
 
 
-def helpers() -> Any:
+def helpers() -> np.ndarray:
     """Return the address that workers poll and the number of threads, for compiled code that launches loops."""
     size = count()
     address = _awake(size) if size > 1 else 0

@@ -245,7 +245,7 @@ class ParameterList(Module):
     )
     """
 
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
+    def __init__(self, values: Iterable[object] | None = None) -> None:
         super().__init__()
         self._size = 0
         if values is not None:
@@ -280,7 +280,7 @@ class ParameterList(Module):
         self[self._size - 1] = value
         return self
 
-    def extend(self, values: Iterable[Any]) -> ParameterList:
+    def extend(self, values: Iterable[object]) -> ParameterList:
         """Append values."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend: values must be an iterable, got {type(values).__name__}")
@@ -426,7 +426,7 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict is not callable")
 
 
-def _as_parameter(value: object) -> Any:
+def _as_parameter(value: object) -> object:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
@@ -446,7 +446,7 @@ def _pairs(name: str, entries: object) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _describe_values(values: Iterable[tuple[Any, Any]]) -> str:
+def _describe_values(values: Iterable[tuple[object, object]]) -> str:
     lines = []
     for key, value in values:
         if isinstance(value, Tensor):

@@ -74,7 +74,7 @@ def _extra_repr(self: Module) -> str:
     )
 
 
-def calls(function: Callable[..., Any], *optional: str) -> Callable[[M], M]:
+def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
     """Generate a ``forward`` that calls ``function`` with the module's settings as keyword arguments.
 
     The arguments of ``forward`` are the function's required arguments that are not settings, and the ``optional`` ones.

@@ -22,7 +22,7 @@ class _Intercept(Function):
     @staticmethod
     def forward(
         ctx: Any, intercept: Callable[[tuple[Any, ...]], tuple[Any, ...]], zeros: bool, *tensors: Tensor
-    ) -> Any:
+    ) -> tuple[Tensor, ...]:
         ctx.intercept = intercept
         ctx.set_materialize_grads(zeros)
         ctx.mark_non_differentiable(*[x for x in tensors if not x.requires_grad])
@@ -40,7 +40,7 @@ class BackwardHooks:
         self.module = module
         self.hooks = hooks
         self.pre_hooks = pre_hooks
-        self.grad_output: tuple[Any, ...] | None = None  # set between the gradients of the outputs and of the inputs
+        self.grad_output: tuple[object, ...] | None = None  # set between the gradients of the outputs and of the inputs
         self.watches_inputs = False
 
     def watch_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -51,7 +51,7 @@ class BackwardHooks:
         if not self.watches_inputs:
             return args
 
-        def intercept(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        def intercept(gradients: tuple[object, ...]) -> tuple[Any, ...]:
             grad_output, self.grad_output = self.grad_output, None
             if grad_output is None:  # the gradient did not pass through the outputs, as in a second derivative
                 return gradients
@@ -83,7 +83,7 @@ class BackwardHooks:
         if not modes.grad_enabled or not any(values[index].requires_grad for index in positions):
             return result
 
-        def intercept(gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+        def intercept(gradients: tuple[object, ...]) -> tuple[Any, ...]:
             grad_output = _placed(positions, gradients, len(values))
             for hook in self.pre_hooks:
                 changed = hook(self.module, grad_output)
@@ -102,7 +102,7 @@ class BackwardHooks:
             return result._make(values)
         return type(result)(values) if is_sequence else values[0]
 
-    def _run_without_inputs(self, grad_output: tuple[Any, ...]) -> None:
+    def _run_without_inputs(self, grad_output: tuple[object, ...]) -> None:
         """Run the hooks if no input of the module requires a gradient."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
@@ -122,7 +122,7 @@ class BackwardHooks:
 
 def _placed(positions: list[int], gradients: tuple[object, ...], count: int) -> tuple[Any, ...]:
     """Return the gradients at the positions of their Tensors among ``count`` values, None elsewhere."""
-    placed: list[Any] = [None] * count
+    placed: list[object] = [None] * count
     for position, gradient in zip(positions, gradients, strict=True):
         placed[position] = gradient
     return tuple(placed)

@@ -63,7 +63,7 @@ class LazyModuleMixin(Module):
         try:
             self._parameters = {name: value for name, value in tables[0].items() if not is_lazy(value)}
             self._buffers = {name: value for name, value in tables[1].items() if not is_lazy(value)}
-            known: dict[str, Any] = {}
+            known: dict[str, object] = {}
             super()._save_to_state_dict(known, prefix, keep_vars)
         finally:
             self._parameters, self._buffers = tables

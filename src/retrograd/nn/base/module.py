@@ -55,7 +55,7 @@ class Module(State):
     def __init__(self, *args: object, **kwargs: object) -> None:
         if (args or kwargs) and not self.call_super_init:
             raise TypeError(f"{type(self).__name__}.__init__() takes no arguments of Module, got {args or kwargs}")
-        fields: dict[str, Any] = {
+        fields: dict[str, object] = {
             "training": True,
             "_parameters": {},
             "_buffers": {},
@@ -162,13 +162,18 @@ class Module(State):
                     )
 
     def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable[..., object], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, args)`` before each forward; its return value replaces the arguments."""
         return RemovableHandle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self,
+        hook: Callable[..., object],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> RemovableHandle:
         """Call ``hook(module, args, output)`` after each forward; its return value replaces the output.
 
@@ -177,7 +182,7 @@ class Module(State):
         """
         return RemovableHandle(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` after the gradients with respect to the inputs are computed.
 
         A return value other than None replaces ``grad_input``.
@@ -186,7 +191,7 @@ class Module(State):
 
     register_backward_hook = register_full_backward_hook
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable[..., object], prepend: bool = False) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` before the backward pass of the module.
 
         A return value other than None replaces ``grad_output``.

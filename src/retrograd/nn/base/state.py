@@ -37,7 +37,7 @@ class IncompatibleKeys(NamedTuple):
 class _WithoutModule:
     """A hook that is called without the module. Unlike a closure it can be pickled."""
 
-    def __init__(self, hook: Callable[..., Any]) -> None:
+    def __init__(self, hook: Callable[..., object]) -> None:
         self.hook = hook
 
     def __call__(self, module: State, *args: object) -> None:
@@ -51,10 +51,10 @@ class State:
     _buffers: dict[str, Tensor | None]
     _modules: Mapping[str, State | None]
     _non_persistent_buffers_set: set[str]
-    _state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _state_dict_pre_hooks: OrderedDict[int, Callable[..., object]]
     _state_dict_hooks: OrderedDict[int, Callable[..., Any]]
-    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., object]]
+    _load_state_dict_post_hooks: OrderedDict[int, Callable[..., object]]
 
     _version = 1  # layout version of the entries, recorded in the metadata of a state_dict
 
@@ -102,27 +102,27 @@ class State:
         """Restore the state from ``get_extra_state``."""
         raise RuntimeError(f"{type(self).__name__} does not define set_extra_state for the extra state to load")
 
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(module, prefix, keep_vars)`` before each ``state_dict()``."""
         return RemovableHandle(self._state_dict_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` after each ``state_dict()``."""
         return RemovableHandle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(module, state_dict, prefix, ...)`` before each ``load_state_dict()``."""
         return RemovableHandle(self._load_state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], with_module: bool = False
+        self, hook: Callable[..., object], with_module: bool = False
     ) -> RemovableHandle:
         """PyTorch's older name of ``register_load_state_dict_pre_hook``, by default for a hook without the module."""
         return self.register_load_state_dict_pre_hook(hook if with_module else _WithoutModule(hook))
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Callable[..., object]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after each ``load_state_dict()``, submodules first.
 
         The hook may remove names from ``incompatible_keys``, which are then not an error.
@@ -130,7 +130,7 @@ class State:
         return RemovableHandle(self._load_state_dict_post_hooks, hook)
 
     def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+        self, state_dict: Mapping[str, object], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copy values by dotted name to Parameters and buffers.
 

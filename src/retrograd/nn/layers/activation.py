@@ -451,3 +451,29 @@ class Softmax2d(Module):
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: expected an input of 3 or 4 dimensions, got {describe(input)}")
         return F.softmax(input, -3)
+
+
+@init_from_fields
+class _RReLU(Module):
+    lower: float = 1.0 / 8
+    upper: float = 1.0 / 3
+    inplace: bool = False
+
+
+_RReLU._settings += ("training",)
+
+
+@calls(F.rrelu)
+class RReLU(_RReLU):
+    """``x`` where it is positive, else ``a x``: a is drawn from ``[lower, upper)`` in training, else their mean.
+
+    Shape: any, kept.
+
+    Args:
+        lower, upper: the least and the greatest slope.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
+
+    >>> rg.nn.RReLU(0.25, 0.75).eval()(rg.tensor([-1.0, 2.0]))
+    tensor([-0.5,  2. ])
+    """

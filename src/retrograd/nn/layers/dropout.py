@@ -69,3 +69,29 @@ class Dropout3d(_DropoutNd):
     >>> rg.nn.Dropout3d(1.0)(rg.ones(1, 2, 1, 1, 1)).flatten()
     tensor([0., 0.])
     """
+
+
+@calls(F.alpha_dropout)
+class AlphaDropout(_DropoutNd):
+    """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance stay. Shape: any, kept.
+
+    Args:
+        p: the probability, in ``[0, 1]``.
+
+    Raises:
+        ValueError: ``p`` is outside ``[0, 1]``.
+
+    Source: Klambauer et al., Self-normalizing neural networks, 2017.
+
+    >>> rg.nn.AlphaDropout(0.5).eval()(rg.ones(3))
+    tensor([1., 1., 1.])
+    """
+
+
+@calls(F.feature_alpha_dropout)
+class FeatureAlphaDropout(_DropoutNd):
+    """As ``AlphaDropout``, of whole channels of ``(N, C, *)``.
+
+    >>> rg.nn.FeatureAlphaDropout(0.5).eval()(rg.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """

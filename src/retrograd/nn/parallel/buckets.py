@@ -77,7 +77,7 @@ class Bucket:
 def in_buckets(parameters: Sequence[Tensor], limit: int) -> list[Bucket]:
     """Group the parameters, in reverse order as gradients arrive, into buckets of one dtype, device and size limit."""
     rows: list[list[Tensor]] = []
-    open_rows: dict[Any, list[Tensor]] = {}
+    open_rows: dict[object, list[Tensor]] = {}
     for parameter in reversed(parameters):
         kind = parameter.dtype, parameter.device
         row = open_rows.get(kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,7 +136,7 @@ class DistributedDataParallel(Module):
 
     def _follow(self, tensors: list[Tensor]) -> None:
         """Broadcast Tensors from the group's first rank, in one message per dtype and device."""
-        kinds: dict[Any, list[Tensor]] = {}
+        kinds: dict[object, list[Tensor]] = {}
         for x in tensors:
             kinds.setdefault((x.dtype, x.device), []).append(x)
         for alike in kinds.values():
@@ -149,7 +149,7 @@ class DistributedDataParallel(Module):
                 write(x, row.array[start : start + x.array.size])
                 start += x.array.size
 
-    def _hook(self, bucket: Any, index: int) -> Any:
+    def _hook(self, bucket: Any, index: int) -> Callable[[Tensor], None]:
         def ready(parameter: Tensor) -> None:
             if not self.require_backward_grad_sync:
                 return

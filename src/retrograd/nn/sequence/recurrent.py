@@ -413,7 +413,7 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, cell: Callable[..., Any], input: Tensor, hx: object, states: int = 1) -> Any:
+    def _step(self, cell: Callable[..., object], input: Tensor, hx: object, states: int = 1) -> Any:
         if input.ndim not in (1, 2):
             raise ValueError(f"{type(self).__name__}: expected an input of 1 or 2 dimensions, got {describe(input)}")
         if hx is None:

@@ -13,7 +13,7 @@ from ..base.containers import ModuleDict, ModuleList
 from ..base.module import Module
 from ..parameter import Parameter
 
-_cache: dict[tuple[int, str], Any] = {}
+_cache: dict[tuple[int, str], object] = {}
 _cache_depth = 0
 
 
@@ -182,7 +182,7 @@ def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None
     def reduce(self: Module, protocol: object) -> Any:
         return _restore, (plain, names), self.__dict__
 
-    attributes: dict[str, Any] = {name: _computed(name) for name in names}
+    attributes: dict[str, object] = {name: _computed(name) for name in names}
     attributes |= {"__reduce_ex__": reduce, "_plain": plain, "__module__": plain.__module__}
     module.__class__ = type(f"Parametrized{plain.__name__}", (plain,), attributes)
 

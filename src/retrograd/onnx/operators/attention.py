@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
 def attention(
     at: Attributes, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, past_k: Tensor | None = None,
     past_v: Tensor | None = None, lengths: Tensor | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor | tuple[Tensor | None, ...]:  # fmt: skip
     flat = q.ndim == 3
     q = _heads(q, at("q_num_heads"))
     k, v = _heads(k, at("kv_num_heads")), _heads(v, at("kv_num_heads"))

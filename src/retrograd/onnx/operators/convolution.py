@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,11 @@ def with_ceiling(
     return found
 
 
-_CONVOLUTIONS: dict[int, Any] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_TRANSPOSED: dict[int, Any] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+_CONVOLUTIONS: dict[int, Callable[..., Tensor]] = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_TRANSPOSED: dict[int, Callable[..., Tensor]] = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-def _function(at: Attributes, table: dict[int, object], rank: int) -> Any:
+def _function(at: Attributes, table: dict[int, Callable[..., Tensor]], rank: int) -> Callable[..., Tensor]:
     if rank not in table:
         raise ValueError(f"{at.type}: 1 to 3 spatial dimensions are supported, got {rank}")
     return table[rank]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..table import OPERATORS, Attributes, constant, operator, plain
 
 rg = _generated.toplevel
 
-_SAME: dict[str, Any] = {
+_SAME: dict[str, Callable[..., Any]] = {
     "Abs": rg.abs, "Acos": rg.acos, "Acosh": rg.acosh, "And": rg.logical_and, "Asin": rg.asin, "Asinh": rg.asinh,
     "Atan": rg.atan, "Atanh": rg.atanh, "BitwiseAnd": rg.bitwise_and, "BitwiseNot": rg.bitwise_not,
     "BitwiseOr": rg.bitwise_or, "BitwiseXor": rg.bitwise_xor, "Ceil": rg.ceil, "Cos": rg.cos, "Cosh": rg.cosh,
@@ -28,7 +29,7 @@ _SAME: dict[str, Any] = {
 OPERATORS.update({name: plain(function) for name, function in _SAME.items()})
 
 
-def _promoted(function: Any) -> Any:
+def _promoted(function: Any) -> Callable[[Attributes, Tensor, Tensor], Tensor]:
     # ONNX requires operands of one dtype, so promotion never changes it; 0-d operands keep it.
     def apply_promoted(at: Attributes, x: Tensor, y: Tensor) -> Tensor:
         return function(x, y).to(x.dtype)
@@ -173,7 +174,9 @@ def _cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 @operator("Dropout")
-def dropout(at: Attributes, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None) -> Any:
+def dropout(
+    at: Attributes, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
+) -> Tensor | tuple[Tensor, Tensor]:
     share = at("ratio", 0.5) if ratio is None else ratio.item()
     mask = rg.ones_like(x, dtype=bool)
     if training is not None and training.item() and share:
@@ -204,7 +207,7 @@ def _cumulative(at: Attributes, x: Tensor, axis: int, function: Any, neutral: in
 
 
 @operator("Constant")
-def constant_node(at: Attributes) -> Any:
+def constant_node(at: Attributes) -> Tensor:
     for name, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
         if name in at:
             return constant(at(name), at.actual(np.dtype(dtype)))

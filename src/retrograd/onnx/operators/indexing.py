@@ -113,7 +113,7 @@ def compress(at: Attributes, x: Tensor, condition: Tensor) -> Tensor:
 
 
 @operator("TopK")
-def top_k(at: Attributes, x: Tensor, k: Tensor) -> Any:
+def top_k(at: Attributes, x: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     axis, count = at("axis", -1) % x.ndim, int(k.item())
     if not 0 <= count <= x.shape[axis]:
         raise ValueError(f"TopK: k must be at most {x.shape[axis]}, got {count}")

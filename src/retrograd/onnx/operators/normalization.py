@@ -36,7 +36,7 @@ def instance_norm(at: Attributes, x: Tensor, scale: Tensor, bias: Tensor) -> Ten
 
 
 @operator("LayerNormalization")
-def layer_norm(at: Attributes, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:
+def layer_norm(at: Attributes, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Tensor | tuple[Tensor, ...]:
     axis, eps = at("axis", -1) % x.ndim, at("epsilon", 1e-5)
     if at.outputs == 1:
         shape = x.shape[axis:]

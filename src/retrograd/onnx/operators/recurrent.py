@@ -80,7 +80,7 @@ def _layer(
     weights: Any,
     make_step: Any,
     run_layer: Any,
-) -> Any:
+) -> Tensor | tuple[Tensor, ...]:
     """Handle directions, layouts and initial states; ``make_step`` returns a direction's step function."""
     w, r, b = weights
     directions, hidden = r.shape[0], r.shape[2]

@@ -80,7 +80,7 @@ def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Any:
 OPERATORS.update({name: _reduction(function) for name, function in _REDUCTIONS.items()})
 
 
-def _along(function: Callable[[Tensor, int], Tensor]) -> Any:
+def _along(function: Callable[[Tensor, int], Tensor]) -> Callable[[Attributes, Tensor], Tensor]:
     def apply_along_axis(at: Attributes, x: Tensor) -> Tensor:
         if at.version >= 13:
             return function(x, at("axis", -1))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ... import _generated
@@ -61,7 +59,7 @@ def split(at: Attributes, x: Tensor, sizes: Tensor | None = None) -> list[Tensor
 
 
 @operator("Optional")
-def optional(at: Attributes, x: object = None) -> Any:
+def optional(at: Attributes, x: object = None) -> object:
     return x
 
 
@@ -71,5 +69,5 @@ def has_element(at: Attributes, x: object = None) -> Tensor:
 
 
 @operator("OptionalGetElement")
-def get_element(at: Attributes, x: object) -> Any:
+def get_element(at: Attributes, x: object) -> object:
     return x

@@ -99,7 +99,7 @@ def slice_(
     first, last = ints(starts), ints(ends)
     which = list(range(len(first))) if axes is None else ints(axes)
     stride = [1] * len(first) if steps is None else ints(steps)
-    index: list[Any] = [slice(None)] * x.ndim
+    index: list[object] = [slice(None)] * x.ndim
     backwards: list[int] = []
     for start, end, axis, step in zip(first, last, which, stride, strict=True):
         length = x.shape[axis]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ...core.arrays.dtypes import result_type
+from ...core.arrays.dtypes import DType, result_type
 from ...core.tensor.tensor import Tensor
 from ..building import Builder
 from ..recording import Call
@@ -27,7 +28,7 @@ _COMPARISONS = {"eq": "Equal", "gt": "Greater", "ge": "GreaterOrEqual", "lt": "L
 _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
-def _unary(kind: str) -> Any:
+def _unary(kind: str) -> Callable[[Builder, Call], str]:
     def write_unary(b: Builder, call: Call) -> str:
         return b.node(kind, [b.input(0, call.outputs[0].dtype if call.outputs[0].dtype.kind == "f" else None)])
 
@@ -37,7 +38,7 @@ def _unary(kind: str) -> Any:
 PRIMITIVES.update({name: _unary(kind) for name, kind in _UNARY.items()})
 
 
-def _binary(kind: str) -> Any:
+def _binary(kind: str) -> Callable[[Builder, Call], str]:
     def write_binary(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         if dtype.kind == "b":
@@ -53,13 +54,13 @@ def _binary(kind: str) -> Any:
 PRIMITIVES.update({name: _binary(kind) for name, kind in _BINARY.items()})
 
 
-def common(call: Call) -> Any:
+def common(call: Call) -> DType:
     """Return the promoted dtype of two operands."""
     x, y = call.inputs[:2]
     return result_type(x, y)
 
 
-def _comparison(kind: str) -> Any:
+def _comparison(kind: str) -> Callable[[Builder, Call], str]:
     def write_comparison(b: Builder, call: Call) -> str:
         dtype = common(call)
         return b.node(kind, [b.input(0, dtype), b.input(1, dtype)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def reduced(b: Builder, kind: str, x: str, axes: object, keep: bool) -> str:
     return b.node(kind, [x], axes=axes, keepdims=int(keep))
 
 
-def _reduction(kind: str) -> Any:
+def _reduction(kind: str) -> Callable[[Builder, Call], str]:
     def write_reduction(b: Builder, call: Call) -> str:
         dtype = call.outputs[0].dtype
         x = b.input(0, np.dtype(np.int64) if dtype.kind == "b" else dtype)

@@ -32,7 +32,7 @@ def always(*args: object, **kwargs: object) -> bool:
 def whole(*names: str, accepts: Accepts = always) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register ``rule(builder, *args, **kwargs)`` for public operators that are written as one call if ``accepts``."""
 
-    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def register(rule: Callable[..., object]) -> Callable[..., Any]:
         WHOLE.update(dict.fromkeys(names, (accepts, rule)))
         return rule
 

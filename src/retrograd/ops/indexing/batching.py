@@ -34,7 +34,7 @@ class Placed:
 
     __slots__ = ("before", "count", "key", "leading", "swapped")
 
-    def __init__(self, key: tuple[Any, ...], ndim: int, size: int, mapped_target: bool, xp: Any) -> None:
+    def __init__(self, key: tuple[object, ...], ndim: int, size: int, mapped_target: bool, xp: Any) -> None:
         items = _full_key(key, ndim, xp)
         places = [place for place, item in enumerate(items) if _is_advanced(item)]
         together = _together(items, places)
@@ -104,7 +104,7 @@ def _batched_item(item: Tensor, count: int) -> Array:
     return array.reshape((array.shape[0],) + (1,) * (count + 1 - array.ndim) + array.shape[1:])
 
 
-def _full_key(key: tuple[Any, ...], ndim: int, xp: object) -> list[Any]:
+def _full_key(key: tuple[object, ...], ndim: int, xp: object) -> list[Any]:
     """Return the key with explicit slices for an ellipsis and for missing dimensions, and positions for masks."""
     items: list[Any] = []
     for item in key:
@@ -182,7 +182,7 @@ def writing(call: Call) -> Tensor:
     return call.below(values, {**call.params, "index": index})
 
 
-def _result_ndim(key: tuple[Any, ...], ndim: int, placed: Placed) -> int:
+def _result_ndim(key: tuple[object, ...], ndim: int, placed: Placed) -> int:
     """Return the number of dimensions of one example's result."""
     items = _full_key(key, ndim, np)
     return sum(not _is_advanced(item) for item in items) + placed.count

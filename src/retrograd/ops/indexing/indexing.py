@@ -155,7 +155,7 @@ def _is_basic(key: tuple[Any, ...]) -> bool:
 def _settled(part: slice) -> slice:
     """Return the slice with its bounds as Python numbers."""
 
-    def number(bound: object) -> Any:
+    def number(bound: object) -> object:
         return as_integer(bound) if isinstance(bound, Tensor) or is_array(bound) else bound
 
     return slice(number(part.start), number(part.stop), number(part.step))

@@ -45,7 +45,7 @@ def selected_first(key: Key, ndim: int) -> tuple[Key, Key] | None:
     if not before:
         return None
     view: list[Any] = []
-    rest: list[Any] = []
+    rest: list[object] = []
     for item in items:
         if not _is_position(item):
             view.append(item)

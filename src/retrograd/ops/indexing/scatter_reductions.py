@@ -17,7 +17,7 @@ from .batching import writing
 from .indexing import ERASE, READ, Index, adding, copied
 
 
-def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Callable[..., Any], Callable[..., None]]:
+def _reduced_at(ufunc: Reduction, identity: Callable[[Any], object]) -> tuple[Callable[..., Any], Callable[..., None]]:
     """Return the forward and the in-place form of a reduction."""
 
     def write(out: Any, x: Any, src: Any, index: Index, include_self: bool) -> None:
@@ -25,7 +25,7 @@ def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Calla
             out[index.key] = identity(out.dtype)
         ufunc_at(ufunc, out, index.key, src)
 
-    def forward(x: Any, src: object, index: Index, include_self: bool) -> Any:
+    def forward(x: Any, src: object, index: Index, include_self: bool) -> Array:
         out = copied(x)
         write(out, x, src, index, include_self)
         return out
@@ -36,11 +36,11 @@ def _reduced_at(ufunc: Reduction, identity: Callable[[Any], Any]) -> tuple[Calla
 ADD = adding("scatter_add")
 
 
-def _lowest(dtype: Any) -> Any:
+def _lowest(dtype: Any) -> float:
     return -np.inf if dtype.kind in FLOATING else False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
-def _highest(dtype: Any) -> Any:
+def _highest(dtype: Any) -> float:
     return np.inf if dtype.kind in FLOATING else True if dtype.kind == "b" else np.iinfo(dtype).max
 
 
@@ -82,7 +82,7 @@ def _prod_rule(
     return gx, gsrc
 
 
-def _reduction(name: str, ufunc: Reduction, identity: Callable[[Any], Any], rule: Any) -> Primitive:
+def _reduction(name: str, ufunc: Reduction, identity: Callable[[Any], object], rule: Any) -> Primitive:
     forward, write = _reduced_at(ufunc, identity)
     return Primitive(
         name,

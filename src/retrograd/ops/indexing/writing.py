@@ -15,6 +15,7 @@ from ...core.arrays.dtypes import DType
 from ...core.arrays.fp_warnings import silenced
 from ...core.arrays.python_numbers import converted
 from ...core.errors import describe
+from ...core.graph.plan import Params
 from ...core.graph.primitive import Primitive, apply
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
@@ -28,7 +29,7 @@ class Write(NamedTuple):
     primitive: Primitive
     x: Tensor
     value: Any
-    params: dict[str, Any]
+    params: Params
 
 
 def byte_mask(array: object) -> Any:

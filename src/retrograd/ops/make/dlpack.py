@@ -22,7 +22,7 @@ def __dlpack__(
     *,
     stream: object = None,
     max_version: tuple[int, int] | None = None,
-    dl_device: tuple[Any, int] | None = None,
+    dl_device: tuple[object, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
     """The Tensor's memory as a DLPack capsule, which another library makes its own array of.

@@ -184,7 +184,12 @@ def _power(base: float, exponents: Array, kind: DType) -> Array:
 
 
 def _index_grid(
-    row: int, col: int, offset: int, keep: Callable[[Any, Any], Any], dtype: DTypeLike | None, device: DeviceLike | None
+    row: int,
+    col: int,
+    offset: int,
+    keep: Callable[[Any, Any], object],
+    dtype: DTypeLike | None,
+    device: DeviceLike | None,
 ) -> Tensor:
     shape_of((integer(row, "row"), integer(col, "col")))
     offset = integer(offset, "offset")

@@ -127,7 +127,7 @@ def multinomial(
 # In-place forms
 
 
-def _write(x: Tensor, draw: Callable[[Any], Any]) -> Tensor:
+def _write(x: Tensor, draw: Callable[[Any], Array]) -> Tensor:
     sample = draw(backend_of(x.array).xp)
     return apply_inplace(COPY, x, new_tensor(sample.astype(x.array.dtype, copy=False)))
 

@@ -193,7 +193,7 @@ def logaddexp2(input: Tensor, other: Operand) -> Tensor:
 
 
 def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
-    def forward(x: Any, y: Any) -> Any:
+    def forward(x: Any, y: Any) -> Array:
         log = logarithm(y)
         if isinstance(y, (int, float)):
             log = log.item()  # a NumPy scalar would determine the precision

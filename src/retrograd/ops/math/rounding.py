@@ -16,7 +16,7 @@ from ..table.masks import zero_rule
 from ..table.registry import operator
 
 
-def _of_integers(ufunc: Any) -> Callable[[Any], Any]:
+def _of_integers(ufunc: Any) -> Callable[[Array], Array]:
     """Wrap a ufunc so that integers are returned unchanged and bools raise an error, as in PyTorch."""
 
     def rounded(x: Array) -> Array:

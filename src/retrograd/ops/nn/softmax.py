@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 from warnings import warn
 
 import numpy as np
@@ -32,6 +32,8 @@ from ..table.composites import raw
 from ..table.registry import operator
 from ..table.types import Dims, DTypeLike, Operand
 
+P = ParamSpec("P")
+
 
 @by_lanes
 @in_single
@@ -57,7 +59,7 @@ LOGSUMEXP = Primitive(
 )
 
 
-def _by_numpy(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _by_numpy(forward: Callable[P, object]) -> Callable[P, Any]:
     """Wrap the NumPy reference: suppress its warnings for infinite logits and return row-major results."""
     return wraps(forward)(silently(in_row_major(forward)))
 

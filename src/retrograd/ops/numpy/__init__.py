@@ -22,7 +22,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **
 
 
 def _array_function(
-    self: Tensor, function: Callable[..., Any], types: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    self: Tensor, function: Callable[..., object], types: object, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> Any:
     """``__array_function__`` of Tensor."""
     from .protocol import array_function

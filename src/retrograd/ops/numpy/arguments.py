@@ -7,7 +7,7 @@ they follow NumPy's rules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..table.arguments import dimension
 from .promotion import common_dtype
 
 Arrays: TypeAlias = Sequence[Any]
+Result = TypeVar("Result")
 Rules: TypeAlias = dict[str, Callable[..., Any]]
 
 
@@ -57,7 +58,7 @@ def alike(*values: object, beside: Tensor | None = None) -> tuple[Tensor, ...]:
     return tuple(xs)
 
 
-def _leaves(values: Iterable[Any]) -> Iterable[Any]:
+def _leaves(values: Iterable[object]) -> Iterable[Any]:
     """Yield the values that have a dtype of their own, also in lists."""
     for value in values:
         if isinstance(value, (list, tuple)):
@@ -145,7 +146,7 @@ def wrapped(value: object) -> Any:
     return value
 
 
-def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_derivative(function: Callable[..., object]) -> Callable[..., Any]:
     """Wrap a function whose result is indices, counts or bools: it is computed on the arrays."""
 
     def rule(*args: object, **kwargs: object) -> Any:
@@ -154,10 +155,10 @@ def without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def about(function: Callable[..., Any]) -> Callable[..., Any]:
+def about(function: Callable[..., Result]) -> Callable[..., Result]:
     """Wrap a function that returns a property of arrays as plain Python values."""
 
-    def rule(*args: object, **kwargs: object) -> Any:
+    def rule(*args: object, **kwargs: object) -> Result:
         return function(*unwrapped(args), **unwrapped(kwargs))
 
     return rule

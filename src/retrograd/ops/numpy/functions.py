@@ -72,8 +72,8 @@ COMPUTED = {
     for name in room.RULES
 } - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}
 
-_found: dict[Any, Callable[..., Any] | None] = {}
-_out_places: dict[Any, int | None] = {}
+_found: dict[object, Callable[..., object] | None] = {}
+_out_places: dict[object, int | None] = {}
 
 
 def place_of_out(function: Any) -> int | None:

@@ -67,7 +67,7 @@ def summed_dtype(dtype: DType) -> DType:
     return np.promote_types(dtype, np.uint64) if dtype.kind == "u" else dtype
 
 
-def without_gradient(values: Iterable[Any]) -> bool:
+def without_gradient(values: Iterable[object]) -> bool:
     """Return whether NumPy itself may compute on the arrays: no Tensor is floating, complex, mapped or traced."""
     for value in values:
         if isinstance(value, Tensor):

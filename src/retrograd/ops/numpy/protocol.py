@@ -23,7 +23,7 @@ from .ufunc_calls import write_out
 
 
 def array_function(
-    self: Tensor, function: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    self: Tensor, function: Callable[..., object], types: Any, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call the rule of a NumPy function with Tensors among its arguments."""
     for kind in types:

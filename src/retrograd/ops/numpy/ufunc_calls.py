@@ -140,7 +140,7 @@ def weak(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def numpys(name: str, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+def numpys(name: str, function: Callable[..., object], arguments: Sequence[object], options: dict[str, Any]) -> Any:
     """Call the NumPy function on the arrays.
 
     Warnings are not suppressed, since an integer result cannot show a division by zero as infinity.

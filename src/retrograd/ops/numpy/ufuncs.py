@@ -93,7 +93,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **k
     return result if out is None else write_out(name, out, result)
 
 
-def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
+def _alike_and_floating(inputs: tuple[object, ...]) -> bool:
     """Return whether PyTorch's and NumPy's promotion agree: one floating dtype and real Python numbers."""
     dtype = None
     for value in inputs:
@@ -113,8 +113,8 @@ def _alike_and_floating(inputs: tuple[Any, ...]) -> bool:
 
 
 def _called_where(
-    name: str, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], where: object, out: object
-) -> Any:
+    name: str, ufunc: np.ufunc, inputs: tuple[object, ...], kwargs: dict[str, Any], where: object, out: object
+) -> object:
     """Compute only the elements selected by ``where``, which alone get gradients, and write them to ``out``."""
     if out is None:
         raise TypeError(
@@ -226,7 +226,7 @@ def _reduced_at(name: str, ufunc: np.ufunc, array: object, indices: object, axis
     return ops.movedim(ops.stack([_reduced(name, ufunc, part, 0, dtype) for part in parts]), 0, axis)
 
 
-METHODS: dict[str, Callable[..., Any]] = {
+METHODS: dict[str, Callable[..., object]] = {
     "reduce": _reduced,
     "accumulate": _accumulated,
     "reduceat": _reduced_at,

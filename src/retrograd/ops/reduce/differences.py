@@ -178,7 +178,7 @@ def gradient(
     if dim is not None and dims and not x.ndim:
         raise IndexError(f"dim={dim} is out of range for a 0-d input")
     spacing = 1 if spacing is None else spacing
-    spacings: list[Any] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
+    spacings: list[object] = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     if len(spacings) != len(dims):
         raise RuntimeError(f"expected {len(dims)} spacings for the dimensions {dims}, got {len(spacings)}")
     if x.dtype.kind == "b":

@@ -52,7 +52,7 @@ def first(x: Array, dim: int, k: int, descending: bool) -> Array:
     return _by_rows(x, dim, work)
 
 
-def at(x: object, dim: int, k: int) -> Any:
+def at(x: object, dim: int, k: int) -> Array:
     """Return the index of the k-th element in ascending order, with length 1 along the dimension."""
     words = _words_of(x, False)
     if words is None:

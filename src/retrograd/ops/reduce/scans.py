@@ -29,7 +29,7 @@ def shifted(x: Array, dim: int, first: float) -> Array:
     return np.concatenate([start, x[along(dim, slice(0, -1))]], dim)
 
 
-def running(combine: Callable[[Any, Any], Any], x: Array, dim: int) -> Array:
+def running(combine: Callable[[Any, Any], object], x: Array, dim: int) -> Array:
     """Return the cumulative results of an associative ufunc along ``dim``.
 
     CuPy's ufuncs lack ``accumulate``; spans of doubling length are combined in log2(n) steps instead.
@@ -242,7 +242,7 @@ def _logcumsumexp_vjp(g: Array, x: Array, ans: Array, dim: int) -> Array:
     return np.where(undefined, np.nan, weights * RECURRENCE(factors, g, dim=dim, backward=True))
 
 
-def _complex_logaddexp(x: Array, y: Array) -> Any:
+def _complex_logaddexp(x: Array, y: Array) -> Array:
     """``log(exp(x) + exp(y))`` of complex numbers, factored by the one with the larger real part."""
     larger, smaller = np.where(x.real < y.real, y, x), np.where(x.real < y.real, x, y)
     nothing = smaller.real == -np.inf

@@ -121,7 +121,7 @@ def integers(values: Sequence[Any], argument: str = "size") -> tuple[int, ...]:
         raise TypeError(f"argument {argument!r} must be integers, not ({kinds})") from None
 
 
-def only_keyword(keyword: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def only_keyword(keyword: str, positional: tuple[object, ...], keywords: dict[str, Any]) -> Any:
     """Return variable positional arguments that were given by the keyword instead."""
     if positional or list(keywords) != [keyword]:
         raise TypeError(f"pass the argument {keyword!r} once, got {positional} and {', '.join(keywords)}")

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.graph.modes import modes, on_level
+from ...core.graph.plan import Params
 from ...core.tensor.tensor import Tensor, new_tensor
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def takes_rows(function: Function) -> Function:
     return called  # type: ignore[return-value]
 
 
-def _stacked_calls(level: Level, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _stacked_calls(
+    level: Level, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call ``function`` on each example of ``level``; return the stacked results as Tensors of the level."""
     from ...core.mapping.batched import Batched  # imported with vmap
 
@@ -142,7 +145,7 @@ def on_results(results: object, change: Callable[[Tensor | Array], Tensor | Arra
     return change(results) if isinstance(results, Tensor) or is_array(results) else results
 
 
-def flattened(params: dict[str, Any] | None = None, primitive: object = None) -> Rule:
+def flattened(params: Params | None = None, primitive: object = None) -> Rule:
     """Batch reductions over all elements that otherwise support one dimension: each example becomes one row."""
 
     def rule(call: Call) -> Any:
@@ -237,7 +240,7 @@ def summed_up(call: Call) -> Any:
     return rows.sum(1) if reduction == "sum" else rows.mean(1)
 
 
-def composed(composite: Callable[..., Any]) -> Rule:
+def composed(composite: Callable[..., object]) -> Rule:
     """Batch operators by their composite of plain operators; residuals are left out."""
 
     def rule(call: Call) -> Any:

@@ -14,7 +14,7 @@ from ...core.arrays.layout import memory_order
 BLOCK = 16384
 
 
-def in_blocks(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def in_blocks(function: Callable[[Any], object]) -> Callable[[Any], Any]:
     """Decorate an elementwise function that keeps the dtype of its array: large NumPy arrays are computed in blocks."""
 
     @wraps(function)

@@ -51,7 +51,7 @@ def raw(x: object) -> Any:
 
 
 def second_order(
-    composite: Callable[..., Any],
+    composite: Callable[..., object],
     g: tuple[Array, ...],
     dy: object,
     inputs: Sequence[Array | None],
@@ -94,7 +94,7 @@ def second_order(
     return where_needed(found, needs)
 
 
-def gradients_of(composite: Callable[..., Any], outputs: int, *left_out: str) -> Callable[..., tuple[Tensor, ...]]:
+def gradients_of(composite: Callable[..., object], outputs: int, *left_out: str) -> Callable[..., tuple[Tensor, ...]]:
     """Return the function computed by a backward kernel, from the composite of its operator.
 
     Args:

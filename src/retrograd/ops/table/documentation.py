@@ -61,7 +61,7 @@ def items(section: str) -> list[str]:
 class Definition(NamedTuple):
     """The data from which the docstring of an operator is composed."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     docstring: str  # the docstring in the source
     primitive: object = None  # the primitive that computes the result, if the definition names it
     method: bool = False  # the first argument is the Tensor itself
@@ -70,13 +70,13 @@ class Definition(NamedTuple):
     shape: str = ""  # a key of ``SHAPES``
     dtype: str = ""  # a key of ``DTYPES``
     raises: str = ""  # keys of ``REFUSALS``, separated by commas
-    like: Callable[..., Any] | None = None  # an operator whose docstring provides missing sections
+    like: Callable[..., object] | None = None  # an operator whose docstring provides missing sections
 
 
 def compose_all(definitions: dict[str, Definition]) -> dict[str, str]:
     """Compose the docstrings of all operators, by name, in the order of their definitions."""
     found: dict[str, str] = {}
-    texts: dict[Callable[..., Any], str] = {}
+    texts: dict[Callable[..., object], str] = {}
     for name, definition in definitions.items():
         family = texts[unwrap(definition.like)] if definition.like else ""
         texts[unwrap(definition.function)] = found[name] = compose(definition, family)

@@ -18,7 +18,7 @@ KINDS = (TypeError, IndexError, NotImplementedError, MemoryError, AssertionError
 
 
 def failure(
-    name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
+    name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
 ) -> Exception:
     """Return ``error`` as the error of a call of operator ``name``; unchanged if the input is not the cause.
 
@@ -63,7 +63,7 @@ def _kind(error: Exception) -> type[Exception]:
     return next((kind for kind in KINDS if isinstance(error, kind)), RuntimeError)
 
 
-def _mismatch(function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+def _mismatch(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
     """Describe the first argument that does not match its annotation; return an empty string if all match."""
     kwargs = {getattr(function, "other_names", {}).get(name, name): value for name, value in kwargs.items()}
     try:
@@ -81,7 +81,7 @@ def _mismatch(function: Callable[..., Any], args: tuple[object, ...], kwargs: di
 
 
 def _number_for_tensor(
-    name: str, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
+    name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> str:
     """Return which argument is a Python number where PyTorch accepts only Tensors, or an empty string.
 

@@ -53,7 +53,7 @@ class Operator(NamedTuple):
 OPERATORS: dict[str, Operator] = {}
 
 # The operators called by np.sin(tensor) etc.; ``ops.numpy`` adds functions whose arguments differ from PyTorch's.
-UFUNCS: dict[Any, Callable[..., Any]] = {}
+UFUNCS: dict[object, Callable[..., object]] = {}
 
 
 # By qualified name, the docstrings composed by tools/generate.py and the definitions they are composed from.
@@ -85,7 +85,7 @@ def _docstring(name: str, definition: _Definition) -> str:
     return compose(Definition(*definition), like.__doc__ if like else "")
 
 
-def wraps(function: Callable[..., Any]) -> Callable[[Any], Any]:
+def wraps(function: Callable[..., object]) -> Callable[[Any], Any]:
     """A three times faster ``functools.wraps``; importing the package calls it a thousand times."""
 
     def enter(wrapper: Any) -> Any:
@@ -117,7 +117,7 @@ def operator(
     shape: str = "",
     dtype: str = "",
     raises: str = "",
-    like: Callable[..., Any] | None = None,
+    like: Callable[..., object] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function in the operator table, and as a method of Tensor.
 

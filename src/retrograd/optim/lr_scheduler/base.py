@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.graph.modes import modes
 from ...core.tensor.tensor import Tensor
-from ..hyperparameters import number
+from ..hyperparameters import ParamGroup, number
 from ..optimizer import Optimizer
 
 # What docstrings of schedulers say alike.
@@ -136,7 +136,7 @@ def rates_of(optimizer: Optimizer) -> list[float]:
     return [number(group["lr"]) for group in optimizer.param_groups]
 
 
-def assign(group: dict[str, Any], key: str, value: float) -> None:
+def assign(group: ParamGroup, key: str, value: float) -> None:
     """Set an option; one that is a Tensor is written, as its other holders expect."""
     if isinstance(group[key], Tensor):
         group[key].array[...] = value

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..hyperparameters import ParamGroup
 from ..optimizer import Optimizer
 from .base import LRScheduler, assign, checked_optimizer, per_group, rates_of
 
@@ -140,7 +141,7 @@ class _MomentumCycle(LRScheduler):
                 group["base_momentum"], group["max_momentum"] = lowest, highest
                 self._set_momentum(group, highest)
 
-    def _set_momentum(self, group: dict[str, Any], momentum: float) -> None:
+    def _set_momentum(self, group: ParamGroup, momentum: float) -> None:
         if self.use_beta1:
             group["betas"] = (momentum, *group["betas"][1:])
         else:

@@ -7,6 +7,7 @@ moves the numbers 1, 2, ... in place of the values, and the result says which va
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ ScipyMatrix: TypeAlias = Any
 MatrixLike: TypeAlias = Any
 
 
-def sparse() -> Any:
+def sparse() -> ModuleType:
     """Return ``scipy.sparse``."""
     return scipys("scipy.sparse")
 

@@ -206,7 +206,7 @@ CASES += [
 
 # indexing: Cases of indexing, read and written.
 
-INDICES: tuple[Any, ...] = (
+INDICES: tuple[object, ...] = (
     0,
     -1,
     slice(None, None, 2),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
-from ..case import Call, Case, Fixed
+from ..case import Call, Calls, Case, Fixed
 from .shape import integers, normals
 
 CASES: list[Case] = []
@@ -70,7 +69,7 @@ sizes_of_random = normals(lambda n: Call(2, 3), lambda n: Call((2, 0), dtype=np.
 alike_of_random = normals(lambda n: Call(Fixed(n(2, 3))), lambda n: Call(Fixed(n())))
 
 
-def channels(dims: int, unbatched: bool = True) -> Any:
+def channels(dims: int, unbatched: bool = True) -> Calls:
     """(N, C, *), and (C, *) where it is taken without a warning, with so many dimensions after the channels."""
     batch = (2, 3, *(2,) * dims)
     single = batch[1:] if unbatched else batch
@@ -177,7 +176,7 @@ def both(flag: str, **options: object) -> Callable[[np.random.Generator], Iterat
     return calls
 
 
-def with_options(*parts: Callable[[np.random.Generator], Iterator[Call]]) -> Any:
+def with_options(*parts: Callable[[np.random.Generator], Iterator[Call]]) -> Calls:
     def calls(rng: np.random.Generator) -> Iterator[Call]:
         for part in parts:
             yield from part(rng)

@@ -36,11 +36,15 @@ def several_dimensions(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(Fixed(rng.standard_normal((2, 3, 1))), [3])
 
 
-def histogram(x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogram(
+    x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     return np.histogram(x, bins, range, density, weight)
 
 
-def histogramdd(x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogramdd(
+    x: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
     pairs: Any = None if range is None else np.reshape(range, (-1, 2))
     return np.histogramdd(x.reshape(-1, x.shape[-1]), bins, pairs, density, weight)
 
@@ -111,12 +115,12 @@ def calls_of(*makers: Callable[[np.random.Generator], Call]) -> Calls:
     return calls
 
 
-def integers(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def integers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Small integers, zeros among them."""
     return np.asarray(rng.integers(0, 3, shape))
 
 
-def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+def with_nan(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Distinct numbers and a few NaN."""
     values = distinct(rng, shape)
     return np.where(np.asarray(rng.random(shape)) < 0.3, np.nan, values)

@@ -247,7 +247,7 @@ CASES += [
 # copies: Cases of views in memory of their own.
 
 
-def contiguous_first(function: Callable[..., Any]) -> Callable[..., Any]:
+def contiguous_first(function: Callable[..., object]) -> Callable[..., Any]:
     """The function of an input whose elements lie in order: strides are counted in memory."""
     return lambda x, *args, **kwargs: function(x.clone().contiguous(), *args, **kwargs)
 

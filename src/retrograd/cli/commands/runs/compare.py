@@ -3,12 +3,12 @@
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from retrograd.training import plots
 
 from ...arguments import path
 from ...console import Table, UserError, figure_text, print_table
+from ...parser import Subparsers
 from ...training.checkpoints import SavedRun, read_run
 
 METRICS = "metrics.jsonl"
@@ -16,7 +16,7 @@ NOT_COMPARED = ("task", "model", "out", "threads", "device")
 Row = dict[str, float]
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "compare",
         help="compare training runs in a table and a picture",

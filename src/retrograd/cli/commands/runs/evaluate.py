@@ -1,17 +1,17 @@
 """`retrograd evaluate CHECKPOINT`: a trained model's loss and accuracy on test data."""
 
 import argparse
-from typing import Any
 
 from ...arguments import path
 from ...console import Table, figure_text, print_table
+from ...parser import Subparsers
 from ...tasks import make_task
 from ...training.checkpoints import load_weights, read_run
 from ...training.recipes import RECIPES
 from ...training.trainers import EngineTrainer
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "evaluate",
         help="measure a trained model on its test data",

@@ -1,7 +1,6 @@
 """`retrograd export RUN MODEL.onnx`: write the model of a run as an ONNX file."""
 
 import argparse
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from retrograd.models import CNN
 
 from ...arguments import path
 from ...console import Table, UserError, print_table
+from ...parser import Subparsers
 from ...tasks.encoding import Encoding
 from ...tasks.language import CONTEXT, language_model
 from ...tasks.tables import WithEncoding, table_model
@@ -23,7 +23,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "export",
         help="write a trained model as an ONNX file",

@@ -1,7 +1,6 @@
 """`retrograd generate CHECKPOINT`: sample text from a trained language model."""
 
 import argparse
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from retrograd.weights.loading import read_config
 
 from ...arguments import path, positive_int, seed, temperature
 from ...console import UserError
+from ...parser import Subparsers
 from ...tasks.language import END, language_model, sample
 from ...training.checkpoints import SavedRun, load_weights, read_run
 
@@ -24,7 +24,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "generate",
         help="sample text from a trained language model",

@@ -3,7 +3,6 @@
 import argparse
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ import retrograd as rg
 
 from ...arguments import path
 from ...console import Table, UserError, figure_text, plural, print_table
+from ...parser import Subparsers
 from ...tasks.csv_files import CsvFile, is_missing, read_csv
 from ...tasks.encoding import Encoding
 from ...tasks.tables import quantity, table_model
@@ -23,7 +23,7 @@ EXAMPLES = """\
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "predict",
         help="write a trained model's predictions for a CSV file",

@@ -6,7 +6,6 @@ import logging
 import shlex
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import retrograd as rg
 from retrograd.inspect import doctor, watch
@@ -14,6 +13,7 @@ from retrograd.training import DivergenceError, Loop, plots
 
 from ...arguments import make_output_folder
 from ...console import ProgressLine, Table, UserError, figure_text, plural, print_table
+from ...parser import Subparsers
 from ...tasks import TASKS
 from ...training import processes
 from ...training.checkpoints import FILE
@@ -48,7 +48,7 @@ TASK_EXAMPLES = {
 }
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "train",
         help="train a model on real data",

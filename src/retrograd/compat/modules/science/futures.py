@@ -90,7 +90,7 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
     >>> [part.value() for part in every.wait()]
     [0, 1]
     """
-    every: Future[list[Future[Any]]] = Future()
+    every: Future[list[Future[object]]] = Future()
     parts = list(futures)
     waiting, lock = len(parts), Lock()
     if not parts:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def optimizer_like(
 
 def _peak(optimized: Optimized, place: int) -> float:
     """Return the largest learning rate of a parameter group in the run, else the rate that it has now."""
-    group = optimized.optimizer.param_groups[place]
+    group: dict[str, Any] = optimized.optimizer.param_groups[place]
     seen = [x.rates[place] for x in optimized.history if place < len(x.rates) and x.rates[place] > 0]
     return max(seen) if seen else float(group.get("initial_lr", group.get("lr", 0.0)))
 

@@ -62,7 +62,7 @@ def inner_loop(ufunc: np.ufunc, kind: str) -> tuple[int, int, Any] | None:
     return None
 
 
-def spread(ufunc: np.ufunc, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+def spread(ufunc: np.ufunc, otherwise: Callable[..., object]) -> Callable[..., Any]:
     """Return a function that runs the ufunc on large arrays by several threads, and ``otherwise`` on other arrays."""
     if ufunc.nin == 1:
 
@@ -86,7 +86,7 @@ def written(ufunc: np.ufunc, x: object, y: object) -> bool:
     return type(x) is ndarray and _applied(ufunc, (x, y), x) is not None
 
 
-def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "same_kind") -> None:
+def applied(ufunc: np.ufunc, inputs: tuple[object, ...], out: object, casting: object = "same_kind") -> None:
     """Return ``ufunc(*inputs, out=out)``, by several threads if possible."""
     large = any(type(x) is ndarray and x.size >= LARGE for x in inputs) and len(inputs) == ufunc.nin
     if not large or _applied(ufunc, inputs, out) is None:
@@ -94,7 +94,7 @@ def applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, casting: Any = "
 
 
 @or_reference
-def _applied(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any = None) -> Any:
+def _applied(ufunc: np.ufunc, inputs: tuple[object, ...], out: Any = None) -> Any:
     """Return the ufunc's result, written to ``out`` if given; None if it cannot be multi-threaded."""
     like = next(x for x in inputs if type(x) is ndarray and x.size >= LARGE)
     dtype, arrays = like.dtype, []
@@ -223,7 +223,7 @@ def reduced(ufunc: np.ufunc, x: Any, dim: tuple[int, ...] | int | None, keepdim:
     return out.reshape(x.shape[:first] + (1,) * (len(gone) if keepdim else 0) + x.shape[last:])
 
 
-def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, Any]) -> Any:
+def _reduced(ufunc: np.ufunc, x: Any, found: tuple[int, int, object]) -> Any:
     """Reduce over the middle one of three dimensions."""
     (before, length, after), item = x.shape, x.itemsize
     parts = x.size // BLOCK

@@ -75,7 +75,7 @@ def _layout(images: int, channels: int, window: Any) -> _Layout:
     return _Layout(outer, inner, windows, places, work, in_three_axes(window))
 
 
-def _run(name: str, layout: _Layout, *args: Any) -> None:
+def _run(name: str, layout: _Layout, *args: object) -> None:
     """Launch a loop over planes."""
     least = max(1, WORTH_SHARING // layout.work)
     launch(loop("loops.images.pooling_loops", name), layout.windows[0], least, *args)

@@ -15,7 +15,7 @@ from ...runtime.threads import launch
 SPATIAL = 3  # axes at most
 
 
-def takes(x: Array, maps: tuple[Any, ...]) -> bool:
+def takes(x: Array, maps: tuple[object, ...]) -> bool:
     """Return whether to use the loop on this array."""
     return (
         type(x) is np.ndarray

@@ -44,7 +44,7 @@ def _points(grid: Any) -> Any:
     return np.ascontiguousarray(grid).reshape(shape[0], prod(shape[1:-1]), shape[-1])
 
 
-def _run(name: str, items: int, work: int, arrays: tuple[Array, ...], way: Any, *more: Any) -> None:
+def _run(name: str, items: int, work: int, arrays: tuple[Array, ...], way: Any, *more: object) -> None:
     """Launch a loop over items with ``work`` steps each."""
     how = way.size, MODES[way.mode], PADDINGS[way.padding], way.align
     launch(loop("loops.images.sampling_loops", name), items, max(1, WORTH_SHARING // work), *arrays, *how, *more)
@@ -59,7 +59,7 @@ def sample(x: Array, grid: Array, way: object) -> Array:
     return out
 
 
-def transpose(y: Array, grid: Any, way: Any) -> Any:
+def transpose(y: Array, grid: object, way: Any) -> Any:
     """Return the gradient of the input, to which each point adds at the positions that it reads."""
     n, channels = y.shape[:2]
     out = np.empty((n, channels, *way.size), y.dtype)
@@ -70,7 +70,7 @@ def transpose(y: Array, grid: Any, way: Any) -> Any:
     return out
 
 
-def slope(y: Array, x: Array, grid: Any, way: Any) -> Any:
+def slope(y: Array, x: Array, grid: Any, way: object) -> Any:
     """Return the gradient of the grid for the cotangent y of the result."""
     out = np.empty(grid.shape, x.dtype)
     points = _points(grid)

@@ -7,6 +7,7 @@ equal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -32,6 +33,7 @@ from ..elements.basic_loops import _compiled
 from ..elements.fused_step_loops import _change, _combine, _function, _load, _no_function, _vector
 from . import region_code as at
 
+Result = TypeVar("Result")
 _step = _compiled()
 _call: Callable[..., None] = call
 
@@ -268,9 +270,9 @@ def _overlap(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
 
 
 @_step
-def _gathered(words: np.ndarray, first: int, buffers: np.ndarray, operation: int, number: object) -> bool:
+def _gathered(words: np.ndarray, first: int, buffers: np.ndarray, number: object) -> bool:
     """Move or add elements at indices; return whether all indices are within their bounds."""
-    indices, x, part = words[first + 3], first + 8, first + 12
+    operation, indices, x, part = words[first], words[first + 3], first + 8, first + 12
     for i0 in range(words[first + 4]):
         for i1 in range(words[first + 5]):
             row = buffers[words[x]] + words[x + 1]
@@ -371,6 +373,36 @@ def _is_number(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
     return x == x
 
 
+def _for_floats(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return the execution of a step in float32 or float64, by its size."""
+
+    def run(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
+        if words[first + 2] == at.FLOAT32:
+            return function(words, first, buffers, np.float32(0))
+        return function(words, first, buffers, np.float64(0))
+
+    compiled: Callable[..., Result] = _step(run)
+    return compiled
+
+
+def _for_sizes(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return the execution of a step that moves elements of 4, 8 or 1 bytes, by their size."""
+
+    def run(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
+        if words[first + 2] == 4:
+            return function(words, first, buffers, np.int32(0))
+        if words[first + 2] == 8:
+            return function(words, first, buffers, np.int64(0))
+        return function(words, first, buffers, np.uint8(0))
+
+    compiled: Callable[..., Result] = _step(run)
+    return compiled
+
+
+_multiply, _add_at = _for_floats(_product), _for_floats(_gathered)
+_copy, _write, _move = _for_sizes(_copied), _for_sizes(_filled), _for_sizes(_gathered)
+
+
 @njit(error_model="numpy")
 def _executed(items: int, program: int) -> None:
     """Execute the code at an address on arrays, whose addresses begin at another; the last is the arena."""
@@ -394,40 +426,19 @@ def _executed(items: int, program: int) -> None:
         elif operation == at.CALL:
             _called(words, first, arena)
         elif operation == at.PRODUCT:
-            if size == at.FLOAT32:
-                _product(words, first, buffers, np.float32(0))
-            else:
-                _product(words, first, buffers, np.float64(0))
+            _multiply(words, first, buffers)
         elif operation == at.COPY:
-            if size == 4:
-                _copied(words, first, buffers, np.int32(0))
-            elif size == 8:
-                _copied(words, first, buffers, np.int64(0))
-            else:
-                _copied(words, first, buffers, np.uint8(0))
+            _copy(words, first, buffers)
         elif operation == at.FILL:
-            if size == 4:
-                _filled(words, first, buffers, np.int32(0))
-            elif size == 8:
-                _filled(words, first, buffers, np.int64(0))
-            else:
-                _filled(words, first, buffers, np.uint8(0))
+            _write(words, first, buffers)
         elif operation == at.ADD_UP:
             _added_up(words, first, buffers)
         elif operation == at.SEPARATE:
             fine = not _overlap(words, first, buffers)
         elif operation == at.ADD_AT:
-            if size == at.FLOAT32:
-                fine = _gathered(words, first, buffers, operation, np.float32(0))
-            else:
-                fine = _gathered(words, first, buffers, operation, np.float64(0))
+            fine = _add_at(words, first, buffers)
         elif operation == at.TAKE or operation == at.PUT:
-            if size == 4:
-                fine = _gathered(words, first, buffers, operation, np.int32(0))
-            elif size == 8:
-                fine = _gathered(words, first, buffers, operation, np.int64(0))
-            else:
-                fine = _gathered(words, first, buffers, operation, np.uint8(0))
+            fine = _move(words, first, buffers)
         elif operation == at.RATES:
             if words[first + 3] == at.FLOAT32:
                 _rates(words, first, buffers, np.float32(1))

@@ -48,7 +48,7 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
     If there are two arrays, the first has the factors; a factor between two elements has the index of the later one.
     """
 
-    def enter(reference: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(reference: Callable[..., object]) -> Callable[..., Any]:
         @whole
         @wraps(reference)
         def run_scan(*arrays: Any, dim: int, backward: bool = False) -> Any:
@@ -64,7 +64,7 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
     return enter
 
 
-def of_others(reference: Callable[..., Any]) -> Callable[..., Any]:
+def of_others(reference: Callable[..., object]) -> Callable[..., Any]:
     """Decorate the function that returns the products of all other elements along ``dim``."""
 
     @whole

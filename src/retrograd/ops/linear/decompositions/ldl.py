@@ -62,7 +62,7 @@ def _interchange(a: Array, k: int, i: int, j: int, conjugate: Any) -> None:
         a[[i, j], k] = a[[j, i], k]
 
 
-def _factor(a: Array, hermitian: bool) -> tuple[Any, Any, int]:
+def _factor(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
     """Factorize the lower triangle of one matrix in place, as LAPACK's sytf2 and hetf2."""
     conjugate = np.conj if hermitian else np.positive
     a[np.triu_indices(len(a), 1)] = 0

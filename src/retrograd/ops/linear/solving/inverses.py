@@ -43,7 +43,7 @@ def _inv_rule(g: Array, ans: Array) -> Array:
 INV = Primitive("linalg.inv", _invert, "x", [_inv_rule], batch=in_front)
 
 
-def _columns(g: Array) -> Any:
+def _columns(g: Array) -> Array:
     """Reshape one number per matrix to 1x1 matrices, which broadcast with the matrices."""
     return np.expand_dims(np.expand_dims(g, -1), -1)
 

@@ -20,16 +20,16 @@ from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 @operator(method=False)
 def sparse_csr_tensor(
-    crow_indices: Operand | Sequence[Any],
-    col_indices: Operand | Sequence[Any],
-    values: Operand | Sequence[Any],
+    crow_indices: Operand | Sequence[object],
+    col_indices: Operand | Sequence[object],
+    values: Operand | Sequence[object],
     size: Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
-) -> Any:
+) -> CompressedTensor:
     """``A[i, col_indices[k]] = values[k]`` for k from ``crow_indices[i]`` on: a sparse matrix with compressed rows.
 
     Derivative: values: ``g`` at their places.
@@ -59,16 +59,16 @@ def sparse_csr_tensor(
 
 @operator(method=False, like=sparse_csr_tensor)
 def sparse_csc_tensor(
-    ccol_indices: Operand | Sequence[Any],
-    row_indices: Operand | Sequence[Any],
-    values: Operand | Sequence[Any],
+    ccol_indices: Operand | Sequence[object],
+    row_indices: Operand | Sequence[object],
+    values: Operand | Sequence[object],
     size: Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
     device: DeviceLike | None = None,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
-) -> Any:
+) -> CompressedColumnsTensor:
     """``A[row_indices[k], j] = values[k]`` for k from ``ccol_indices[j]`` on: a matrix with compressed columns.
 
     Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
@@ -87,10 +87,10 @@ def sparse_csc_tensor(
 
 def _of_starts(
     starts_name: str,
-    starts: Operand | Sequence[Any],
+    starts: Operand | Sequence[object],
     others_name: str,
-    others: Operand | Sequence[Any],
-    values: Operand | Sequence[Any],
+    others: Operand | Sequence[object],
+    values: Operand | Sequence[object],
     size: Sequence[int] | None,
     dtype: DTypeLike | None,
     device: DeviceLike | None,
@@ -214,7 +214,7 @@ for _class, _name, _method in (
 
 
 @operator(namespace="Tensor")
-def to_sparse_csr(self: Tensor) -> Any:
+def to_sparse_csr(self: Tensor) -> CompressedTensor:
     """``sparse_csr_tensor`` of what is not zero in a matrix.
 
     Derivative: ``g`` at the places.
@@ -232,7 +232,7 @@ def to_sparse_csr(self: Tensor) -> Any:
 
 
 @operator(namespace="Tensor", like=to_sparse_csr)
-def to_sparse_csc(self: Tensor) -> Any:
+def to_sparse_csc(self: Tensor) -> CompressedColumnsTensor:
     """``sparse_csc_tensor`` of what is not zero in a matrix.
 
     >>> rg.tensor([[0.0, 2.0]]).to_sparse_csc().row_indices()

@@ -38,7 +38,7 @@ class SparseMethods(WithoutArray):
             raise SparseError(f"dimension {dim} of a sparse Tensor of shape {tuple(self.shape)} has no coordinates")
         return place, at[place]
 
-    def select(self, dim: int, index: int) -> Any:
+    def select(self, dim: int, index: int) -> Tensor | SparseMethods:
         """Return the slice at one position; a dense Tensor if no coordinate is left.
 
         Raises:

@@ -305,7 +305,7 @@ class SparseTensor(SparseMethods):
         """``self + alpha * other``, elementwise."""
         return self + (other if alpha == 1 else other * alpha)
 
-    def __radd__(self, other: Tensor) -> Any:
+    def __radd__(self, other: Tensor) -> Tensor:
         return other + self.to_dense() if isinstance(other, Tensor) else NotImplemented
 
     def __sub__(self, other: SparseTensor | Tensor) -> Any:
@@ -316,7 +316,7 @@ class SparseTensor(SparseMethods):
         """``self - alpha * other``, elementwise."""
         return self - (other if alpha == 1 else other * alpha)
 
-    def __rsub__(self, other: Tensor) -> Any:
+    def __rsub__(self, other: Tensor) -> Tensor:
         return other - self.to_dense() if isinstance(other, Tensor) else NotImplemented
 
     def sum(self, dim: int | None = None) -> Tensor | SparseTensor:
@@ -465,7 +465,7 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
 @operator(method=False)
 def sparse_coo_tensor(
     indices: Operand | Sequence[Any],
-    values: Operand | Sequence[Any],
+    values: Operand | Sequence[object],
     size: Sequence[int] | None = None,
     *,
     dtype: DTypeLike | None = None,
@@ -473,7 +473,7 @@ def sparse_coo_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
-) -> Any:
+) -> SparseTensor:
     """``A[indices[:, k]] = values[k]``, added up where a coordinate stands twice, and 0 elsewhere: a SparseTensor.
 
     Derivative: values: ``g`` at the coordinates.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from types import ModuleType
+from typing import Literal
 
 import numpy as np
 
@@ -36,7 +37,7 @@ MANY = 1 << 15  # elements from which several threads are faster than one
 
 
 @cache
-def _scipys() -> Any:
+def _scipys() -> ModuleType | None:
     """Return SciPy's transforms, or None if SciPy is not installed."""
     try:
         return import_module("scipy.fft")

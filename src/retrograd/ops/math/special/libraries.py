@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import backend_of
 
 
-def library_for(x: Array, name: str) -> Any:
+def library_for(x: Array, name: str) -> ModuleType:
     """Return the module with special functions for the array.
 
     Raises:

@@ -434,7 +434,7 @@ def _attention_rule(
     causal: bool,
     dropout_p: float,
     needs: tuple[bool, ...],
-) -> list[Any]:
+) -> list[Array | None]:
     saved = {"keep": keep, "out": raw(ans), "top": top, "total": total}
     params = {"scale": scale, "causal": causal, "dropout_p": dropout_p}
     return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
-def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Any, Any]:
+def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Array, Array]:
     """Reduce the losses of rows; return them and the slopes, both from terms without the factor ``1 / C``."""
     n, classes = slopes.shape
     rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)

@@ -36,7 +36,7 @@ def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
-def _sum(g: Array) -> Any:
+def _sum(g: Array) -> Array:
     """Return the sum per channel."""
     return unbroadcast(g, _channels(g)).reshape((g.shape[1],))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -185,7 +184,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
 @or_reference
 def _moments_and_running(
     x: Tensor, axes: tuple[int, ...], running_mean: Tensor | None, running_var: Tensor | None, momentum: float
-) -> Any:
+) -> tuple[Array, Array] | None:
     """``_moments`` by a loop that also updates running statistics on unshared memory; None if it cannot be used."""
     if watchers or running_mean is None or running_var is None or running_mean is running_var or axes[0] != 0:
         return None

@@ -137,7 +137,7 @@ def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def _divisor(window: Window, count_include_pad: bool) -> Any:
+def _divisor(window: Window, count_include_pad: bool) -> float | Array:
     """Return the number of elements that each window averages: a number, or an array if windows differ."""
     counts = np.ones((), np.int64)
     for axis in range(len(window.size)):

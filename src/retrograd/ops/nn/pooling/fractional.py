@@ -111,7 +111,7 @@ def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
     return lengths
 
 
-def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: object) -> tuple[Any, Any]:
+def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_ratio: object) -> tuple[Ints, Ints]:
     kernel = _lengths(kernel_size, "kernel_size", ndim)
     if output_size is None and output_ratio is None:
         raise InvalidValue("pass exactly one of output_size and output_ratio")

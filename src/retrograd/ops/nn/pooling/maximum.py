@@ -15,7 +15,7 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
-from ....core.arrays.dtypes import FLOATING
+from ....core.arrays.dtypes import FLOATING, DType
 from ....core.errors import describe
 from ....core.graph.modes import modes
 from ....core.graph.primitive import Primitive, apply
@@ -105,7 +105,7 @@ def _all_inside(window: Window, axis: int) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _kind(window: Window) -> Any:
+def _kind(window: Window) -> DType:
     """Return the smallest dtype for winners."""
     return np.min_scalar_type(prod(window.kernel) - 1)
 

@@ -26,7 +26,7 @@ def table(x: Array, window: Window) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _table(planes: int, window: Window) -> Any:
+def _table(planes: int, window: Window) -> Array | None:
     reads = []
     for axis, count in enumerate(window.out):
         found = axis_taps(window, axis)

@@ -159,7 +159,7 @@ def _gru_rule(
     recurrent_n: Any,
     reverse: bool,
     needs: tuple[bool, ...],
-) -> list[Any]:
+) -> list[Array | None]:
     inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
     return where_needed(
         GRU_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, recurrent_n=recurrent_n, reverse=reverse, wanted=needs),

@@ -166,7 +166,7 @@ def _lstm_rule(
     cells: Any,
     reverse: bool,
     needs: tuple[bool, ...],
-) -> list[Any]:
+) -> list[Array | None]:
     inputs = (x, h, c, w_ih, w_hh, b_ih, b_hh)
     return where_needed(
         LSTM_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, cells=cells, reverse=reverse, wanted=needs), needs

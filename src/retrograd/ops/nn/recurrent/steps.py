@@ -6,7 +6,6 @@ Kernels use the order of processing: a reversed sequence is flipped on entry and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def weight_gradients(
     w_ih: Array,
     reverse: bool,
     wanted: dict[str, bool],
-) -> dict[str, Any]:
+) -> dict[str, Array]:
     """Return the gradients of x and the weights from those of the pre-activations, by one product each."""
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
     found = {}

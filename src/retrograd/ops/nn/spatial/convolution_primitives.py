@@ -95,7 +95,7 @@ def _columns(x: Array, window: Window, groups: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Any, bool]:
+def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Array, bool]:
     """Return positions of columns in flattened images, -1 for padding, and whether there is padding."""
     images, channels = planes
     places = np.arange(1, images * channels * prod(window.size) + 1).reshape(images, channels, *window.size)

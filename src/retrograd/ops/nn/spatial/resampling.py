@@ -169,7 +169,7 @@ def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, A
     return x
 
 
-def in_fixed_point(x: Array, maps: tuple[AxisMap | None, ...]) -> Any:
+def in_fixed_point(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
     """Apply maps to a uint8 image as Pillow and PyTorch do: rows first, each pass rounded to uint8."""
     xp = array_module(x)
     for axis, linear in reversed(list(zip(range(x.ndim - len(maps), x.ndim), maps))):

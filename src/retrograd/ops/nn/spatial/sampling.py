@@ -105,7 +105,7 @@ def _weights(t: Any, mode: str) -> list[Any]:
     return [_cubic(t + 1, True), _cubic(t, False), _cubic(1 - t, False), _cubic(2 - t, True)]
 
 
-def _cubic(d: Array, far: bool) -> Any:
+def _cubic(d: Array, far: bool) -> Array:
     """The cubic kernel at a distance."""
     return (((d - 5) * d + 8) * d - 4) * CUBIC if far else ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
 
@@ -117,7 +117,7 @@ def _slopes(t: Array, mode: str) -> list[Array]:
     return [_cubic_slope(t + 1, True), _cubic_slope(t, False), -_cubic_slope(1 - t, False), -_cubic_slope(2 - t, True)]
 
 
-def _cubic_slope(d: Array, far: bool) -> Any:
+def _cubic_slope(d: Array, far: bool) -> Array:
     return ((3 * d - 10) * d + 8) * CUBIC if far else (3 * (CUBIC + 2) * d - 2 * (CUBIC + 3)) * d
 
 
@@ -157,7 +157,7 @@ def _terms(x: Array, index: Any, inside: Any) -> Iterator[tuple[slice, Any, Any]
         yield some, rows + index[some, :, None], inside[some, :, None]
 
 
-def _planes(x: Array) -> Any:
+def _planes(x: Array) -> Array:
     return x.reshape((*x.shape[:2], prod(x.shape[2:])))
 
 

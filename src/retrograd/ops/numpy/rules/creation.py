@@ -39,7 +39,7 @@ def _asarray(
     return ops.clone(x) if copy and x is a else x
 
 
-def _made(function: Callable[..., Any]) -> Callable[..., Tensor]:
+def _made(function: Callable[..., object]) -> Callable[..., Tensor]:
     """Wrap a function of lengths and numbers so that it returns a Tensor on the device of ``like``."""
 
     def rule(like: Tensor, *args: object, **options: object) -> Tensor:
@@ -48,13 +48,15 @@ def _made(function: Callable[..., Any]) -> Callable[..., Tensor]:
     return rule
 
 
-def _full(like: Tensor, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+def _full(
+    like: Tensor, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None
+) -> Tensor:
     values = _asarray(like, fill_value, dtype)
     return ops.clone(ops.broadcast_to(values, (shape,) if np.ndim(shape) == 0 else tuple(shape)))
 
 
 # These functions are called with the Tensor passed as like=.
-RULES: dict[Any, Callable[..., Tensor]] = {
+RULES: dict[object, Callable[..., Tensor]] = {
     np.array: _array,
     np.full: _full,
     **dict.fromkeys((np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray), _asarray),

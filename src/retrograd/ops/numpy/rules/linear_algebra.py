@@ -77,7 +77,7 @@ def _tensorsolve(a: object, b: object, axes: Any = None) -> Tensor:
     return linalg.tensorsolve(x, y, axes)
 
 
-def _qr(a: object, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+def _qr(a: object, mode: Literal["reduced", "complete", "r"] = "reduced") -> Tensor | tuple[Tensor, Tensor]:
     only("linalg.qr", "mode", mode, "reduced", "complete", "r")
     found = linalg.qr(_matrix(a), "reduced" if mode == "r" else mode)
     return found.R if mode == "r" else found
@@ -132,7 +132,9 @@ def vecdot(x1: object, x2: object, /, *, axis: int = -1) -> Tensor:
     return linalg.vecdot(*alike(x1, x2), dim=axis)
 
 
-def _svd(a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def _svd(
+    a: object, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     return linalg.svd(_matrix(a), full_matrices) if compute_uv else linalg.svdvals(_matrix(a))
 
 

@@ -198,7 +198,7 @@ def _clip(a: object, a_min: object = None, a_max: object = None, *, min: object 
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x, *bounds = alike(a, *[bound for bound in (low, high) if bound is not None])
     if x.dtype.kind == "c":
-        extremes: list[tuple[Any, Callable[..., Any]]] = [(low, np.maximum), (high, np.minimum)]
+        extremes: list[tuple[object, Callable[..., Any]]] = [(low, np.maximum), (high, np.minimum)]
         for bound, extreme in extremes:
             x = x if bound is None else extreme(x, bounds.pop(0))
         return x

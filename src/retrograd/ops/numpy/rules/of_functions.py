@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, axes_of, tensor
 
 
-def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: object, *args: object, **kwargs: object) -> Tensor:
+def _apply_along_axis(func1d: Callable[..., object], axis: int, arr: object, *args: object, **kwargs: object) -> Tensor:
     x = tensor(arr)
     place = dimension(axis, x.ndim)
     lines = ops.movedim(x, place, -1)
@@ -26,7 +25,7 @@ def _apply_along_axis(func1d: Callable[..., Any], axis: int, arr: object, *args:
     return ops.movedim(results, [len(kept) + i for i in range(one)], [place + i for i in range(one)])
 
 
-def _apply_over_axes(func: Callable[..., Any], a: object, axes: object) -> Tensor:
+def _apply_over_axes(func: Callable[..., object], a: object, axes: object) -> Tensor:
     x = tensor(a)
     for axis in axes_of(x, axes):
         result = tensor(func(x, axis))
@@ -34,7 +33,7 @@ def _apply_over_axes(func: Callable[..., Any], a: object, axes: object) -> Tenso
     return x
 
 
-def _piecewise(x: object, condlist: object, funclist: Sequence[Any], *args: object, **kw: object) -> Tensor:
+def _piecewise(x: object, condlist: object, funclist: Sequence[object], *args: object, **kw: object) -> Tensor:
     points = tensor(x)
     conditions: Arrays = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     if not any(np.ndim(condition) for condition in conditions) and points.ndim:

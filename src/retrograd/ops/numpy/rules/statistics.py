@@ -108,7 +108,7 @@ def _mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *
 
 def _average(
     a: object, axis: object = None, weights: object = None, returned: bool = False, *, keepdims: bool = False
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     if weights is None:
         x = tensor(a)
         average = _mean(x, axis, keepdims=keepdims)

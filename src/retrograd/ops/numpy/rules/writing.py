@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...._generated import toplevel as ops
@@ -69,7 +67,7 @@ def _put_along_axis(arr: object, indices: object, values: object, axis: int | No
     if axis is None:
         return _put(target, index, values)
     place = dimension(axis, target.ndim)
-    grid: list[Any] = list(np.ogrid[tuple(slice(length) for length in target.shape)])
+    grid: list[object] = list(np.ogrid[tuple(slice(length) for length in target.shape)])
     grid[place] = index
     target[tuple(grid)] = tensors(target, values)[1].astype(target.dtype)
     return None

@@ -40,7 +40,7 @@ def glu_calls(rng: np.random.Generator) -> Iterator[Call]:
 F = "nn.functional."
 
 
-def kept(function: Callable[..., Any]) -> Callable[..., Any]:
+def kept(function: Callable[..., object]) -> Callable[..., Any]:
     """A function that writes over its input as one that does not."""
     return lambda x, *args: function(x * 1, *args)
 

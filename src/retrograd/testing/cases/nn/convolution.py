@@ -30,7 +30,7 @@ def convolutions(axes: int, several: list[tuple[Shape, Shape, bool, dict[str, An
     return calls
 
 
-STRAIGHT: list[tuple[Shape, Shape, bool, dict[str, Any]]] = [
+STRAIGHT: list[tuple[Shape, Shape, bool, dict[str, object]]] = [
     ((2, 2, 4), (3, 2, 2), True, {}),
     ((2, 2, 4), (2, 2, 3), False, {"stride": 2, "padding": 1}),
     ((2, 4, 5), (2, 2, 2), True, {"dilation": 2, "padding": 2, "groups": 2}),
@@ -39,7 +39,7 @@ STRAIGHT: list[tuple[Shape, Shape, bool, dict[str, Any]]] = [
     ((2, 3, 3), (2, 3, 1), True, {}),
     ((2, 4), (3, 2, 2), True, {"stride": 3, "padding": 1}),
 ]
-TRANSPOSED: list[tuple[Shape, Shape, bool, dict[str, Any]]] = [
+TRANSPOSED: list[tuple[Shape, Shape, bool, dict[str, object]]] = [
     ((2, 2, 3), (2, 3, 2), True, {"output_padding": 0}),
     ((1, 2, 3), (2, 2, 3), False, {"stride": 2, "padding": 1, "output_padding": 1}),
     ((1, 4, 3), (4, 2, 2), True, {"dilation": 2, "groups": 2, "output_padding": 1}),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from ...case import Call, Case
+from ...case import Call, Calls, Case
 
 SHAPES = ((1, 2, 5), (1, 2, 4, 3), (1, 1, 3, 2, 4))
 
@@ -36,7 +35,7 @@ def not_finite(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(np.ones((0, 2, 3)), size=4, mode="linear")
 
 
-def upsamplings(*several: dict[str, object]) -> Any:
+def upsamplings(*several: dict[str, object]) -> Calls:
     """A batch of images with each of the keywords."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

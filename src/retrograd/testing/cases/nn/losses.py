@@ -25,11 +25,11 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.standard_normal(shape)
 
 
-def fixed(draw: Callable[..., Any]) -> Callable[..., Any]:
+def fixed(draw: Callable[..., object]) -> Callable[..., Any]:
     return lambda rng, shape: Fixed(np.asarray(draw(rng, shape)))
 
 
-def pairs(*draws: Callable[..., Any], options: tuple[dict[str, Any], ...] = ()) -> Calls:
+def pairs(*draws: Callable[..., object], options: tuple[dict[str, Any], ...] = ()) -> Calls:
     """Each reduction on arrays of one shape, a 0-d call, and each of the options."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -42,7 +42,7 @@ def pairs(*draws: Callable[..., Any], options: tuple[dict[str, Any], ...] = ()) 
     return calls
 
 
-def weighted_pairs(*draws: Callable[..., Any], **options: object) -> Calls:
+def weighted_pairs(*draws: Callable[..., object], **options: object) -> Calls:
     """As ``pairs``, and with a weight."""
 
     def calls(rng: np.random.Generator) -> Iterator[Call]:

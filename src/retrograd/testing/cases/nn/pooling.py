@@ -86,19 +86,19 @@ def unpools(axes: int) -> Calls:
     return calls
 
 
-MAX_OPTIONS: tuple[dict[str, Any], ...] = (
+MAX_OPTIONS: tuple[dict[str, object], ...] = (
     {"kernel_size": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1},
     {"kernel_size": 2, "stride": 1, "dilation": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
 )
-AVG_OPTIONS: tuple[dict[str, Any], ...] = (
+AVG_OPTIONS: tuple[dict[str, object], ...] = (
     {"kernel_size": 2},
     {"kernel_size": 3, "stride": 2, "padding": 1},
     {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
     {"kernel_size": 3, "stride": 1, "padding": 1, "count_include_pad": False},
 )
-OVERRIDE: dict[str, Any] = {"kernel_size": 2, "divisor_override": 3}
+OVERRIDE: dict[str, object] = {"kernel_size": 2, "divisor_override": 3}
 
 
 def output_sizes(axes: int) -> tuple[dict[str, Any], ...]:
