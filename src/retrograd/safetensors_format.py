@@ -1,4 +1,4 @@
-"""Read and write safetensors files as arrays.
+"""Read and write safetensors bytes as arrays, with this package's errors.
 
 Source: https://github.com/huggingface/safetensors#format
 """
@@ -6,7 +6,6 @@ Source: https://github.com/huggingface/safetensors#format
 from __future__ import annotations
 
 import json
-import math
 import os
 from io import BytesIO
 from pickle import UnpicklingError
@@ -25,7 +24,7 @@ _DTYPES = {"BOOL": np.dtype("?")} | {
     f"{code[0].upper()}{8 * int(code[1])}": np.dtype(f"<{code}")
     for code in ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", "c8")
 }
-_LONGEST_HEADER = 100_000_000  # limit of the format
+_LONGEST_HEADER = 100_000_000  # limit of the library
 
 
 class CorruptFileError(RuntimeError, UnpicklingError):
@@ -33,6 +32,15 @@ class CorruptFileError(RuntimeError, UnpicklingError):
 
     The base class ``UnpicklingError`` is the error that PyTorch raises in the last case.
     """
+
+
+def require_library() -> Any:
+    """Return the library, or raise an ImportError that names the extra."""
+    try:
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError("saved files need the safetensors library: pip install 'retrograd[weights]'") from None
+    return safetensors
 
 
 def holds(dtype: np.dtype) -> bool:
@@ -48,29 +56,21 @@ def serialize(arrays: Arrays, metadata: dict[str, str]) -> bytes:
     """Return the content of a file of contiguous arrays, whose dtypes the format ``holds``.
 
     Raises:
-        MemoryError: the content does not fit in memory.
+        ImportError: the library is not installed.
+        MemoryError: the necessary copies do not fit in memory.
         ValueError: names and metadata exceed the limit of the format's header.
     """
-    header: dict[str, object] = {"__metadata__": metadata}
-    content, end = [], 0
-    # Larger elements first, so that each array begins at a multiple of its element's size.
-    for name, array in sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])):
-        if array.dtype.name != "bfloat16":
-            array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _name(array.dtype), "shape": array.shape, "data_offsets": (begin, end)}
-        content.append(array.reshape(-1).view(np.uint8).data)
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    if len(text) > _LONGEST_HEADER:
-        raise ValueError(
-            f"save: the names, numbers and strings are too long (a header of {len(text):,} bytes, at most "
-            f"{_LONGEST_HEADER:,}); convert long lists to Tensors"
-        )
+    library = require_library()
+    size = sum(array.nbytes for array in arrays.values()) + sum(map(len, metadata.values()))
     try:
-        return b"".join([len(text).to_bytes(8, "little"), text, *content])
+        _reserve(3 * size)
+        return library.numpy.save(arrays, metadata)
     except MemoryError:
-        raise MemoryError(f"save: not enough memory for a copy of {end:,} bytes") from None
+        raise MemoryError(f"save: not enough memory for copies of {size:,} bytes") from None
+    except library.SafetensorError as error:
+        raise ValueError(
+            f"save: the names, numbers and strings are too long ({error}); convert long lists to Tensors"
+        ) from None
 
 
 def read(path: Any) -> tuple[Arrays, dict[str, str]]:
@@ -80,51 +80,28 @@ def read(path: Any) -> tuple[Arrays, dict[str, str]]:
 
     Raises:
         CorruptFileError: the file is truncated or damaged, or not a safetensors file.
+        ImportError: the library is not installed.
         MemoryError: the file does not fit in memory; the message has the file's size.
         OSError: the file cannot be read.
     """
+    library = require_library()
     data = b""
     shown = getattr(path, "name", "the stream") if hasattr(path, "read") else path
     with BytesIO(_one_file(path)) if hasattr(path, "read") else open_regular(path) as file:
         try:
             data = file.read()
-            return _parsed(data)
+            _reserve(len(data))
+            arrays = {name: _array(name, view) for name, view in library.deserialize(data)}
+            # Parse the header again: the library does not return the metadata, and ignores duplicate names.
+            header = parse_json(data[8 : 8 + int.from_bytes(data[:8], "little")])
+            return arrays, header.get("__metadata__") or {}
         except MemoryError:
             size = file.seek(0, os.SEEK_END)
             raise MemoryError(f"{shown}: not enough memory for two copies of its {size:,} bytes") from None
         except OSError as error:
             raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-        except (ValueError, OverflowError, RecursionError) as error:
+        except (library.SafetensorError, ValueError, OverflowError, RecursionError) as error:
             raise CorruptFileError(f"{shown}: {_diagnosis(data, error)}") from None
-
-
-def _parsed(data: bytes) -> tuple[Arrays, dict[str, str]]:
-    """Return the arrays and the metadata in a file's content; ValueError if it breaks a rule of the format."""
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > min(_LONGEST_HEADER, len(data) - 8):
-        raise ValueError(f"the header's length is {size:,} in a file of {len(data):,} bytes")
-    header = parse_json(data[8 : 8 + size].decode())
-    if not isinstance(header, dict):
-        raise ValueError("the header is not an object")
-    metadata = header.pop("__metadata__", None) or {}
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise ValueError("the metadata are not strings")
-    arrays, end = {}, 0
-    for (begin, stop), name, entry in sorted((_offsets(entry), name, entry) for name, entry in header.items()):
-        if begin != end:
-            raise ValueError(f"{name:.80} begins at byte {begin:,}, expected {end:,}")
-        arrays[name] = _array(name, entry, data, 8 + size + begin, stop - begin)
-        end = stop
-    if 8 + size + end != len(data):
-        raise ValueError(f"the arrays end at byte {8 + size + end:,} in a file of {len(data):,} bytes")
-    return arrays, metadata
-
-
-def _offsets(entry: Any) -> tuple[int, int]:
-    match entry:
-        case {"data_offsets": [int(begin), int(end)]} if 0 <= begin <= end:
-            return begin, end
-    raise ValueError("an entry has no data_offsets")
 
 
 def _one_file(stream: Any) -> bytes:
@@ -139,7 +116,7 @@ def _one_file(stream: Any) -> bytes:
             ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]
             size += max(ends, default=0)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            size = end  # `_parsed` reports the error
+            size = end  # the library reports the error
     stream.seek(begin)
     data: bytes = stream.read(8 + size if isinstance(size, int) and 0 <= size < end - begin else -1)
     return data
@@ -150,39 +127,29 @@ def parse_json(text: str | bytes) -> Any:
     return json.loads(text, object_pairs_hook=_without_duplicates)
 
 
-def _name(dtype: np.dtype) -> str:
-    """Return the format's name of a dtype.
-
-    >>> _name(np.dtype(np.float32)), _name(np.dtype(bool))
-    ('F32', 'BOOL')
-    """
-    return next((name for name, known in _DTYPES.items() if known == dtype), "BF16")
+def _reserve(size: int) -> None:
+    """Raise MemoryError if the library's copies would not fit in memory, where it would abort the process."""
+    np.empty(size, np.uint8)
 
 
-def _array(name: str, entry: dict[str, Any], data: bytes, begin: int, size: int) -> np.ndarray:
-    """Return a copy of an array's elements in the file's content."""
-    name.encode()  # an unpaired surrogate is not text
-    dtype, shape = entry.get("dtype"), entry.get("shape")
-    if not isinstance(dtype, str) or dtype != "BF16" and dtype not in _DTYPES:
-        raise ValueError(f"{name:.80} has dtype {dtype!r:.40}, which NumPy does not support")
-    kind = _DTYPES.get(dtype) or bfloat16_or_none() or np.dtype("<u2")
-    if not isinstance(shape, list) or any(type(length) is not int or length < 0 for length in shape):
-        raise ValueError(f"{name:.80} has shape {shape!r:.80}")
-    if math.prod(shape) * kind.itemsize != size or begin + size > len(data):
-        raise ValueError(
-            f"{name:.80} of shape {shape!r:.80} and dtype {dtype} has {size:,} bytes from byte {begin:,} on"
-        )
-    array = np.ndarray(shape, kind, data, begin)
+def _array(name: str, view: dict[str, Any]) -> np.ndarray:
+    dtype, shape, data = view["dtype"], view["shape"], view["data"]
+    if dtype == "BF16":
+        kind = bfloat16_or_none()
+        return widened(np.ndarray(shape, "<u2", data)) if kind is None else np.ndarray(shape, kind, data)
+    if dtype not in _DTYPES:
+        raise ValueError(f"{name:.80} has dtype {dtype}, which NumPy does not support")
+    array = np.ndarray(shape, _DTYPES[dtype], data)
     if dtype == "BOOL" and array.size and array.view(np.uint8).max() > 1:
         raise ValueError(f"{name:.80} has booleans other than 0 and 1")
-    return widened(array) if dtype == "BF16" and kind.kind == "u" else array.copy()
+    return array
 
 
 def _diagnosis(data: bytes, error: Exception) -> str:
     if data.startswith((b"PK\3\4", b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5")):
         return "a pickle (torch.save), which can run any code when loaded; convert it with safetensors.torch.save_file"
     # The error may quote the file, including line breaks and terminal control characters.
-    return f"truncated or damaged, or neither a safetensors file nor one of torch.save ({str(error)!r:.200})"
+    return f"truncated or damaged, or not a safetensors file ({str(error)!r:.200})"
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

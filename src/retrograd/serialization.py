@@ -70,7 +70,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
         ValueError: the nesting is more than 100 levels deep, or values other than Tensors take more than 100 MB in a
             safetensors file.
         RuntimeError: another thread changed a Tensor during the call.
-        MemoryError: a copy of a safetensors file's content does not fit in memory.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
+        MemoryError: three copies of a safetensors file's content do not fit in memory.
         OSError: the file cannot be written (disk full, no such folder, no permission, not a regular file).
 
     After any error, the path has its complete old or new content.
@@ -130,6 +131,7 @@ def load(
         CorruptFileError: the file is truncated, damaged or of unknown type, has a dtype that NumPy does not support,
             or names objects that ``weights_only`` does not allow. The error is a RuntimeError and a
             ``pickle.UnpicklingError``. With ``weights_only=False`` the file's code may raise any error.
+        ImportError: the safetensors library (extra ``weights``) is not installed.
         MemoryError: two copies of the file's content do not fit in memory.
         OSError: the file cannot be read, or is a folder, a device or a pipe.
     """

@@ -24,6 +24,7 @@ from retrograd.safetensors_format import read
 from retrograd.serialization import CorruptFileError, Packed, pack, write_file
 from retrograd.training import EMA, Checkpoint, CheckpointError, EarlyStopping
 
+pytest.importorskip("safetensors")
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and files of POSIX")
 DTYPES = ("float32", "float64", "float16", "int64", "uint8", "bool", "complex64", ">f4", ">i2")
 JUNK = (None, True, -1, 0, 3, 2**70, 1.5, float("nan"), "", "a", "F32", [], [1], {}, {"$": "tensor"}, {"$": "items"})

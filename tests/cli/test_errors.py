@@ -58,6 +58,14 @@ def test_folder_that_cannot_be_written_is_one_line(capsys, tmp_path):
     assert str(tmp_path) in error_line(capsys)
 
 
+@pytest.mark.parametrize("line", ["train housing --out {}", "evaluate {}", "generate {}"])
+def test_without_the_library_of_checkpoints_the_extra_is_named_before_the_work(capsys, monkeypatch, tmp_path, line):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    assert main(line.format(tmp_path / "run").split()) == 2
+    assert "pip install 'retrograd[weights]'" in error_line(capsys)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [

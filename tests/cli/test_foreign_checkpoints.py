@@ -13,6 +13,8 @@ from retrograd.safetensors_format import read
 from retrograd.serialization import write_file
 from tests.helpers.small_sets import use_small_sets
 
+pytest.importorskip("safetensors")
+
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):

@@ -75,6 +75,7 @@ for step in range(12):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.torch.distributed.reduce_op. is deprecated")  # PyTorch's, if a test has loaded it
 def test_every_example_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("safetensors")
     pytest.importorskip("onnx")
     monkeypatch.chdir(tmp_path)
     use_small_sets(monkeypatch)

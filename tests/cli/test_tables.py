@@ -109,6 +109,7 @@ def test_the_target_column_decides_between_regression_and_classification(tmp_pat
 
 @pytest.mark.slow
 def test_a_table_is_trained_predicted_exported_and_compared(folder, capsys):
+    pytest.importorskip("safetensors")
     pytest.importorskip("onnx")
     assert main(["train", "--data", "my.csv", "--target", "price", "--epochs", "20"]) == 0
     short = ["train", "--epochs", "3", "--data", "my.csv", "--target", "price", "--out", "runs/short"]

@@ -19,6 +19,7 @@ from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop
 from tests.helpers.small_sets import use_small_sets
 
+pytest.importorskip("safetensors")
 pytestmark = pytest.mark.slow
 needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETROGRAD_DATA names no data folder")
 

@@ -52,6 +52,7 @@ def test_any_number_of_processes_has_the_losses_of_one(kind, pytestconfig):
 
 
 def test_the_command_trains_and_resumes_with_any_number_of_processes(tmp_path):
+    pytest.importorskip("safetensors")
 
     def train(count, *arguments):
         result = run(count, "-m", "retrograd", "train", "housing", "--model", "linear", *arguments)

@@ -18,6 +18,8 @@ from retrograd.safetensors_format import read
 from retrograd.serialization import Packed, pack, write_file
 from retrograd.training import Checkpoint, CheckpointError
 
+pytest.importorskip("safetensors")
+
 PROGRAM = Path(__file__).with_name("train_program.py")
 _spec = importlib.util.spec_from_file_location("train_program", PROGRAM)
 train_program = importlib.util.module_from_spec(_spec)
@@ -180,8 +182,16 @@ def test_what_cannot_be_saved_leaves_the_last_checkpoint(tmp_path):
         Checkpoint(tmp_path / "x", model=3)
 
 
+def test_without_the_library_no_training_begins_that_cannot_be_saved(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"pip install 'retrograd\[weights\]'"):
+        small(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
 def test_the_weights_are_there_for_other_programs(tmp_path):
-    load_file = pytest.importorskip("safetensors.numpy").load_file
+    from safetensors.numpy import load_file
+
     model, checkpoint = small(tmp_path)
     checkpoint.save(1)
     np.testing.assert_array_equal(load_file(checkpoint.path)["model.weight"], model.weight.detach().numpy())

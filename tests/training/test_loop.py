@@ -11,6 +11,8 @@ import retrograd as rg
 from retrograd.data import DataLoader, TensorDataset
 from retrograd.training import Checkpoint, CheckpointError, DivergenceError, Interrupted, Loop
 
+pytest.importorskip("safetensors")
+
 
 class Program:
     """A user's program around a loop, with dropout and shuffled batches."""

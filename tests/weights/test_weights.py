@@ -14,6 +14,8 @@ from retrograd.serialization import CorruptFileError
 from retrograd.weights import load_model, load_tokens, save_model
 from retrograd.weights.names import ARCHITECTURES
 
+pytest.importorskip("safetensors")
+
 CONFIGS = {
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 20, "n_positions": 12, "n_embd": 8, "n_layer": 2, "n_head": 2,

@@ -18,6 +18,7 @@ from ..core.tensor.tensor import new_tensor
 from ..data.generator import generator_state, numpy_generator, set_generator_state
 from ..distributed.objects import by_first
 from ..ops.make.generators import Generator, default_generator, get_rng_state
+from ..safetensors_format import require_library
 from ..serialization import CorruptFileError, Packed, pack, read_file, write_file
 
 VERSION = 1
@@ -59,6 +60,7 @@ class Checkpoint:
         **parts: anything else with ``state_dict`` and ``load_state_dict``, such as an average of the weights.
 
     Raises:
+        ImportError: the safetensors library (extra ``weights``) is not installed.
         TypeError: a part lacks ``state_dict`` or ``load_state_dict``, or a generator is not a random generator.
 
     >>> import tempfile, os
@@ -85,6 +87,7 @@ class Checkpoint:
         generators: Mapping[str, Any] | None = None,
         **parts: object,
     ) -> None:
+        require_library()  # fail before the training, not after its first epoch
         self.path = Path(path)
         usual = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "loader": loader}
         self.parts = {name: _plain(part) for name, part in {**usual, **parts}.items() if part is not None}

@@ -25,6 +25,7 @@ OPTIONAL = (
     ("rich", "cli", ("rich",)),
     ("threadpoolctl", "cli", ("threadpoolctl",)),
     ("matplotlib", "plots", ("matplotlib",)),
+    ("safetensors", "weights", ("safetensors",)),
     ("scipy", "special", ("scipy",)),
     ("sklearn", "sklearn", ("scikit-learn",)),
     ("onnx", "onnx", ("onnx",)),

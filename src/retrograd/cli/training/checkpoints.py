@@ -6,11 +6,20 @@ from typing import Any
 
 import retrograd as rg
 from retrograd import nn
+from retrograd.safetensors_format import require_library
 
 from ..console import UserError
 from .recipes import RECIPES
 
 FILE = "checkpoint.safetensors"
+
+
+def require_safetensors() -> None:
+    """Raise UserError before any work if checkpoints can be neither written nor read."""
+    try:
+        require_library()
+    except ImportError as error:
+        raise UserError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,7 @@ def read_run(path: Path) -> SavedRun:
     Raises UserError for a missing file or one that is not a checkpoint of a possible run, CorruptFileError for a
     damaged file.
     """
+    require_safetensors()
     path = path / FILE if path.is_dir() else path
     if not path.is_file():
         raise UserError(f"checkpoint {path} does not exist")

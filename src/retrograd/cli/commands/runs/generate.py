@@ -14,7 +14,7 @@ from ...arguments import path, positive_int, seed, temperature
 from ...console import UserError
 from ...parser import Subparsers
 from ...tasks.language import END, language_model, sample
-from ...training.checkpoints import SavedRun, load_weights, read_run
+from ...training.checkpoints import SavedRun, load_weights, read_run, require_safetensors
 
 LANGUAGES = ("shakespeare", "text", "names")
 EXAMPLES = """\
@@ -98,6 +98,7 @@ def _model(saved: SavedRun) -> nn.Module:
 def _published(options: argparse.Namespace) -> str:
     """Return text after the prompt, from weights in the layout of Hugging Face's transformers."""
     folder = options.weights
+    require_safetensors()
     try:
         model = load_model(folder)
         text = load_tokens(folder)

@@ -16,7 +16,7 @@ from ...console import ProgressLine, Table, UserError, figure_text, plural, prin
 from ...parser import Subparsers
 from ...tasks import TASKS
 from ...training import processes
-from ...training.checkpoints import FILE
+from ...training.checkpoints import FILE, require_safetensors
 from ...training.metrics import MetricsWriter, TensorBoardWriter
 from ...training.recipes import RECIPES
 from ...training.report import Plot, Section, Text, write_report
@@ -75,6 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    require_safetensors()
     with processes.joined():
         return run_with(collect(options.task, options))
 
