@@ -60,7 +60,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = Non
 
     Args:
         obj: nested dicts, lists and tuples of Tensors, arrays, numbers, strings and None; in archives also sets, bytes,
-            dtypes, devices and sizes. (PyTorch loads NumPy arrays only with ``weights_only=False``.)
+            dtypes, layouts, devices, sizes and sparse Tensors. (PyTorch loads NumPy arrays only with
+            ``weights_only=False``.)
         f: the file name, or a stream open for binary writing. Several files may be written to one stream.
         pickle_module, pickle_protocol: ignored, as are PyTorch's other options; for compatibility.
 
