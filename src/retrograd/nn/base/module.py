@@ -47,6 +47,7 @@ class Module(State):
     _settings: ClassVar[tuple[str, ...]] = ()
 
     dump_patches = False  # PyTorch's legacy attribute
+    T_destination = T  # PyTorch's name of a type of state_dict
     call_super_init = False  # whether __init__ passes its arguments to further base classes
 
     training: bool
