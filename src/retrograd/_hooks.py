@@ -27,7 +27,7 @@ _LEGACY_METHODS = (
     "new new_empty_strided output_nr pin_memory record_stream resize resize_ resize_as resize_as_ resolve_conj "
     "resolve_neg set_ share_memory_ sparse_dim sparse_mask storage storage_offset storage_type to_dense "
     "to_sparse_coo untyped_storage zero_grad "
-    "ccol_indices chalf col_indices const_data_ptr crow_indices dequantize dim_order eig grad_dtype "
+    "ccol_indices chalf col_indices const_data_ptr crow_indices dequantize dim_order eig grad_dtype index "
     "indices int_repr ipu is_ipu is_maia is_mtia is_vulkan lstsq mtia name q_per_channel_axis q_per_channel_scales "
     "q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_ row_indices slice_inverse smm "
     "solve sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn to_padded_tensor to_sparse_bsc "

@@ -34,7 +34,7 @@ class CorruptFileError(RuntimeError, UnpicklingError):
     """
 
 
-def require_library() -> Any:
+def require_library() -> ModuleType:
     """Return the library, or raise an ImportError that names the extra."""
     try:
         import safetensors.numpy

@@ -253,6 +253,57 @@ def test_tensors_go_where_map_location_says(tmp_path):
         rg.load(tmp_path / "b.pt", map_location=lambda storage, location: 1 / 0)
 
 
+def _sparse_tensors(library):
+    dense = library.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]])
+    return {
+        "rows": dense.to_sparse_csr(),
+        "columns": dense.to_sparse_csc(),
+        "coordinates": dense.to_sparse(),
+        "blocks": library.ones(2, 3, 2).to_sparse(2),
+        "twice": library.sparse_coo_tensor(library.tensor([[0, 0], [1, 1]]), library.ones(2), (2, 2)),
+        "empty": library.zeros(2, 3).to_sparse(),
+        "layouts": [library.strided, library.sparse_coo],
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_tensors_are_exchanged_with_pytorch_in_their_layouts(tmp_path):
+    ours, theirs = _sparse_tensors(rg), _sparse_tensors(torch)
+    rg.save(ours, tmp_path / "ours.pt")
+    for found in (
+        torch.load(tmp_path / "ours.pt", weights_only=True),
+        rg.load(tmp_path / "ours.pt"),
+        rg.load(_saved(theirs, tmp_path / "theirs.pt", True)),
+    ):
+        assert str(found.pop("layouts")) == str(theirs["layouts"])
+        for name, read in found.items():
+            written = theirs[name]
+            assert str(read.layout) == str(written.layout) and read.to_dense().tolist() == written.to_dense().tolist()
+            if name not in ("rows", "columns"):
+                assert read.is_coalesced() == written.is_coalesced() and read._nnz() == written._nnz()
+    with pytest.raises(CorruptFileError, match=r"before 1\.6"):
+        rg.load(_saved(theirs, tmp_path / "theirs.pt", False))
+
+
+@pytest.mark.parametrize(
+    ("layout", "parts", "message"),
+    [
+        ("sparse_coo", ([[0, 2], [1, 0]], [1.0, 2.0], (2, 2)), "outside of dimension 0"),
+        ("sparse_coo", ([[0], [1]], [1.0, 2.0], (2, 2)), "expected indices"),
+        ("sparse_coo", ([[1, 0], [1, 0]], [1.0, 2.0], (2, 2), True), "not in order"),
+        ("sparse_csr", ([0, 1, 3], [1, 0], [1.0, 2.0], (2, 2)), "do not fit together"),
+        ("sparse_csr", ([0, 1, 2], [1, 0], (2, 2)), "without indices, values and a size"),
+        ("sparse_bsr", ([0, 1, 2], [1, 0], [1.0, 2.0], (2, 2)), "which is not supported"),
+        ("strided", (), "which is not supported"),
+        ("dense", (), "an unknown layout"),
+    ],
+)
+def test_a_sparse_tensor_whose_parts_do_not_fit_is_refused(layout, parts, message):
+    parts = tuple(rg.tensor(part) if isinstance(part, list) else part for part in parts)
+    with pytest.raises(CorruptFileError, match=message):
+        arrays.rebuilt_sparse(arrays.layout_named(f"torch.{layout}"), parts)
+
+
 def test_a_stream_that_cannot_seek_is_read(tmp_path):
     path = _saved({"a": torch.ones(2)}, tmp_path / "a.pt", True)
 

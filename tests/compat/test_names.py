@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import io
 import math
 import pickle
 import runpy
@@ -187,7 +188,48 @@ def test_scripted_functions_and_modules_raise_torchscripts_types_of_errors():
         with pytest.raises(AssertionError, match="two columns"):
             other(rg.ones(1, 3))
         assert rg.equal(other(rg.ones(1, 2)), model(rg.ones(1, 2)))
-    assert "forward" not in vars(pickle.loads(pickle.dumps(rg.jit.script(rg.nn.Linear(2, 1)))))
+    assert vars(pickle.loads(pickle.dumps(rg.jit.script(rg.nn.Linear(2, 1))))).keys().isdisjoint(["forward", "save"])
+
+
+def doubled(x):
+    """A function that files of ``jit.save`` name."""
+    return 2 * x
+
+
+def test_scripted_and_traced_modules_and_functions_are_saved_and_loaded(tmp_path):
+    model = rg.jit.script(rg.nn.Sequential(rg.nn.Linear(2, 1), rg.nn.Tanh()).eval())
+    model.save(tmp_path / "model.pt")
+    for path in (tmp_path / "model.pt", tmp_path / "again.pt"):
+        loaded = rg.jit.load(path)
+        assert rg.equal(loaded(rg.ones(3, 2)), model(rg.ones(3, 2))) and not loaded.training
+        with pytest.raises(rg.jit.Error, match="TypeError"):
+            loaded()
+        rg.jit.save(copy.deepcopy(loaded), tmp_path / "again.pt")
+
+    stream, extra = io.BytesIO(), {"notes": "", "absent": ""}
+    rg.jit.save(rg.jit.trace(doubled, rg.ones(1)), stream, _extra_files={"notes": "two", "more": b"!"})
+    stream.seek(0)
+    assert rg.jit.load(stream, _extra_files=extra)(3) == 6 and extra == {"notes": b"two", "absent": b""}
+
+
+def test_what_jit_cannot_save_or_load_is_an_error(tmp_path, monkeypatch):
+    class Local(rg.nn.Linear):
+        pass
+
+    for value in (Local(1, 1), lambda x: x):
+        with pytest.raises(RuntimeError, match="stored by name"):
+            rg.jit.save(value, tmp_path / "x.pt")
+    with pytest.raises(TypeError, match="a module or a function, got int"):
+        rg.jit.save(3, tmp_path / "x.pt")
+    with pytest.raises(ValueError, match=r"x\.pt does not exist"):
+        rg.jit.load(tmp_path / "x.pt")
+    rg.save({"weight": rg.ones(1)}, tmp_path / "x.pt")
+    with pytest.raises(RuntimeError, match="was not written by jit.save"):
+        rg.jit.load(tmp_path / "x.pt")
+    rg.jit.save(doubled, tmp_path / "x.pt")
+    monkeypatch.delattr(sys.modules[__name__], "doubled")
+    with pytest.raises(RuntimeError, match="doubled.*whose code must exist"):
+        rg.jit.load(tmp_path / "x.pt")
 
 
 def test_what_was_loaded_earlier_is_looked_for_where_pytorch_looks(monkeypatch, tmp_path):
@@ -236,11 +278,9 @@ def test_the_derivative_of_softmax_that_functions_of_programs_call():
     np.testing.assert_allclose(derivative(rg), derivative(torch), atol=1e-6)
 
 
-def test_what_needs_the_network_or_compiled_programs_says_so():
+def test_what_needs_the_network_says_so():
     with pytest.raises(RuntimeError, match="network"):
         rg.hub.load("a/b", "c")
-    with pytest.raises(RuntimeError, match="compiled"):
-        rg.jit.load("x.pt")
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "complex32", "quint8"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 from warnings import warn
 from weakref import ref
@@ -12,6 +13,15 @@ from ..core.tensor.storage import borrowed, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
 
 _OF_THE_NODE = frozenset(["metadata", "name", "next_functions", "register_hook", "register_prehook"])
+
+
+def _assigned(attribute: str, method: Callable[..., None]) -> property:
+    """Return a property: inside ``forward``, the arguments of the method, or None. Assigning it calls the method."""
+
+    def assign(self: Context, tensors: Iterable[Any] | None) -> None:
+        method(self, *(tensors or ()))
+
+    return property(lambda self: getattr(self, attribute) or None, assign)
 
 
 class Context:
@@ -28,6 +38,8 @@ class Context:
     _outputs: tuple[tuple[Any, Any], ...] = ()
     _node: Any = None
     _packed: Any = None
+    _clears: bool = False  # ``clear_saved_tensors_on_access`` of the Function
+    _marked: tuple[Tensor, ...] | None = None
 
     def __init__(self) -> None:
         self._to_save: tuple[Any, ...] = ()
@@ -50,6 +62,7 @@ class Context:
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Declare that these outputs have no gradient."""
         self._non_differentiable.update(id(tensor) for tensor in tensors)
+        self._marked = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Declare that ``forward`` wrote these inputs in place; it must return them."""
@@ -58,6 +71,31 @@ class Context:
     def set_materialize_grads(self, value: bool) -> None:
         """Set whether ``backward`` receives missing gradients as zeros (the default) or as None."""
         self.materialize_grads = value
+
+    to_save = _assigned("_to_save", save_for_backward)
+    saved_for_forward = _assigned("_to_save_forward", save_for_forward)
+    non_differentiable = _assigned("_marked", mark_non_differentiable)
+    dirty_tensors = _assigned("_dirty", mark_dirty)
+
+    def mark_shared_storage(self, *pairs: tuple[Tensor, Tensor]) -> None:
+        """Do nothing: shared memory is tracked. Deprecated."""
+        warn("mark_shared_storage is deprecated: shared memory is tracked", FutureWarning, stacklevel=2)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether an argument of ``forward`` requires grad."""
+        return any(self.needs_input_grad)
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """``saved_tensors``. Deprecated."""
+        warn("saved_variables is deprecated; use saved_tensors", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Free the saved Tensors if the Function sets ``clear_saved_tensors_on_access``."""
+        if self._clears:
+            self._saved = self._packed = None
 
     def __getattr__(self, name: str) -> object:
         """Return the attributes of the node that ``forward`` has become. In PyTorch this object is the node."""
@@ -79,10 +117,13 @@ class Context:
             raise RuntimeError("saved_tensors: freed by an earlier backward; pass retain_graph=True to that backward")
         if self._packed is not None:  # saved_tensors_hooks: unpack_hook returns arrays and storages
             entries = zip(self._saved, self._packed, strict=True)
-            return tuple(
+            restored = tuple(
                 None if entry is None else self._restore(*packed.restored(), *entry) for entry, packed in entries
             )
-        return tuple(None if entry is None else self._restore(*entry) for entry in self._saved)
+        else:
+            restored = tuple(None if entry is None else self._restore(*entry) for entry in self._saved)
+        self.maybe_clear_saved_tensors()
+        return restored
 
     def pack(self, packing: Any) -> None:
         """Pack the Tensors saved for ``backward`` with ``saved_tensors_hooks``."""
@@ -120,6 +161,7 @@ class Context:
         self._saved_forward = None if self._to_save_forward is None else kept(self._to_save_forward)
         self._to_save = ()
         self._to_save_forward = None
+        self._marked = None
 
     def _restore(self, array: Any, storage: Any, output: int | None, edge: Any) -> Tensor:
         if isinstance(edge, Tensor) and edge.array is array:

@@ -41,6 +41,9 @@ class Function:
 
     Attributes:
         generate_vmap_rule: whether forward, backward and jvp consist of operators that can be batched.
+        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, from which it may
+            remove them.
+        clear_saved_tensors_on_access: whether ``ctx.saved_tensors`` may be read only once, which frees the Tensors.
 
     Raises:
         RuntimeError: ``backward`` returned a wrong number of gradients, or one of the wrong shape.
@@ -62,6 +65,8 @@ class Function:
     """
 
     generate_vmap_rule: bool = False
+    boxed_grads_call: bool = False
+    clear_saved_tensors_on_access: bool = False
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -185,6 +190,7 @@ class Function:
             if is_dense(x) and is_differentiable(x.dtype) and id(x) not in ctx._non_differentiable
         }
         ctx._keep(tensors, node)
+        ctx._clears = cls.clear_saved_tensors_on_access
         for index in sorted(ctx._differentiable):
             x = tensors[index]
             node_of_output = new_node(select_plan(index), (node,), NOTHING, x.array.shape, x.array.dtype)
@@ -277,12 +283,13 @@ def _function_primitive(cls: type[Function]) -> Primitive:
 
 
 def _backward_of(cls: type[Function]) -> Callable[..., object]:
-    """Return the static method that computes gradients, ``backward`` or its alias ``vjp``."""
-    if cls.vjp is Function.vjp:
-        return cls.backward
-    if cls.backward is not Function.backward:
-        raise RuntimeError(f"{cls.__name__}: both backward and its alias vjp are implemented; remove one of them")
-    return cls.vjp
+    """Return the user's ``backward``, or its alias ``vjp``, as a function of ``ctx`` and each gradient."""
+    backward = cls.backward
+    if cls.vjp is not Function.vjp:
+        if cls.backward is not Function.backward:
+            raise RuntimeError(f"{cls.__name__}: both backward and its alias vjp are implemented; remove one of them")
+        backward = cls.vjp
+    return (lambda ctx, *gradients: backward(ctx, list(gradients))) if cls.boxed_grads_call else backward
 
 
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Any]:

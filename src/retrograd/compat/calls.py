@@ -78,9 +78,10 @@ def call(name: str, function: Callable[..., object], args: tuple[object, ...], k
     if keyword and len(args) > 2 and not kwargs and _is_number(args[1]) and isinstance(args[2], Tensor):
         _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
         return function(args[0], *args[2:], **{keyword: args[1]})
-    if keyword == "alpha" and len(args) == 3 and not kwargs and np.ndim(args[1]) == 0 and _is_number(args[2]):
+    alpha = args[1] if keyword == "alpha" and len(args) == 3 and not kwargs and _is_number(args[2]) else None
+    if isinstance(alpha, Tensor) and alpha.array.ndim == 0:  # a number, too
         _warn(name, f"{name}({keyword}, ...)", f"{name}(..., {keyword}=...)")
-        return function(args[0], args[2], alpha=args[1].item())  # a 0-d Tensor is a number, too
+        return function(args[0], args[2], alpha=alpha.item())
     if operator in _TWO_NUMBERS_FIRST and not kwargs and len(args) in (4, 5):
         numbers = [value for value in args if _is_number(value)]
         tensors = [value for value in args if isinstance(value, Tensor)]
@@ -147,7 +148,7 @@ _SPARSE_OPERATORS = {"div": "__truediv__", "divide": "__truediv__", "true_divide
 
 def _sparse_zeros(
     name: str,
-    *size: int | Sequence[int],
+    *size: Any,
     layout: object,
     out: Tensor | None = None,
     dtype: DTypeLike | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from difflib import get_close_matches
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -97,6 +98,7 @@ def _is_submodule(module: str, name: str) -> bool:
     return not name.startswith("_") and PathFinder.find_spec(f"{module}.{name}", path) is not None
 
 
+@lru_cache(1000)  # programs ask for the same name again and again, by hasattr
 def _hint(module: str, name: str) -> str:
     """Return the end of an error message: where the name is defined, or similar names. It may be empty."""
     if name.startswith("_"):

@@ -106,7 +106,7 @@ _SECTIONS = {
     "modules.internals.private:utils.data.dataloader": "utils.data.dataloader",
     "modules.internals.private:utils.hooks": "utils.hooks",
     "modules.internals.library:library": "library",
-    "modules.compilers:settings": "_dynamo.config _inductor.config",
+    "modules.compilers:settings": "_dynamo.config _inductor.config compiler.config",
     "modules.cuda": "cuda cuda.memory cuda.random cuda.streams",
     "modules.devices:accelerator": "accelerator accelerator.memory",
     "modules.devices:absent": "backends.mkl backends.mkldnn backends.mps backends.openmp backends.opt_einsum",

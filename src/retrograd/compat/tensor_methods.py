@@ -357,7 +357,7 @@ def _of_sparse(name: str) -> Callable[..., Any]:
 _KINDS = "ipu maia mkldnn mps mtia nested quantized sparse sparse_csr vulkan xla xpu"
 _OF_SPARSE = "ccol_indices col_indices crow_indices indices row_indices values"
 _ABSENT = (
-    "chalf dequantize eig int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales "
+    "chalf dequantize eig index int_repr ipu lstsq mtia q_per_channel_axis q_per_channel_scales "
     "q_per_channel_zero_points q_scale q_zero_point qscheme reinforce resize_as_sparse_ slice_inverse smm solve "
     "sparse_resize_ sparse_resize_and_clear_ sspaddmm symeig to_mkldnn to_padded_tensor to_sparse_bsc to_sparse_bsr "
     "to_sparse_csc xpu"

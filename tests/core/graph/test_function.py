@@ -263,3 +263,53 @@ def test_a_node_s_hook_is_differentiated():
     (first,) = grad(y.sum(), x, create_graph=True)
     (second,) = grad(first.sum(), x)
     assert first.tolist() == [6.0, 24.0] and second.tolist() == [12.0, 24.0]
+
+
+def test_the_context_has_pytorchs_attributes_of_what_forward_stored():
+    class Scale(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.to_save = (x,)
+            ctx.mark_non_differentiable(y)
+            assert ctx.to_save == (x,) and ctx.non_differentiable == (y,) and ctx.requires_grad
+            assert ctx.dirty_tensors is None and ctx.saved_for_forward is None
+            with pytest.warns(FutureWarning, match="mark_shared_storage"):
+                ctx.mark_shared_storage((x, y))
+            return x * 2, y.clone()
+
+        @staticmethod
+        def backward(ctx, g, h):
+            with pytest.warns(DeprecationWarning, match="saved_variables"):
+                assert ctx.saved_variables[0] is x
+            ctx.maybe_clear_saved_tensors()
+            assert ctx.to_save is None and ctx.non_differentiable is None and ctx.saved_tensors[0] is x
+            return g * 2, None
+
+    x = rg.ones(2, requires_grad=True)
+    Scale.apply(x, rg.ones(2))[0].sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_backward_may_take_its_gradients_as_a_list_and_read_what_it_saved_once():
+    class Product(rg.autograd.Function):
+        boxed_grads_call = clear_saved_tensors_on_access = generate_vmap_rule = True
+
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, gradients):
+            x, y = ctx.saved_tensors
+            g = gradients.pop()
+            return g * y, g * x
+
+    x, y = rg.tensor([2.0, 3.0], requires_grad=True), rg.tensor([5.0, 7.0], requires_grad=True)
+    product = Product.apply(x, y).sum()
+    product.backward(retain_graph=True)
+    assert x.grad.tolist() == [5.0, 7.0] and y.grad.tolist() == [2.0, 3.0]
+    with pytest.raises(RuntimeError, match="saved_tensors: freed"):
+        product.backward()
+    by_example = rg.func.vmap(rg.func.grad(Product.apply))(x.detach(), y.detach())
+    assert by_example.tolist() == [5.0, 7.0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from ...core.tensor.copies import _rebuild as rebuilt_copy
 from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...nn.parameter import Buffer, Parameter
+from ...ops.linear.sparse.compressed import sparse_csc_tensor, sparse_csr_tensor
+from ...ops.linear.sparse.sparse import SparseTensor, sparse_coo_tensor
 from ...safetensors_format import CorruptFileError
+from ..types import layout
 from .sealed_pickle import Opaque, Pending
 
 Placed = Callable[[Tensor, str], Tensor]  # moves a Tensor from the CPU, given the device that the file names
@@ -164,6 +167,50 @@ def rebuilt_parameter(
         raise CorruptFileError("a parameter without a tensor")
     data._requires = False
     return with_attributes(Parameter(data, requires_grad=bool(requires_grad)), state)
+
+
+_SPARSE: dict[str, Callable[..., SparseTensor]] = {
+    "sparse_coo": sparse_coo_tensor,
+    "sparse_csr": sparse_csr_tensor,
+    "sparse_csc": sparse_csc_tensor,
+}
+_LAYOUTS = {f"torch.{name}": layout(name) for name in (*_SPARSE, "strided", "sparse_bsr", "sparse_bsc", "jagged")}
+
+
+def layout_named(name: object) -> layout:
+    """``torch.serialization._get_layout``: the layout that is printed as ``name``."""
+    found = _LAYOUTS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise CorruptFileError("an unknown layout")
+    return found
+
+
+def rebuilt_sparse(kind: object, parts: object) -> SparseTensor:
+    """``torch._utils._rebuild_sparse_tensor``: a sparse Tensor of checked indices."""
+    make = _SPARSE.get(kind.name) if isinstance(kind, layout) else None
+    if make is None:
+        raise CorruptFileError(f"a sparse tensor of layout {kind!r:.80}, which is not supported")
+    count = 2 if make is sparse_coo_tensor else 3
+    if not isinstance(parts, tuple) or len(parts) <= count:
+        raise CorruptFileError("a sparse tensor without indices, values and a size")
+    tensors, size, (coalesced, *_) = parts[:count], parts[count], (*parts[count + 1 :], False)
+    if not all(isinstance(part, Tensor) for part in tensors) or not isinstance(size, tuple):
+        raise CorruptFileError("a sparse tensor without indices, values and a size")
+    try:
+        made: SparseTensor = make(*tensors, size)
+        if coalesced is True:
+            sorted_once = made.coalesce()
+            if not np.array_equal(sorted_once._indices().cpu().array, made._indices().cpu().array):
+                raise CorruptFileError("a sparse tensor with coordinates that are not in order")
+            made = sorted_once
+    except RuntimeError as error:
+        raise CorruptFileError(f"a sparse tensor: {error}") from None
+    return made
+
+
+def unfilled_sparse(kind: object, parts: object) -> NoReturn:
+    """Refuse a sparse Tensor whose indices cannot be checked yet."""
+    raise CorruptFileError("a sparse tensor in PyTorch's format before 1.6, which is not supported; save it again")
 
 
 def rebuilt_with_attributes(function: object, kind: object, args: object, state: object) -> Tensor:

@@ -74,6 +74,8 @@ def torch_names() -> dict[tuple[str, str], object]:
         ("torch._utils", "_rebuild_tensor"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v2"): Function(arrays.rebuilt_tensor),
         ("torch._utils", "_rebuild_tensor_v3"): Function(arrays.rebuilt_tensor_of_dtype),
+        ("torch._utils", "_rebuild_sparse_tensor"): Function(arrays.rebuilt_sparse),
+        ("torch.serialization", "_get_layout"): Function(arrays.layout_named),
         ("torch._utils", "_rebuild_parameter"): Function(arrays.rebuilt_parameter),
         ("torch._utils", "_rebuild_parameter_with_state"): Function(arrays.rebuilt_parameter),
         ("torch._tensor", "_rebuild_from_type_v2"): Function(arrays.rebuilt_with_attributes),
@@ -96,15 +98,18 @@ class FileNames:
 
     Args:
         placed: moves a Tensor from the CPU, given the device that the file names.
+        filled: whether storages have their elements when Tensors are made of them.
     """
 
-    def __init__(self, placed: arrays.Placed) -> None:
+    def __init__(self, placed: arrays.Placed, filled: bool = True) -> None:
         self._unpickler: SealedUnpickler | None = None
         self._copies = arrays.Copies(placed)
         self._without_state: set[int] = set()  # Modules whose state has not been read yet
         self._names: dict[tuple[str, str], Name] = {}
         for name, value in torch_names().items():
             self._names[name] = Name(value, make=value if isinstance(value, Function) else None)
+        if not filled:
+            self._names["torch._utils", "_rebuild_sparse_tensor"] = called(arrays.unfilled_sparse)
         self._add_containers()
         self._add_own()
         self._listed: dict[tuple[str, str], object] = {}

@@ -101,7 +101,7 @@ def _read_legacy(stream: IO[bytes], placed: Placed) -> Any:
             storages[key] = Storage(kind.dtype, count, None, placed, location)
         return _of_type(storages[key], kind.dtype, count, placed, location)
 
-    names = FileNames(placed)
+    names = FileNames(placed, filled=False)
     if _sealed(stream, names) != _LEGACY_MAGIC:
         raise CorruptFileError("it does not begin like a file of PyTorch")
     _sealed(stream, names)  # the version of the format

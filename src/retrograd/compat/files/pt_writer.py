@@ -27,6 +27,9 @@ from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
 from ...func.ledger import owner_of
 from ...nn.parameter import Buffer, Parameter
+from ...ops.linear.sparse.compressed import CompressedColumnsTensor
+from ...ops.linear.sparse.sparse import CompressedTensor, SparseTensor
+from ..types import layout
 from .arrays import DTYPE_NAMES, STORAGE_DTYPES
 from .zip_archives import Writer
 
@@ -148,6 +151,10 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
         kind = type(obj)
         if kind in (Tensor, Parameter, Buffer):
             return self._reduced(obj)
+        if isinstance(obj, SparseTensor):
+            return self._reduced_sparse(obj)
+        if kind is layout:
+            return _torch_name("torch.serialization", "_get_layout"), (str(obj),)
         if kind is Size:
             return _torch_name("torch", "Size"), (tuple(obj),)
         if kind is Device:
@@ -188,6 +195,17 @@ class _Pickler(pickle._Pickler):  # Python's version: the C version writes only 
             kind = _torch_name("torch", "Tensor")
             return _torch_name("torch._tensor", "_rebuild_from_type_v2"), (function, kind, args, attributes)
         return function, args
+
+    def _reduced_sparse(self, a: SparseTensor) -> tuple[object, ...]:
+        """Return the function of PyTorch, and its arguments, that rebuild the sparse Tensor."""
+        size = Size(a.shape)
+        if isinstance(a, CompressedTensor):
+            parts: tuple[object, ...] = a.crow_indices(), a.col_indices(), a.values().detach(), size
+        elif isinstance(a, CompressedColumnsTensor):
+            parts = a.ccol_indices(), a.row_indices(), a.values().detach(), size
+        else:
+            parts = a._indices(), a._values().detach(), size, a.is_coalesced()
+        return _torch_name("torch._utils", "_rebuild_sparse_tensor"), (a.layout, parts)
 
     def _rebuild_call(self, tensor: Tensor, requires_grad: bool) -> tuple[_TorchName, tuple[object, ...]]:
         array = tensor.array

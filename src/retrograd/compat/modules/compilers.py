@@ -124,7 +124,6 @@ _SETTINGS: dict[str, object] = {
     "trace": SimpleNamespace(enabled=False),
     "triton": SimpleNamespace(cudagraphs=False),
 }
-config = SimpleNamespace(**_SETTINGS)  # ``compiler.config``; ``_dynamo.config`` is a module
 
 _COMPILER = """
     allow_in_graph=unchanged assume_constant_result=unchanged cudagraph_mark_step_begin disable explain
@@ -132,7 +131,7 @@ _COMPILER = """
     mark_static maybe_mark_dynamic=mark_dynamic optimize reset set_stance
 """
 NAMES: Mapping[str, str | Mapping[str, object]] = {
-    "compiler": f"{_COMPILER} config",
+    "compiler": _COMPILER,
     "_dynamo": f"{_COMPILER} compile",
     "_logging": "set_logs",
     "settings": _SETTINGS,

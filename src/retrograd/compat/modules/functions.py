@@ -174,7 +174,8 @@ def nuclear_norm(
     input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Return the sum of the singular values: ``linalg.matrix_norm(input, "nuc")``."""
-    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim, **({} if out is None else {"out": out}))
+    norm: Callable[..., Tensor] = _linalg.matrix_norm  # its stub lacks ``out``
+    return norm(input, "nuc", tuple(dim), keepdim, **({} if out is None else {"out": out}))
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

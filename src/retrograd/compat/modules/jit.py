@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from inspect import isfunction
-from typing import Any, NoReturn, TypeVar
+from inspect import isfunction, unwrap
+from io import BytesIO
+from pickle import PicklingError
+from typing import IO, Any, NoReturn, TypeVar
 from typing import Final as Final
 
 from ...autograd.function import Function
@@ -16,11 +19,15 @@ from ...core.arrays.devices import Device
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Size, Tensor
+from ...files import replacing
 from ...nn.base.module import Module as Module
 from ...ops.make.generators import Generator
 from ...ops.table.types import DeviceLike, DTypeLike, IndexLike
+from ...serialization import load
+from ..files import pt_writer
 
 Marked = TypeVar("Marked")
+File = str | os.PathLike[str] | IO[bytes]
 
 # ``jit``: marks
 
@@ -59,10 +66,15 @@ def _scripted(obj: object) -> Any:
     """Return a function that translates errors, or the module after its ``forward`` does so."""
     if isinstance(obj, Module):
         own = obj.__getstate__().get("forward")  # a forward that the program assigned to this instance
-        scripted = _translating(own if callable(own) else type(obj).forward.__get__(obj))
-        obj.__dict__.update(forward=scripted, _compiled=(scripted, own))  # copies and pickles leave it out
+        obj._replace("forward", _translating(own if callable(own) else type(obj).forward.__get__(obj)))
+        if not hasattr(obj, "save"):
+            obj._replace("save", functools.partial(jit_save, obj))
         return obj
-    return _translating(obj) if isfunction(obj) else obj
+    if isfunction(obj):
+        scripted = _translating(obj)
+        scripted.__dict__["save"] = functools.partial(jit_save, scripted)
+        return scripted
+    return obj
 
 
 def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
@@ -110,22 +122,83 @@ def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def jit_save(m: Module, f: object, **kwargs: object) -> None:
-    """Raise an error: modules are not compiled to files.
+_FORMAT = "retrograd.jit"  # the key by which ``jit_load`` recognizes its files
+
+
+def jit_save(m: Callable[..., object], f: File, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
+    """Write a scripted or traced module or function to a file, which ``jit.load`` reads.
+
+    The file has Parameters, buffers and other attributes. It names classes and functions and does not contain their
+    code, so that ``jit.load`` needs the program's modules, and PyTorch cannot read the file.
+
+    Args:
+        m: the module or function.
+        f: the file name, or a stream open for binary writing.
+        _extra_files: texts or bytes to store with the module, by name.
 
     Raises:
-        RuntimeError: always.
+        TypeError: ``m`` is neither a Module nor a function.
+        RuntimeError: a class or function has no name that can be imported, or an attribute cannot be stored.
+
+    >>> import io, retrograd as rg
+    >>> model, file = rg.nn.Linear(2, 1), io.BytesIO()
+    >>> rg.jit.script(model).save(file)
+    >>> _ = file.seek(0)
+    >>> rg.equal(rg.jit.load(file).weight, model.weight)
+    True
     """
-    raise RuntimeError("jit.save: modules are Python code here; save module.state_dict() with retrograd.save")
+    if not (isinstance(m, Module) or isfunction(m)):
+        raise TypeError(f"jit.save: expected a module or a function, got {type(m).__name__}")
+    extra = {name: text.encode() if isinstance(text, str) else text for name, text in (_extra_files or {}).items()}
+    content = BytesIO()
+    try:
+        pt_writer.write({_FORMAT: m if isinstance(m, Module) else _named(m), "extra": extra}, content, whole=True)
+    except (PicklingError, AttributeError, TypeError) as error:
+        raise RuntimeError(
+            f"jit.save: {error}; classes and functions are stored by name, so that they must be at the top level of a "
+            "module. Or save module.state_dict() with torch.save"
+        ) from error
+    with replacing(f) if isinstance(f, (str, os.PathLike)) else nullcontext(f) as stream:
+        stream.write(content.getbuffer())
 
 
-def jit_load(f: object, *args: object, **kwargs: object) -> NoReturn:
-    """Raise an error: a file of compiled code cannot be run.
+def _named(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function, or the one that it wraps, if its name leads only to that one."""
+    found: object = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return function if found is function else unwrap(function)
+
+
+def jit_load(
+    f: File, map_location: object = "cpu", _extra_files: dict[str, object] | None = None, **options: object
+) -> Callable[..., object]:
+    """Read a module or function that ``jit.save`` wrote. This runs code that the file names: load only trusted files.
+
+    Args:
+        f: the file name, or a stream open for binary reading.
+        map_location: the device of the Tensors, as in ``load``.
+        _extra_files: a dictionary, whose values are replaced by the bytes stored under its keys.
 
     Raises:
-        RuntimeError: always.
+        ValueError: the file does not exist.
+        RuntimeError: the file is not one of ``jit.save``, or the code that it names does not exist. PyTorch's compiled
+            modules cannot be run.
     """
-    raise RuntimeError("jit.load: PyTorch's compiled modules cannot be run; load a state dict with retrograd.load")
+    if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
+        raise ValueError(f"The provided filename {os.fsdecode(f)} does not exist")
+    try:
+        content = load(f, "cpu" if map_location is None else map_location, weights_only=False)
+    except (AttributeError, ImportError) as error:
+        raise RuntimeError(
+            f"jit.load: {error}; the file names this class or function, whose code must exist"
+        ) from error
+    if not isinstance(content, dict) or _FORMAT not in content:
+        raise RuntimeError("jit.load: the file was not written by jit.save; read other files with torch.load")
+    for name in _extra_files or {}:
+        _extra_files[name] = content["extra"].get(name, b"")  # type: ignore[index]  # not None inside the loop
+    loaded: Callable[..., object] = _scripted(content[_FORMAT])
+    return loaded
 
 
 class TracerWarning(Warning):

@@ -542,9 +542,7 @@ def _replace(x: Tensor, node: Node | None) -> None:
         node.hooks = {-id(x): retained}
 
 
-def check_fits(
-    primitive: Primitive, name: str, x: Tensor, inputs: tuple[object, ...], arrays: tuple[Any, ...]
-) -> None:
+def check_fits(primitive: Primitive, name: str, x: Tensor, inputs: tuple[object, ...], arrays: tuple[Any, ...]) -> None:
     """Raise an error unless the result has x's shape and a dtype that can be cast to x's."""
     if primitive.promote is not None:  # first, since promotion raises an error for values that are not numbers
         dtype = result_type(*arrays)

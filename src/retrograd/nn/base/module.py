@@ -47,6 +47,7 @@ class Module(State):
     _settings: ClassVar[tuple[str, ...]] = ()
 
     dump_patches = False  # PyTorch's legacy attribute
+    T_destination = T  # PyTorch's name of a type of state_dict
     call_super_init = False  # whether __init__ passes its arguments to further base classes
 
     training: bool
@@ -527,8 +528,7 @@ class Module(State):
         """
         own = self.__getstate__().get("forward")  # a forward that the program assigned to this instance
         forward = type(self).forward.__get__(self) if own is None else own
-        compiled = provided["compile"](forward, **options)
-        self.__dict__.update(forward=compiled, _compiled=(compiled, own))
+        self._replace("forward", provided["compile"](forward, **options))
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""
@@ -563,12 +563,18 @@ class Module(State):
 
     _repr_html_ = repr_html("module_html")
 
+    def _replace(self, name: str, value: object) -> None:
+        """Replace an attribute of this instance. Copies and pickles have the previous value, or no such attribute."""
+        own = self.__getstate__().get(name, _ABSENT)
+        self.__dict__.setdefault("_replaced", {})[name] = value, own
+        self.__dict__[name] = value
+
     def __getstate__(self) -> dict[str, object]:
         state = dict(self.__dict__)
-        compiled, own = state.pop("_compiled", (None, None))
-        if compiled is not None and state.get("forward") is compiled:
-            del state["forward"]
-            state.update({} if own is None else {"forward": own})
+        for name, (value, own) in state.pop("_replaced", {}).items():
+            if state.get(name) is value:
+                del state[name]
+                state.update({} if own is _ABSENT else {name: own})
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
