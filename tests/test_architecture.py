@@ -21,7 +21,7 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 254,
     "lines of docstrings that repeat another one": 766,
     "files of 60 lines and fewer, without `__init__.py`": 81,
-    "uses of Any": 3578,
+    "uses of Any": 3586,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 149,
 }

@@ -9,7 +9,7 @@ from weakref import ref
 
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node
 from ..core.graph.primitive import select_plan
-from ..core.tensor.storage import borrowed, storage_of
+from ..core.tensor.storage import borrowed, share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
 
 _OF_THE_NODE = frozenset(["metadata", "name", "next_functions", "register_hook", "register_prehook"])
@@ -184,3 +184,12 @@ def _savable(caller: str, tensors: tuple[object, ...]) -> tuple[Any, ...]:
                 "as attributes of ctx"
             )
     return tensors
+
+
+def alias(x: Tensor, ctx: Context) -> Tensor:
+    """Return a new Tensor on the memory of x, for an input that ``forward`` returns unchanged."""
+    other = new_tensor(x.array)
+    share(other, x, related=False)
+    if id(x) in ctx._non_differentiable:
+        ctx._non_differentiable.add(id(other))
+    return other

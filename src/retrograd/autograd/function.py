@@ -22,9 +22,9 @@ from ..core.graph.reentrant import reentrant
 from ..core.missing_names import legacy_names
 from ..core.named_tuples import NamedTuple
 from ..core.tensor.mutation import check_writable, rewrite_history
-from ..core.tensor.storage import leave, share
+from ..core.tensor.storage import leave
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
-from .context import Context
+from .context import Context, alias
 
 
 class Function:
@@ -155,7 +155,7 @@ class Function:
                 f"{cls.__name__}: output 0 of forward must be a Tensor or array, not {type(outputs[0]).__name__}"
             )
         given = {id(value) for value in args if isinstance(value, Tensor)} - {id(value) for value in ctx._dirty}
-        tensors = [_alias(value, ctx) if id(value) in given else value for value in outputs]
+        tensors = [alias(value, ctx) if id(value) in given else value for value in outputs]
         node = None
         if record:
             for value in ctx._dirty:
@@ -251,15 +251,6 @@ def _copy_aliased_outputs(outputs: list[Any], args: tuple[object, ...], ctx: Con
             leave(x)
             x.array = x.array.copy()
             x._base = None
-
-
-def _alias(x: Tensor, ctx: Context) -> Tensor:
-    """Return a new Tensor on the memory of x, for an input that ``forward`` returns unchanged."""
-    alias = new_tensor(x.array)
-    share(alias, x, related=False)
-    if id(x) in ctx._non_differentiable:
-        ctx._non_differentiable.add(id(alias))
-    return alias
 
 
 def _function_primitive(cls: type[Function]) -> Primitive:

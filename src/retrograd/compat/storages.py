@@ -23,6 +23,12 @@ from ..ops.make.filled import memory_fill
 from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence
 
+STORAGE_DTYPES = {
+    "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "LongStorage": "i8", "IntStorage": "i4",
+    "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?", "ComplexFloatStorage": "c8",
+    "ComplexDoubleStorage": "c16", "BFloat16Storage": "bfloat16", "UntypedStorage": "u1",
+}  # fmt: skip
+
 
 def memory_of(x: Tensor) -> Array:
     """Return the whole memory that contains the Tensor, as a one-dimensional array of the Tensor's dtype."""
@@ -299,8 +305,6 @@ class _Storage:
 
     def pickle_storage_type(self) -> str:
         """Return the name that files give the storage, such as ``FloatStorage``."""
-        from .files.arrays import STORAGE_DTYPES
-
         return next(name for name, dtype in STORAGE_DTYPES.items() if np.dtype(dtype) == self._array.dtype)
 
     def __getattr__(self, name: str) -> Any:

@@ -20,16 +20,12 @@ from ...nn.parameter import Buffer, Parameter
 from ...ops.linear.sparse.compressed import sparse_csc_tensor, sparse_csr_tensor
 from ...ops.linear.sparse.sparse import SparseTensor, sparse_coo_tensor
 from ...safetensors_format import CorruptFileError
+from ..storages import STORAGE_DTYPES
 from ..types import layout
 from .sealed_pickle import Opaque, Pending
 
 Placed = Callable[[Tensor, str], Tensor]  # moves a Tensor from the CPU, given the device that the file names
 
-STORAGE_DTYPES = {
-    "DoubleStorage": "f8", "FloatStorage": "f4", "HalfStorage": "f2", "LongStorage": "i8", "IntStorage": "i4",
-    "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?", "ComplexFloatStorage": "c8",
-    "ComplexDoubleStorage": "c16", "BFloat16Storage": "bfloat16", "UntypedStorage": "u1",
-}  # fmt: skip
 DTYPE_NAMES = {
     "float64": "f8", "double": "f8", "float32": "f4", "float": "f4", "float16": "f2", "half": "f2", "int64": "i8",
     "long": "i8", "int32": "i4", "int": "i4", "int16": "i2", "short": "i2", "int8": "i1", "uint8": "u1", "bool": "?",

@@ -26,6 +26,7 @@ from ...nn.base.module import Module
 from ...nn.parameter import Buffer, Parameter
 from ...ops.table.registry import OPERATORS
 from ...safetensors_format import CorruptFileError
+from ..storages import STORAGE_DTYPES
 from . import arrays
 from .arrays import Function
 from .sealed_pickle import Name, SealedUnpickler
@@ -85,7 +86,7 @@ def torch_names() -> dict[tuple[str, str], object]:
         ("torch", "Size"): Size,
         ("torch", "device"): Device,
     }
-    names |= {("torch", name): arrays.StorageType(name) for name in arrays.STORAGE_DTYPES}
+    names |= {("torch", name): arrays.StorageType(name) for name in STORAGE_DTYPES}
     names["torch.storage", "UntypedStorage"] = arrays.StorageType("UntypedStorage")
     names |= {("torch", name): dtype(code) for name, code in arrays.DTYPE_NAMES.items()}
     names |= {("torch", name): named for name, named in NAMED_ONLY.items()}

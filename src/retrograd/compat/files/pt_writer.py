@@ -29,8 +29,9 @@ from ...func.ledger import owner_of
 from ...nn.parameter import Buffer, Parameter
 from ...ops.linear.sparse.compressed import CompressedColumnsTensor
 from ...ops.linear.sparse.sparse import CompressedTensor, SparseTensor
+from ..storages import STORAGE_DTYPES
 from ..types import layout
-from .arrays import DTYPE_NAMES, STORAGE_DTYPES
+from .arrays import DTYPE_NAMES
 from .zip_archives import Writer
 
 _STORAGE_NAMES = {dtype: name for name, dtype in STORAGE_DTYPES.items() if name != "UntypedStorage"}

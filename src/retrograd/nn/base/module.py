@@ -17,7 +17,7 @@ from ...core.tensor.tensor import Tensor
 from ..parameter import Buffer, Parameter, convert
 from . import global_hooks
 from .arguments import device_and_dtype, is_buffer
-from .state import State
+from .state import ABSENT, State, forget
 from .state import check_name as _check_name
 
 Self = TypeVar("Self", bound="Module")
@@ -204,15 +204,15 @@ class Module(State):
     def __setattr__(self, name: str, value: object) -> None:
         tables = self.__dict__
         if isinstance(value, Parameter):
-            _forget(self, name, keep="_parameters")
+            forget(self, name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if "_modules" not in tables:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            _forget(self, name, keep="_modules")
+            forget(self, name, keep="_modules")
             tables["_modules"][name] = global_hooks.registered(global_hooks.module_hooks, self, name, value)
         elif isinstance(value, Buffer):
-            _forget(self, name, keep="_buffers")
+            forget(self, name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         elif "_parameters" in tables and name in tables["_parameters"]:
             if value is not None:
@@ -244,7 +244,7 @@ class Module(State):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        if not _forget(self, name):
+        if not forget(self, name):
             object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
@@ -565,7 +565,7 @@ class Module(State):
 
     def _replace(self, name: str, value: object) -> None:
         """Replace an attribute of this instance. Copies and pickles have the previous value, or no such attribute."""
-        own = self.__getstate__().get(name, _ABSENT)
+        own = self.__getstate__().get(name, ABSENT)
         self.__dict__.setdefault("_replaced", {})[name] = value, own
         self.__dict__[name] = value
 
@@ -574,7 +574,7 @@ class Module(State):
         for name, (value, own) in state.pop("_replaced", {}).items():
             if state.get(name) is value:
                 del state[name]
-                state.update({} if own is _ABSENT else {name: own})
+                state.update({} if own is ABSENT else {name: own})
         return state
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -595,17 +595,3 @@ global_hooks.changed.append(_choose_call)
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
-
-
-def _forget(module: Module, name: str, keep: str | None = None) -> bool:
-    """Remove an attribute from all tables except ``keep``; return whether it was found."""
-    for table in ("_parameters", "_buffers", "_modules"):
-        # Assigning to an existing name preserves its position in the table.
-        if table != keep and name in module.__dict__.get(table, ()):
-            del module.__dict__[table][name]
-            module._non_persistent_buffers_set.discard(name)
-            return True
-    return module.__dict__.pop(name, _ABSENT) is not _ABSENT
-
-
-_ABSENT = object()

@@ -18,6 +18,7 @@ from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ...ops.linear.sparse.sparse import SparseTensor
 from ..parameter import Parameter, get_swap_module_params_on_conversion
 
+ABSENT = object()
 BUFFERS = (Tensor, SparseTensor)  # what a buffer may be
 _ASSIGN = "assign_to_params_buffers"  # metadata key; PyTorch's name
 
@@ -310,3 +311,14 @@ def check_name(module: State, name: str, kind: str) -> None:
         raise KeyError(f'{kind} name can\'t be empty string ""')
     if hasattr(module, name) and name not in module.__dict__[tables[kind]]:
         raise KeyError(f"attribute {name!r} already exists")
+
+
+def forget(module: State, name: str, keep: str | None = None) -> bool:
+    """Remove an attribute from all tables except ``keep``; return whether it was found."""
+    for table in ("_parameters", "_buffers", "_modules"):
+        # Assigning to an existing name preserves its position in the table.
+        if table != keep and name in module.__dict__.get(table, ()):
+            del module.__dict__[table][name]
+            module._non_persistent_buffers_set.discard(name)
+            return True
+    return module.__dict__.pop(name, ABSENT) is not ABSENT
