@@ -182,20 +182,24 @@ def test_run_takes_a_guard_a_watch_and_a_profile(script):
     assert done.returncode == 0 and "done 4" in done.stdout and Path("flame.html").exists()
 
 
-def test_a_watch_begins_at_the_first_step_and_has_the_numbers_of_its_page(script, capsys):
+def watched(script):
+    """Run a script with --watch in a process of its own, since ``run`` replaces torch for good; return both records."""
+    command = [sys.executable, "-m", "retrograd", "run", "--watch", "out.json", script, "8"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout, json.loads(Path("out.json").read_text())
+
+
+def test_a_watch_begins_at_the_first_step_and_has_the_numbers_of_its_page(script):
     root = "nn.init.zeros_(model[2].weight)\nfor step"  # the output is constant, and the root of its variance is at 0
     text = BROKEN.replace("for step", root, 1).replace("loss = ", "loss = model(x).var(0).sqrt().sum() + ")
-    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
-    out = capsys.readouterr().out
-    data = json.loads(Path("out.json").read_text())
+    out, data = watched(script(text))
     assert data["steps"] == list(range(8))
     assert re.findall(r"alarm at step (\d+): (.*)", out) == [(str(x["step"]), x["text"]) for x in data["alarms"]]
     assert data["alarms"][0]["step"] == 0 and "not finite" in data["alarms"][0]["text"]
     two = "other = nn.Linear(3, 1)\nsecond = rg.optim.SGD(other.parameters(), lr=0.05)\nfor step"
     step = "    other(x).mean().backward()\n    second.step()\nprint"
     text = HEALTHY.replace("for step", two, 1).replace("print", step)
-    assert main(["run", "--watch", "out.json", script(text), "8"]) == 0
-    data = json.loads(Path("out.json").read_text())
+    _, data = watched(script(text))
     assert data["steps"][0] == 2 and len(data["optimizers"]) == 2
 
 
