@@ -303,3 +303,15 @@ def test_devices_of_other_vendors_can_be_named_and_hold_no_tensor():
         rg.ones(1, device="mps")
     with pytest.raises(RuntimeError, match="no Tensor can be on the device xpu"):
         rg.nn.Linear(1, 1).to("xpu")
+
+
+def test_return_types_are_those_of_results():
+    a = rg.eye(2)
+    assert isinstance(rg.linalg.eig(a), rg.return_types.linalg_eig)
+    assert isinstance(rg.linalg.lu_factor(a), rg.return_types.linalg_lu_factor)
+    assert isinstance(rg.histogram(a, 2), rg.return_types.histogram)
+
+
+def test_the_leaves_of_a_size_need_not_be_integers():
+    leaves, spec = pytree.tree_flatten(rg.Size([2, 3]))
+    assert leaves == [2, 3] and pytree.tree_unflatten([None, 1], spec) == (None, 1)

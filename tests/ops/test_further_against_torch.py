@@ -22,7 +22,7 @@ def test_polynomials_of_all_degrees_equal_pytorchs_and_those_of_negative_ones_ar
 
 
 @pytest.mark.parametrize("kind", ["real", "symmetric", "hermitian"])
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 12])
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 6, 12])
 def test_ldl_factors_and_pivots_are_lapacks(n, kind):
     rng = np.random.default_rng(n)
     for trial in range(20):
@@ -37,6 +37,13 @@ def test_ldl_factors_and_pivots_are_lapacks(n, kind):
         b = rng.standard_normal((n, 2)).astype(a.dtype)
         x = rg.linalg.ldl_solve(*got, rg.tensor(b), hermitian=kind == "hermitian")
         np.testing.assert_allclose(a @ x.numpy(), b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["matrix_rank", "pinv"])
+def test_a_tolerance_that_is_a_number_does_not_change_the_type_of_an_error(name):
+    for lib in (torch, rg):
+        with pytest.raises(RuntimeError, match="2 (or more )?dimensions|at least 2"):
+            getattr(lib.linalg, name)(lib.ones(5), rtol=1.0)
 
 
 @pytest.mark.parametrize("largest", [True, False])

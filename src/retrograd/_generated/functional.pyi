@@ -2481,7 +2481,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
         embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
         in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
-        in_proj_bias: ``(3 E,)``.
+        in_proj_bias: ``(3 E,)``, of any floating dtype.
         bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection; both or neither.
         add_zero_attn: one more key and value of zeros.
         dropout_p: dropout of the attention weights in training.

@@ -83,6 +83,17 @@ def test_heads_dropout_only_in_training():
         assert not np.allclose(one, three)
 
 
+def test_the_bias_of_the_input_projection_may_have_another_dtype():
+    module = rg.nn.MultiheadAttention(4, 2, batch_first=True, dtype=rg.float64)
+    module.in_proj_bias = rg.nn.Parameter(rg.randn(12, dtype=rg.float16))
+    x = rg.randn(2, 3, 4, dtype=rg.float64)
+    output, _ = module(x, x, x)
+    output.sum().backward()
+    assert output.dtype == rg.float64 and module.in_proj_bias.grad.dtype == rg.float16
+    module.in_proj_bias = rg.nn.Parameter(module.in_proj_bias.detach().double())
+    assert rg.equal(output, module(x, x, x)[0])
+
+
 def test_gumbel_softmax():
     rg.manual_seed(0)
     logits = rg.tensor(np.log([[0.1, 0.2, 0.7]] * 20000), requires_grad=True)

@@ -106,7 +106,7 @@ _TAKE_NUMBERS = frozenset(
     add sub subtract mul multiply div divide true_divide floor_divide remainder pow float_power xlogy xlog1py where
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift isin result_type zeta ldexp logical_and
     setitem lerp index_fill masked_fill fill scatter full full_like new_full arange range linspace logspace normal
-    bernoulli
+    bernoulli matrix_rank pinv
     """)
 )
 _TAKE_NUMBERS_SECOND = frozenset(

@@ -26,9 +26,20 @@ from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParamete
 from ....nn.init import _calculate_fan_in_and_fan_out
 from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....nn.sequence.transformer import _activation
-from ....ops.linear.decompositions.spectral import EighResult, SVDResult
+from ....ops.linear.decompositions.eigen import EigResult
+from ....ops.linear.decompositions.factorizations import QRResult
+from ....ops.linear.decompositions.householder import GeqrfResult
+from ....ops.linear.decompositions.ldl import LDLFactors, LDLFactorsInfo
+from ....ops.linear.decompositions.lu import LUFactors, LUResult
+from ....ops.linear.decompositions.lu_parts import LUParts
+from ....ops.linear.decompositions.spectral import EighResult, OldSVDResult, SVDResult
+from ....ops.linear.solving.checked import CholeskyExResult, InvExResult, LUFactorExResult, SolveExResult
+from ....ops.linear.solving.inverses import SlogdetResult
+from ....ops.linear.solving.least_squares import LstsqResult
+from ....ops.linear.solving.systems import TriangularSolution
 from ....ops.math.floating_numbers import FrexpResult
 from ....ops.reduce.extremes import MinMax
+from ....ops.reduce.histograms import HistogramddResult, HistogramResult
 from ....ops.reduce.sorting import ValuesIndices
 from ..devices import constants
 from .pytree import tree_flatten, tree_unflatten
@@ -106,7 +117,13 @@ class ScriptModule(Module, metaclass=_NeverType):
 _RESULTS: dict[str, type] = {
     **dict.fromkeys(("cummax", "cummin", "kthvalue", "max", "median", "min"), ValuesIndices),
     **dict.fromkeys(("mode", "nanmedian", "sort", "topk"), ValuesIndices),
-    "aminmax": MinMax, "frexp": FrexpResult, "linalg_eigh": EighResult, "linalg_svd": SVDResult,
+    **dict.fromkeys(("linalg_qr", "qr"), QRResult), **dict.fromkeys(("linalg_slogdet", "slogdet"), SlogdetResult),
+    "aminmax": MinMax, "frexp": FrexpResult, "histogram": HistogramResult, "histogramdd": HistogramddResult,
+    "geqrf": GeqrfResult, "lu_unpack": LUParts, "svd": OldSVDResult, "triangular_solve": TriangularSolution,
+    "linalg_cholesky_ex": CholeskyExResult, "linalg_eig": EigResult, "linalg_eigh": EighResult,
+    "linalg_inv_ex": InvExResult, "linalg_ldl_factor": LDLFactors, "linalg_ldl_factor_ex": LDLFactorsInfo,
+    "linalg_lstsq": LstsqResult, "linalg_lu": LUResult, "linalg_lu_factor": LUFactors,
+    "linalg_lu_factor_ex": LUFactorExResult, "linalg_solve_ex": SolveExResult, "linalg_svd": SVDResult,
 }  # fmt: skip
 
 # ``_utils``

@@ -157,11 +157,6 @@ def _deque_unflatten(values: Iterable[object], context: Context) -> deque[object
     return deque(values, maxlen=context)
 
 
-def _size_unflatten(values: Iterable[object], context: Context) -> tuple[object, ...]:
-    make: Callable[..., tuple[object, ...]] = Size
-    return make(values)
-
-
 SUPPORTED_NODES: dict[object, NodeDef] = {
     node.type: node
     for node in (
@@ -172,7 +167,8 @@ SUPPORTED_NODES: dict[object, NodeDef] = {
         NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys, "collections.OrderedDict"),
         NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten),
         NodeDef(deque, _deque_flatten, _deque_unflatten, _list_flatten_with_keys, "collections.deque"),
-        NodeDef(Size, _list_flatten, _size_unflatten, _list_flatten_with_keys),
+        # A Size becomes a tuple, whose leaves need not be integers, as in PyTorch.
+        NodeDef(Size, _list_flatten, _tuple_unflatten, _list_flatten_with_keys),
     )
 }
 BUILTIN_TYPES = frozenset(SUPPORTED_NODES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def _factor(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
 def _factored(x: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     backend = backend_of(x.array)
     array = backend.to_numpy(x.array)
-    stack = array.reshape(-1, *array.shape[-2:]).copy()
+    stack = array.reshape(prod(array.shape[:-2]), *array.shape[-2:]).copy()
     pivots, info = np.zeros(stack.shape[:2], np.int32), np.zeros(len(stack), np.int32)
     for index, a in enumerate(stack):
         stack[index], pivots[index], info[index] = _factor(a, hermitian and array.dtype.kind == "c")
@@ -180,7 +181,8 @@ def _products(x: Tensor, pivots: Tensor, hermitian: bool) -> Tensor:
     if backend.name == "meta":
         return x
     array, at = backend.to_numpy(x.array), backend.to_numpy(pivots.array)
-    stack, rows = array.reshape(-1, *array.shape[-2:]), at.reshape(-1, array.shape[-1])
+    count = prod(array.shape[:-2])
+    stack, rows = array.reshape(count, *array.shape[-2:]), at.reshape(count, array.shape[-1])
     of_complex = hermitian and array.dtype.kind == "c"
     whole = np.array([_product(a, p, of_complex) for a, p in zip(stack, rows, strict=True)], array.dtype)
     return new_tensor(backend.asarray(whole.reshape(array.shape)))

@@ -122,7 +122,7 @@ def multi_head_attention_forward(
         embed_dim_to_check: ``E``.
         num_heads: the number of heads; it divides E.
         in_proj_weight: the projections of query, key and value on top of each other, ``(3 E, E)``.
-        in_proj_bias: ``(3 E,)``.
+        in_proj_bias: ``(3 E,)``, of any floating dtype.
         bias_k, bias_v: one more key and value, ``(1, 1, E)``, after projection; both or neither.
         add_zero_attn: one more key and value of zeros.
         dropout_p: dropout of the attention weights in training.
@@ -184,6 +184,8 @@ def multi_head_attention_forward(
     packed = None if use_separate_proj_weight else in_proj_weight
     if packed is None and not use_separate_proj_weight:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+    if in_proj_bias is not None and in_proj_bias.array.dtype.kind in FLOATING:
+        in_proj_bias = in_proj_bias.to(query.array.dtype)
     q, k, v = _projected(query, key, value, (packed, q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias)
     if (bias_k is None) != (bias_v is None):
         raise AssertionError("bias_k and bias_v must both be given or both be None")
