@@ -169,7 +169,9 @@ def rebuilt_parameter(
     return with_attributes(Parameter(data, requires_grad=bool(requires_grad)), state)
 
 
-_SPARSE = {"sparse_coo": sparse_coo_tensor, "sparse_csr": sparse_csr_tensor, "sparse_csc": sparse_csc_tensor}
+_SPARSE: dict[str, Callable[..., SparseTensor]] = {
+    "sparse_coo": sparse_coo_tensor, "sparse_csr": sparse_csr_tensor, "sparse_csc": sparse_csc_tensor,
+}  # fmt: skip
 _LAYOUTS = {f"torch.{name}": layout(name) for name in (*_SPARSE, "strided", "sparse_bsr", "sparse_bsc", "jagged")}
 
 
