@@ -71,8 +71,9 @@ def _scripted(obj: object) -> Any:
             obj._replace("save", functools.partial(jit_save, obj))
         return obj
     if isfunction(obj):
-        obj = _translating(obj)
-        obj.save = functools.partial(jit_save, obj)
+        translating = _translating(obj)
+        vars(translating)["save"] = functools.partial(jit_save, translating)
+        return translating
     return obj
 
 
