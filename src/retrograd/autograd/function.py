@@ -41,8 +41,7 @@ class Function:
 
     Attributes:
         generate_vmap_rule: whether forward, backward and jvp consist of operators that can be batched.
-        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives the gradients as one list, from which it may
-            remove them.
+        boxed_grads_call: whether ``backward(ctx, grad_outputs)`` receives a list, from which it may remove gradients.
         clear_saved_tensors_on_access: whether ``ctx.saved_tensors`` may be read only once, which frees the Tensors.
 
     Raises:
@@ -65,8 +64,7 @@ class Function:
     """
 
     generate_vmap_rule: bool = False
-    boxed_grads_call: bool = False
-    clear_saved_tensors_on_access: bool = False
+    boxed_grads_call = clear_saved_tensors_on_access = False
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -286,12 +284,6 @@ def _function_primitive(cls: type[Function]) -> Primitive:
     return primitive
 
 
-def _backward_of(cls: type[Function]) -> Callable[..., Any]:
-    """Return the user's ``backward`` as a function of ``ctx`` and each gradient."""
-    backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-    return (lambda ctx, *gradients: backward(ctx, list(gradients))) if cls.boxed_grads_call else backward
-
-
 def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Any]:
     """Call the user's ``backward`` with Tensors in PyTorch's complex convention and return the engine's cotangents."""
     given = next(x for x in g if x is not None)
@@ -301,8 +293,10 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs
         if x is None and ctx.materialize_grads and dtype is not None:
             x = array_module(given).zeros(shape, dtype)
         cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
+    backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+    given = [x if x is None else conjugate(x) for x in cotangents]
     with recording(recorded):
-        returned = reentrant(_backward_of(cls), ctx, *[x if x is None else conjugate(x) for x in cotangents])
+        returned = reentrant(backward, ctx, *([given] if cls.boxed_grads_call else given))
     listed = returned if isinstance(returned, (tuple, list)) else (returned,)
     gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)
@@ -534,8 +528,10 @@ class _Examples(Function):
             None if x is None else _lifted(level, x, mapped)
             for x, mapped in zip(ctx.saved_tensors, ctx.flags, strict=True)
         )
+        backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
+        given = [None if g is None else _lifted(level, g) for g in cotangents]
         with on_level(level):
-            returned = _backward_of(cls)(inner, *[None if g is None else _lifted(level, g) for g in cotangents])
+            returned = backward(inner, *([given] if cls.boxed_grads_call else given))
         gradients: list[Any] = []
         for g, mapped in zip(
             returned if isinstance(returned, (tuple, list)) else (returned,), call.flags, strict=False

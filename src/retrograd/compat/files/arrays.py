@@ -13,6 +13,7 @@ from ...core.arrays import Array
 from ...core.arrays.bfloat16 import bfloat16_or_none, widened
 from ...core.arrays.devices import backend_of
 from ...core.arrays.dtypes import DType, is_differentiable, is_number_dtype
+from ...core.missing_names import provided
 from ...core.tensor.copies import _rebuild as rebuilt_copy
 from ...core.tensor.storage import share
 from ...core.tensor.tensor import Tensor, new_tensor
@@ -20,7 +21,6 @@ from ...nn.parameter import Buffer, Parameter
 from ...ops.linear.sparse.compressed import sparse_csc_tensor, sparse_csr_tensor
 from ...ops.linear.sparse.sparse import SparseTensor, sparse_coo_tensor
 from ...safetensors_format import CorruptFileError
-from ..types import layout
 from .sealed_pickle import Opaque, Pending
 
 Placed = Callable[[Tensor, str], Tensor]  # moves a Tensor from the CPU, given the device that the file names
@@ -169,25 +169,25 @@ def rebuilt_parameter(
     return with_attributes(Parameter(data, requires_grad=bool(requires_grad)), state)
 
 
-_SPARSE: dict[str, Callable[..., SparseTensor]] = {
-    "sparse_coo": sparse_coo_tensor, "sparse_csr": sparse_csr_tensor, "sparse_csc": sparse_csc_tensor,
+_SPARSE: dict[object, Callable[..., SparseTensor]] = {
+    "torch.sparse_coo": sparse_coo_tensor, "torch.sparse_csr": sparse_csr_tensor, "torch.sparse_csc": sparse_csc_tensor,
 }  # fmt: skip
-_LAYOUTS = {f"torch.{name}": layout(name) for name in (*_SPARSE, "strided", "sparse_bsr", "sparse_bsc", "jagged")}
+_LAYOUTS = {*_SPARSE, "torch.strided", "torch.sparse_bsr", "torch.sparse_bsc", "torch.jagged"}
 
 
-def layout_named(name: object) -> layout:
+def layout_named(name: object) -> object:
     """``torch.serialization._get_layout``: the layout that is printed as ``name``."""
-    found = _LAYOUTS.get(name) if isinstance(name, str) else None
-    if found is None:
+    if not isinstance(name, str) or name not in _LAYOUTS:
         raise CorruptFileError("an unknown layout")
-    return found
+    layout: object = provided["layout"](name.removeprefix("torch."))
+    return layout
 
 
-def rebuilt_sparse(kind: object, parts: object) -> SparseTensor:
+def rebuilt_sparse(layout: object, parts: object) -> SparseTensor:
     """``torch._utils._rebuild_sparse_tensor``: a sparse Tensor of checked indices."""
-    make = _SPARSE.get(kind.name) if isinstance(kind, layout) else None
+    make = _SPARSE.get(str(layout))
     if make is None:
-        raise CorruptFileError(f"a sparse tensor of layout {kind!r:.80}, which is not supported")
+        raise CorruptFileError(f"a sparse tensor of layout {layout!r:.80}, which is not supported")
     count = 2 if make is sparse_coo_tensor else 3
     if not isinstance(parts, tuple) or len(parts) <= count:
         raise CorruptFileError("a sparse tensor without indices, values and a size")
