@@ -294,9 +294,9 @@ def _run_backward(cls: type[Function], ctx: Context, g: tuple[Array, ...], needs
             x = array_module(given).zeros(shape, dtype)
         cotangents.append(x if x is None or isinstance(x, Tensor) else new_tensor(as_array(x)))
     backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-    given = [x if x is None else conjugate(x) for x in cotangents]
+    arguments = [x if x is None else conjugate(x) for x in cotangents]
     with recording(recorded):
-        returned = reentrant(backward, ctx, *([given] if cls.boxed_grads_call else given))
+        returned = reentrant(backward, ctx, *([arguments] if cls.boxed_grads_call else arguments))
     listed = returned if isinstance(returned, (tuple, list)) else (returned,)
     gradients = [new_tensor(as_array(x)) if _is_numeric(x) else x for x in listed]
     wanted = len(needs)
