@@ -78,11 +78,15 @@ message("torch.nn.Foo")
 message("from torch.nn import Foo")
 message("from torch.nn.init import foo")
 message("import torch.foo.bar")
+message("from torch import linspace, lnspace")
 message("torch.nn.Conv2D")
 message("torch.mse_loss")
 message("torch.distributed.checkpoint.Foo")
 message("torch.nn.utils.prune.foo")
 message("torch.autograd.forward_ad.foo")
+message("torch.autograd.graph.foo")
+message("torch.nn.parallel.scatter_gather.foo")
+message("torch.compiler.config.foo")
 """
 
 # Asks every module of PyTorch's layout for a name that nobody has.
@@ -115,6 +119,8 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         f"ModuleNotFoundError module 'torch.nn' has no attribute 'Foo'. {said('torch.nn.Foo')}",
         f"ModuleNotFoundError module 'torch.nn.init' has no attribute 'foo'. {said('torch.nn.init.foo')}",
         f"ModuleNotFoundError No module named 'torch.foo': {said('torch.foo')}",
+        "ImportError cannot import name 'lnspace': module 'torch' has no attribute 'lnspace'; did you mean linspace or "
+        f"logspace? {said('torch.lnspace')}",
         f"AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d? {said('torch.nn.Conv2D')}",
         "AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional. "
         + said("torch.mse_loss"),
@@ -123,6 +129,10 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
         f"AttributeError module 'torch.nn.utils.prune' has no attribute 'foo'. {said('torch.nn.utils.prune.foo')}",
         "AttributeError module 'torch.autograd.forward_ad' has no attribute 'foo'. "
         + said("torch.autograd.forward_ad.foo"),
+        f"AttributeError module 'torch.autograd.graph' has no attribute 'foo'. {said('torch.autograd.graph.foo')}",
+        "AttributeError module 'torch.nn.parallel.scatter_gather' has no attribute 'foo'. "
+        + said("torch.nn.parallel.scatter_gather.foo"),
+        f"AttributeError module 'torch.compiler.config' has no attribute 'foo'. {said('torch.compiler.config.foo')}",
     ]
 
 
@@ -151,6 +161,8 @@ def test_a_name_that_is_not_listed_has_the_subject_of_its_longest_prefix(name, s
 
 def test_methods_and_storages_of_pytorch_say_what_they_are_for():
     x = rg.ones(2)
+    with pytest.raises(NotImplementedError, match=r"^torch.Tensor.index is not available in Retrograd: it is for"):
+        x.index(0, 1)
     with pytest.raises(NotImplementedError, match=r"^torch.Tensor.q_scale is not available in Retrograd: it quantizes"):
         x.q_scale()
     with pytest.raises(RuntimeError, match="indices: expected a sparse Tensor"):

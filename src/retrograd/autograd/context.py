@@ -18,7 +18,7 @@ _OF_THE_NODE = frozenset(["metadata", "name", "next_functions", "register_hook",
 def _assigned(attribute: str, method: Callable[..., None]) -> property:
     """Return a property: inside ``forward``, the arguments of the method, or None. Assigning it calls the method."""
 
-    def assign(self: Context, tensors: Iterable[Any] | None) -> None:
+    def assign(self: Context, tensors: Iterable[Tensor] | None) -> None:
         method(self, *(tensors or ()))
 
     return property(lambda self: getattr(self, attribute) or None, assign)
@@ -87,7 +87,7 @@ class Context:
         return any(self.needs_input_grad)
 
     @property
-    def saved_variables(self) -> tuple[Any, ...]:
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
         """``saved_tensors``. Deprecated."""
         warn("saved_variables is deprecated; use saved_tensors", DeprecationWarning, stacklevel=2)
         return self.saved_tensors

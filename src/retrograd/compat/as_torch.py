@@ -26,13 +26,12 @@ from ..core.tensor import tensor as _tensor
 from ..distributed.launcher import launched, local_rank, local_size
 from .absent import sentence
 from .modules.toplevel import __version__
-from .names import missing
+from .names import missing, name_as_torch
 
 if TYPE_CHECKING:  # its import takes 20 ms
     from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")
-_PUBLIC = frozenset(["autograd", "distributed", "distributions", "nn", "onnx", "optim", "quasirandom", "signal"])
 _PACKAGE = os.path.dirname(retrograd.__file__) + os.sep
 # Packages that pip installs together with PyTorch, and what to ask pip for.
 _REQUIRING_TORCH = {"torchvision": "torchvision==0.28.*", "pytorch_lightning": "pytorch-lightning"} | {
@@ -50,7 +49,7 @@ class Torch(ModuleType):
         if not name.startswith("__"):
             setattr(self, name, value)
             if isinstance(value, ModuleType):
-                _name_as_torch()
+                name_as_torch()
         return value
 
     def __dir__(self) -> list[str]:
@@ -73,6 +72,7 @@ class _Loader:
         path = f"retrograd.compat.modules.{room}" if old else "retrograd" + spec.name.removeprefix("torch")
         try:
             found = import_module(path)
+            name_as_torch()
             self._own = found.__spec__  # the import system replaces it by the spec of torch's name
             # Every module of torch answers for missing names, and those that are single files may have submodules.
             found.__dict__.setdefault("__getattr__", legacy_names(path))
@@ -89,17 +89,24 @@ class _Loader:
             module.__spec__ = self._own
 
 
-def _name_as_torch() -> None:
-    """Let the loaded modules that PyTorch has, too, say PyTorch's names in errors about missing names."""
-    for name, module in list(sys.modules.items()):
-        package, _, path = name.partition(".")
-        if package == "retrograd" and path.partition(".")[0] in _PUBLIC and "._" not in name:
-            vars(module).setdefault("__getattr__", legacy_names(name))
-
-
-def _no_module(name: str) -> ModuleNotFoundError:
+def _no_module(name: str) -> ImportError:
+    parent, _, attribute = name.rpartition(".")
+    if parent == "torch" and _is_named_by_from():  # Python would replace a ModuleNotFoundError by its own message
+        return ImportError(f"cannot import name {attribute!r}: {missing('retrograd', attribute)}", name=parent)
     message = f"No module named {name!r}: {sentence(name)}"
     return ModuleNotFoundError(message, name=name)
+
+
+def _is_named_by_from() -> bool:
+    """Return whether the import system looks for a submodule because of ``from torch import name``."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == __file__ or frame.f_code.co_filename.startswith("<frozen importlib"):
+        if frame.f_code.co_name == "_handle_fromlist":
+            return True
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
 
 
 class _MissingNames:
@@ -177,7 +184,7 @@ def install() -> None:
     _tensor.arrays_keep_dtype = False
     serialization.saves_objects = True
     _install_in_children()
-    _name_as_torch()
+    name_as_torch()
     dtype.package = "torch"
     _tensor.Size.__repr__ = _size_repr  # type: ignore[assignment]
     if "recompiles" in os.environ.get("TORCH_LOGS", ""):

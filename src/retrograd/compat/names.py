@@ -11,6 +11,7 @@ from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Any
 
+from ..core.missing_names import legacy_names
 from ..core.tensor import tensor
 from ..ops.table.registry import OPERATORS
 from . import absent
@@ -57,6 +58,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
 # Modules that are also an attribute of another module.
 _SAME_MODULE = {"retrograd.nn.functional.grad": "retrograd.nn.grad"}
 
+# Packages whose modules PyTorch has, too.
+_PUBLIC = frozenset(["autograd", "distributed", "distributions", "nn", "onnx", "optim", "quasirandom", "signal"])
+
 # Modules that a hint searches for a missing name.
 _SEARCHED = ("", "nn", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler", "linalg", "fft",
              "special", "autograd", "func", "data", "cuda", "amp")  # fmt: skip
@@ -74,11 +78,20 @@ def attribute(module: str, name: str) -> Any:
             return names[name]
     path = _SAME_MODULE.get(f"{module}.{name}", f"{module}.{name}")
     if path in PATHS or path in sys.modules or _is_submodule(module, name):
-        return import_module(path)
+        found = import_module(path)
+        name_as_torch()
+        return found
     standing = absent.find(module.removeprefix("retrograd").lstrip("."), name)
     if standing is not None:
         return standing
     raise AttributeError(missing(module, name))
+
+
+def name_as_torch() -> None:
+    """If Retrograd is torch, make its loaded modules report missing names under PyTorch's module names."""
+    for name, module in () if tensor.arrays_keep_dtype else list(sys.modules.items()):
+        if name.startswith("retrograd.") and name.split(".", 2)[1] in _PUBLIC and "._" not in name:
+            vars(module).setdefault("__getattr__", legacy_names(name))
 
 
 def missing(module: str, name: str) -> str:

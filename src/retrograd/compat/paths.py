@@ -30,7 +30,7 @@ _MODULES = {
     "flatten": ("nn.layers.linear",), "fold": ("nn.layers.convolution",),
     "instancenorm": ("nn.layers.normalization", "nn.base.lazy"), "lazy": ("nn.base.lazy",),
     "linear": ("nn.layers.linear", "nn.base.lazy", _LEGACY_NN),
-    "linear_cross_entropy_options": ("nn.losses.linear_cross_entropy",),
+    **dict.fromkeys(("linear_cross_entropy", "linear_cross_entropy_options"), ("nn.losses.linear_cross_entropy",)),
     "loss": ("nn.losses.losses", "nn.losses.linear_cross_entropy", _LEGACY_NN),
     "module": ("nn.base.module", "nn.base.global_hooks", _LEGACY_NN),
     "normalization": ("nn.layers.normalization", _LEGACY_NN),
