@@ -105,6 +105,13 @@ def test_one_step_is_watched_to_its_end() -> None:
                 ((model(part) - part[:, 0]) ** 2).mean().backward()
             optimizer.step()
     assert (d.steps, d.findings[0].kind) == (1, "broadcast-loss")
+    w = rg.randn(3, requires_grad=True)
+    with rg.inspect.doctor(steps=4) as d:
+        for _ in range(9):
+            (gradient,) = rg.autograd.grad(((x @ w - 1) ** 2).mean(), [w])
+            with rg.no_grad():
+                w -= 0.1 * gradient
+    assert (d.steps, [x.loss for x in d.history][0] > d.history[-1].loss) == (4, True)
 
 
 def test_evaluation_mode_is_counted_in_all_steps(tmp_path: Path) -> None:
