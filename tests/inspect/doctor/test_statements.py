@@ -229,6 +229,20 @@ for step in range(5):
     assert found[1].message.startswith("Net.Linear.weight, Net.Linear.bias get a gradient in each step")
 
 
+def test_an_optimizer_of_other_parameters_changes_nothing_in_the_curve_as_written(tmp_path: Path) -> None:
+    text = DATA + "model = nn.Linear(4, 3)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text += (
+        "optimizer.zero_grad()\nF.cross_entropy(model(x), y).backward()\noptimizer.step()\nmodel = nn.Linear(4, 3)\n"
+    )
+    text += "for step in range(9):\n    optimizer.zero_grad()\n    F.cross_entropy(model(x), y).backward()\n"
+    text += "    optimizer.step()\n"
+    found = examined(text, tmp_path / "train.py").findings[0]
+    assert found.kind == "reused-optimizer-of-old-model"
+    curves = found.evidence["curves"]
+    assert isinstance(curves, dict)
+    assert len(set(curves["without"])) == 1 and curves["with"][-1] < curves["with"][0]  # type: ignore[arg-type, index]
+
+
 def test_a_dead_relu_at_the_output_is_to_be_removed(tmp_path: Path) -> None:
     net = "nn.Sequential(nn.Linear(4, 1), nn.ReLU())"
     d = trained(tmp_path, net, "F.mse_loss(model(x - 90), -1 - x[:, :1] ** 2)", 1e-3, 20)
