@@ -98,15 +98,13 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 below = step.below(source, through_cuts=True)
                 read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None} & trained
                 cut = _first_cut(step, source, read) if read else None
-                if cut is None:
+                value = call.record.values
+                if cut is None or value is None:
                     continue
                 how = _named(cut)
-                value = call.record.values
                 what = (
                     f"{call.name} of line {call.record.line} is a term of the loss ({figure(value.mean)} here) and has "
                     f"no gradient: {how} cuts it off from all parameters, so that no step lowers it."
-                    if value is not None
-                    else f"{call.name} of line {call.record.line} is a term of the loss without a gradient."
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
