@@ -80,6 +80,7 @@ message("from torch.nn.init import foo")
 message("import torch.foo.bar")
 message("torch.nn.Conv2D")
 message("torch.mse_loss")
+message("torch.FloatTensr")
 message("torch.distributed.checkpoint.Foo")
 message("torch.nn.utils.prune.foo")
 message("torch.autograd.forward_ad.foo")
@@ -109,15 +110,15 @@ def test_messages_of_programs_say_pytorchs_names(tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "program.py")]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    said = absent.sentence
+    said, listed = absent.sentence, f"What Retrograd lacks of PyTorch is listed in {absent.DOCUMENTATION}"
     assert lines == [
         f"AttributeError module 'torch.nn' has no attribute 'Foo'. {said('torch.nn.Foo')}",
         f"ModuleNotFoundError module 'torch.nn' has no attribute 'Foo'. {said('torch.nn.Foo')}",
         f"ModuleNotFoundError module 'torch.nn.init' has no attribute 'foo'. {said('torch.nn.init.foo')}",
         f"ModuleNotFoundError No module named 'torch.foo': {said('torch.foo')}",
-        f"AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d? {said('torch.nn.Conv2D')}",
-        "AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional. "
-        + said("torch.mse_loss"),
+        f"AttributeError module 'torch.nn' has no attribute 'Conv2D'; did you mean Conv2d? {listed}",
+        f"AttributeError module 'torch' has no attribute 'mse_loss': mse_loss is in torch.nn.functional. {listed}",
+        f"AttributeError module 'torch' has no attribute 'FloatTensr'; did you mean FloatTensor? {listed}",
         "AttributeError module 'torch.distributed.checkpoint' has no attribute 'Foo'. "
         + said("torch.distributed.checkpoint.Foo"),
         f"AttributeError module 'torch.nn.utils.prune' has no attribute 'foo'. {said('torch.nn.utils.prune.foo')}",
