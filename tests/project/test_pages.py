@@ -12,7 +12,7 @@ import pytest
 from tools.pages.__main__ import DOCS, pages, write
 from tools.pages.blocks import Program, Text, read
 from tools.pages.cache import store
-from tools.pages.notebooks import notebook
+from tools.pages.notebooks import drawn_once, notebook
 from tools.pages.running import Failure, agree, check, checked, run
 
 PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
@@ -39,7 +39,8 @@ def test_a_chapter_is_a_notebook_of_the_same_programs(name):
     sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     programs = [block for block in read(PAGES[name]) if isinstance(block, Program) and block.runs]
     plain = [source for source in sources if not source.startswith(("%", "!"))]
-    assert plain == [block.code.rstrip("\n") for block in programs if not block.file]
+    assert plain == [drawn_once(block.code).rstrip("\n") for block in programs if not block.file]
+    assert not any("plt." in source and source.endswith("\nfigure") for source in plain)  # it would appear twice
     for source in plain:
         ast.parse(source)
 

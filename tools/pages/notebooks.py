@@ -62,7 +62,16 @@ def cells_of(block: Text | Program) -> list[dict[str, Any]]:
     if block.file:
         launcher = "mpiexec -n 2 python" if block.value("two") else "python"
         return [code(f"%%writefile {block.file}\n{block.code}"), code(f"!{launcher} {block.file}", block.output)]
-    return [code(block.code, block.output, ["raises-exception"] if block.note == "raises" else [])]
+    return [code(drawn_once(block.code), block.output, ["raises-exception"] if block.note == "raises" else [])]
+
+
+def drawn_once(program: str) -> str:
+    """Return a program that shows its figure as notebooks do: a figure as the cell's value would appear twice.
+
+    >>> drawn_once("figure, axes = plt.subplots()\\nfigure\\n")
+    'figure, axes = plt.subplots()\\nplt.show()\\n'
+    """
+    return re.sub(r"\nfigure\n\Z", "\nplt.show()\n", program) if "plt." in program else program
 
 
 def markdown(text: str) -> dict[str, Any]:
