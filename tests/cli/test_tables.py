@@ -115,6 +115,7 @@ def test_a_table_is_trained_predicted_exported_and_compared(folder, capsys):
     short = ["train", "--epochs", "3", "--data", "my.csv", "--target", "price", "--out", "runs/short"]
     assert main(short) == 0
     out = capsys.readouterr().out
+    assert "Linear least squares predicts the validation rows better than this model" in out
     assert "validation loss is still falling" in out and "earlier run" not in out
     assert main(short) == 0
     out += capsys.readouterr().out

@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from tools.pages.__main__ import DOCS, pages, write
 from tools.pages.blocks import Program, Text, read
 from tools.pages.cache import store
-from tools.pages.notebooks import notebook
+from tools.pages.notebooks import drawn_once, notebook
 from tools.pages.running import Failure, agree, check, checked, run
 
 PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
@@ -37,9 +39,23 @@ def test_a_chapter_is_a_notebook_of_the_same_programs(name):
     sources = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
     programs = [block for block in read(PAGES[name]) if isinstance(block, Program) and block.runs]
     plain = [source for source in sources if not source.startswith(("%", "!"))]
-    assert plain == [block.code.rstrip("\n") for block in programs if not block.file]
+    assert plain == [drawn_once(block.code).rstrip("\n") for block in programs if not block.file]
+    assert not any("plt." in source and source.endswith("\nfigure") for source in plain)  # it would appear twice
     for source in plain:
         ast.parse(source)
+
+
+def test_solutions_are_folded_in_a_notebook_or_left_out(tmp_path):
+    command = [sys.executable, "-m", "tools.pages.notebooks", str(tmp_path), "--without-solutions"]
+    assert "14 notebooks" in subprocess.check_output(command, cwd=DOCS.parent, text=True)
+    for path in sorted(tmp_path.glob("*.ipynb")):
+        cells = json.loads(notebook(PAGES[f"learn/{path.stem}.md"]))["cells"]
+        hidden = [cell for cell in cells if "jupyter" in cell["metadata"] or "<details>" in cell["source"]]
+        left = [cell["source"] for cell in json.loads(path.read_text())["cells"]]
+        assert left.pop(1) == f"%pip install --quiet '{DOCS.parent}[plots]'" and cells.pop(1)
+        assert len(hidden) >= 5 and left == [cell["source"] for cell in cells if cell not in hidden]
+        assert len(re.findall(r"^\*\*\d\.\*\*", "\n".join(left), re.MULTILINE)) == 5
+        assert "Solution" not in "".join(left)
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))

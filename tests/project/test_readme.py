@@ -58,3 +58,21 @@ def test_every_file_that_the_readme_links_to_exists():
     links = re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8"))
     assert links
     assert [link for link in links if not (README.parent / link).exists()] == []
+
+
+def test_figures_in_texts_are_those_of_the_benchmarks():
+    docs = README.parent / "docs"
+    page = (docs / "performance.md").read_text(encoding="utf-8")
+    readme = " ".join(README.read_text(encoding="utf-8").split())
+    guide = " ".join((docs / "guides" / "using_a_gpu.md").read_text(encoding="utf-8").split())
+    without_loops = re.findall(r"geometric mean \| [\d.]+ \| ([\d.]+) \|", page)[0]
+    assert f"NumPy computes in {without_loops} of PyTorch's time" in readme
+    rows = re.findall(
+        r"^\| (\w+)[^|]*\| [\d.]+ \| ([\d.]+) \| ([\d.]+) \|$", page.partition("### On a GPU")[2], re.MULTILINE
+    )
+    times = {name: (float(eager), float(compiled)) for name, eager, compiled in rows}
+    gpt = f"{times.pop('gpt_124m')[1]:.1f} times"
+    assert f"takes {gpt} PyTorch's time, compiled" in readme and f"takes {gpt} as long" in guide
+    eager, compiled = zip(*times.values(), strict=True)
+    assert f"takes {min(eager):.3g} to {max(eager):.2g} times as long as PyTorch's" in guide
+    assert f"{min(compiled):.2g} to {max(compiled):.2g} of PyTorch eager's time" in guide

@@ -101,8 +101,12 @@ def missing(module: str, name: str) -> str:
         return f"module {module!r} has no attribute {name!r}{hint}"
     module = f"torch{module.removeprefix('retrograd')}"  # Retrograd is torch in this program
     hint = re.sub(r"\bretrograd\b", "torch", hint)
-    end = "" if hint.endswith("?") else "."
-    return f"module {module!r} has no attribute {name!r}{hint}{end} {absent.sentence(f'{module}.{name}')}"
+    if hint:  # most likely a misspelt name, which PyTorch does not have either
+        end = "" if hint.endswith("?") else "."
+        said = f"What Retrograd lacks of PyTorch is listed in {absent.DOCUMENTATION}"
+    else:
+        end, said = ".", absent.sentence(f"{module}.{name}")
+    return f"module {module!r} has no attribute {name!r}{hint}{end} {said}"
 
 
 def _is_submodule(module: str, name: str) -> bool:
@@ -122,7 +126,8 @@ def _hint(module: str, name: str) -> str:
         return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places[:2])}"
     if any(entry.name == name and entry.namespace == "Tensor" for entry in OPERATORS.values()):
         return f": {name} is a method of Tensors"
-    close = _similar(name, _public_names(here), 3, 0.75)
+    legacy = [other for source in SOURCES.get(module, ()) for other in names_in(source) if not other.startswith("_")]
+    close = _similar(name, _public_names(here), 3, 0.75) or _similar(name, legacy, 1, 0.85)
     if close:
         return f"; did you mean {' or '.join(close)}?"
     for place in _SEARCHED:

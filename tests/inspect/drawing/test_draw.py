@@ -417,3 +417,8 @@ def test_what_a_module_inside_another_returns_is_an_output_of_a_trace():
     with inspect.trace() as t:
         Twins()(rg.ones(2), rg.ones(2))
     assert sum(vertex.kind == "output" for vertex in inspect.draw(t).picture.vertices) == 2
+
+
+def test_a_leaf_is_named_by_the_programs_variable():
+    weight = rg.ones(2, requires_grad=True)
+    assert ">weight</text>" in inspect.draw((weight * 2).sum()).to_svg()

@@ -138,6 +138,12 @@ def test_the_identity_grid_samples_the_image():
 X, W = np.zeros((1, 2, 4, 4), np.float32), np.zeros((4, 2, 3, 3), np.float32)
 ERRORS = [
     (lambda: F.conv2d(X, W[:, :1]), RuntimeError, "conv2d.*expected input to have 1 channels"),
+    (
+        lambda: F.conv2d(rg.ones(5, 8, 8, W.shape[1]), W),
+        RuntimeError,
+        r"if the channels stand last, input.permute\(0, 3, 1, 2\)$",
+    ),
+    (lambda: F.conv2d(rg.ones(8, 8, W.shape[1]), W), RuntimeError, r"stand last, input.permute\(2, 0, 1\)$"),
     (lambda: F.conv2d(X, W, np.zeros(3, np.float32)), RuntimeError, "bias to be 1-dimensional with 4 elements"),
     (lambda: F.conv2d(X, W.astype(float)), RuntimeError, "float32.*float64"),
     (lambda: F.conv2d(X, W, stride=0), RuntimeError, "non-positive stride"),

@@ -182,3 +182,13 @@ def test_a_pair_of_values_and_indices_says_what_it_is():
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'$"):
         pair.no_such_name
     assert pair.values.sum().item() == 2.0 and copy.copy(pair).indices is pair.indices
+
+
+def test_a_layer_says_which_number_of_features_it_takes():
+    layer = rg.nn.Linear(784, 10)
+    with pytest.raises(RuntimeError, match=r"is 28, and weight takes 784, as input.flatten\(1\) has$"):
+        layer(rg.ones(2, 1, 28, 28))
+    with pytest.raises(RuntimeError, match="the last dimension of input is 3, and weight takes 784$"):
+        layer(rg.ones(2, 3))
+    with pytest.raises(RuntimeError, match=r"LSTM: expected a pair of states \(h, c\), got float32\(1, 3, 8\)"):
+        rg.nn.LSTM(4, 8)(rg.ones(5, 3, 4), rg.zeros(1, 3, 8))

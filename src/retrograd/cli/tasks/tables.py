@@ -20,6 +20,7 @@ from .csv_files import is_missing, read_csv
 from .encoding import Encoding, Kind, Number, fit
 
 FEWEST_ROWS = 10
+WORSE = 1.2  # squared error, as a multiple of that of least squares, from which the report gives advice
 SHARE = 0.8  # of the rows that train
 HIDDEN = (64, 64)
 MOST_SHOWN_CLASSES = 30
@@ -43,7 +44,8 @@ class TableTask(Task):
 
     def sections(self, predict: Predict, seed: int) -> list[Section]:
         """The columns, a comparison with simple models, the importance of columns, and wrong answers or residuals."""
-        return [self.described(), self.compared(predict), self.importance(predict, seed), *self.drawn(predict)]
+        beside = [self.compared(predict), *self.advice(predict)]
+        return [self.described(), *beside, self.importance(predict, seed), *self.drawn(predict)]
 
     def described(self) -> Table:
         rows = [
@@ -57,6 +59,9 @@ class TableTask(Task):
 
     def compared(self, predict: Predict) -> Table:
         raise NotImplementedError
+
+    def advice(self, predict: Predict) -> list[Section]:
+        return []
 
     def drawn(self, predict: Predict) -> list[Section]:
         raise NotImplementedError
@@ -98,16 +103,30 @@ class TableRegression(TableTask):
         variance = max(float(self.test.targets.var()), 1e-12)
         return {**figures, "validation_r2": 1 - figures["validation_loss"] / variance}
 
-    def compared(self, predict: Predict) -> Table:
+    def _models(self, predict: Predict) -> dict[str, Predict]:
+        """Return this model, and what it is compared with."""
         ones = np.ones((len(self.fitted.inputs), 1), np.float32)
         solution = np.linalg.lstsq(np.hstack([self.fitted.inputs, ones]).astype(np.float64), self.fitted.targets)[0]
-        models: dict[str, Predict] = {
+        return {
             "this model": predict,
             "linear least squares": lambda inputs: inputs @ solution[:-1] + solution[-1],
             "mean of the training rows": lambda inputs: np.zeros((len(inputs), 1)),
         }
+
+    def advice(self, predict: Predict) -> list[Section]:
+        own, linear, _ = [
+            [float(np.square(model(split.inputs) - split.targets).mean()) for split in (self.fitted, self.test)]
+            for model in self._models(predict).values()
+        ]
+        if own[1] <= WORSE * linear[1]:
+            return []
+        more = "more epochs" if own[0] > linear[0] else "fewer epochs or on more rows"
+        said = "Linear least squares predicts the validation rows better than this model"
+        return [Text("Advice", f"{said}: train for {more}, or with --model linear.")]
+
+    def compared(self, predict: Predict) -> Table:
         rows = []
-        for name, model in models.items():
+        for name, model in self._models(predict).items():
             cells = [name]
             for split in (self.fitted, self.test):
                 difference = self.encoding.target.deviation * (model(split.inputs) - split.targets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -11,6 +12,7 @@ from ...core.arrays.devices import is_array
 from ...core.graph.nodes import Node, reachable
 from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.parameter import Parameter
+from ..names import variable_name
 from ..record import Record
 from ..statistics import Statistics
 from .figures import Figures, byte_text, figures, shape_text, short_shape
@@ -92,7 +94,7 @@ def picture_of(outputs: Mapping[str, Tensor], names: Mapping[int, str]) -> Pictu
 
     Args:
         outputs: the Tensors at its end, by name.
-        names: names of leaves, by id.
+        names: names of leaves, by id; other leaves have those of traces or of the caller's variables.
     """
     order, _ = reachable([x.grad_fn for x in outputs.values()])
     picture = Picture()
@@ -102,7 +104,8 @@ def picture_of(outputs: Mapping[str, Tensor], names: Mapping[int, str]) -> Pictu
             continue
         for parent in node.parents:
             if parent is not None and type(parent) is not Node and parent not in vertices:
-                vertices[parent] = _leaf(picture, parent, names.get(id(parent), ""), _traced_name(node, parent))
+                said = _traced_name(node, parent) or variable_name(sys._getframe(1), parent)
+                vertices[parent] = _leaf(picture, parent, names.get(id(parent), ""), said)
         vertices[node] = vertex = _operator(picture, node)
         for index, parent in enumerate(node.parents):
             if parent is not None:
@@ -135,9 +138,9 @@ def _traced_name(node: Node, leaf: Tensor) -> str:
     return given[[id(x) for x in leaves].index(id(leaf))].name
 
 
-def _leaf(picture: Picture, x: Tensor, name: str, traced: str) -> Vertex:
+def _leaf(picture: Picture, x: Tensor, name: str, variable: str) -> Vertex:
     kind = "parameter" if name or isinstance(x, Parameter) else "input"
-    vertex = picture.add(kind, name or traced or kind, note=short_shape(x.shape), shapes=(tuple(x.shape),))
+    vertex = picture.add(kind, name or variable or kind, note=short_shape(x.shape), shapes=(tuple(x.shape),))
     vertex.details = _tensor_details(x)
     alarms = [figures(x).alarm]
     if x._grad is not None:

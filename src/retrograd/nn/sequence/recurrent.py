@@ -369,7 +369,8 @@ class LSTM(RNNBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         if hx is not None and len(hx) != 2:
-            raise RuntimeError(f"LSTM: expected a pair of states (h, c), got {len(hx)}")
+            given = describe(hx) if isinstance(hx, Tensor) else f"{len(hx)} values"
+            raise RuntimeError(f"LSTM: expected a pair of states (h, c), got {given}")
         outputs, states = self._run(input, None if hx is None else tuple(hx))
         return outputs, (states[0], states[1])
 

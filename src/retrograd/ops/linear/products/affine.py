@@ -155,7 +155,12 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     if w.array.ndim == 1 and bias is None:
         return matmul(x, w)
     if x.array.ndim == 0 or w.array.ndim != 2 or x.array.shape[-1] != w.array.shape[1]:
-        raise RuntimeError(f"expected input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}")
+        reason = f"expected input (..., in) and weight (out, in), got {describe(x)} and {describe(w)}"
+        if x.array.ndim and w.array.ndim == 2:
+            reason += f": the last dimension of input is {x.array.shape[-1]}, and weight takes {w.array.shape[1]}"
+            if x.array.ndim > 2 and prod(x.array.shape[1:]) == w.array.shape[1]:
+                reason += ", as input.flatten(1) has"
+        raise RuntimeError(reason)
     if bias is None:
         return _recomputing(apply(LINEAR_NO_BIAS, (x, w), {}), x)
     b = operand(bias, "bias")

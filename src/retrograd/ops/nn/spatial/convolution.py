@@ -31,9 +31,12 @@ def _operands(
         )
     wanted = first if transposed else second * groups
     if x.array.shape[1] != wanted:
+        places = range(1, axes + 1)
+        order = ", ".join(map(str, (0, axes + 1, *places) if not single else (axes, *range(axes))))
+        last = f"; if the channels stand last, input.permute({order})" if x.array.shape[-1] == wanted else ""
         raise RuntimeError(
             f"given groups={groups} and weight {describe(w)}, expected input to have {wanted} channels, "
-            f"but got {describe(input)}"
+            f"but got {describe(input)}{last}"
         )
     if bias is None:
         return x, w, None, single
