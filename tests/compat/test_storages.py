@@ -1,5 +1,7 @@
 """Storages read as Tensors and on the device meta, and the memory that deterministic algorithms fill."""
 
+import copy
+
 import pytest
 
 import retrograd as rg
@@ -68,3 +70,12 @@ def test_a_number_fills_elements_that_share_memory():
     assert y.tolist() == [2.0] * 6 + [0.0] * 2
     y.sum().backward()
     assert x.grad.tolist() == [0.0] * 6 + [1.0] * 2
+
+
+def test_a_deep_copy_of_a_tensor_and_its_storage_shares_memory():
+    x = rg.arange(4.0)
+    copied, storage = copy.deepcopy([x, x.storage()])
+    copied.add_(1)
+    assert storage.tolist() == [1.0, 2.0, 3.0, 4.0] and x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert copy.deepcopy(x[1:].storage()).tolist() == x.tolist()
+    assert copy.copy(x.untyped_storage()[:4]).nbytes() == copy.deepcopy(x.untyped_storage()[:4]).nbytes() == 4

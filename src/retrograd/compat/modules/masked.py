@@ -75,7 +75,7 @@ def _input_mask(input: Tensor, *args: object, mask: Tensor | None = None, **kwar
     """
     if mask is None:
         raise ValueError("masked: expected a mask, got None")
-    mask = operand(mask)
+    mask = operand(mask, "mask")
     if mask.ndim > input.ndim:
         raise IndexError(f"masked: the mask has more dimensions than the input: {describe(mask)}, {describe(input)}")
     return _ops.broadcast_to(mask.bool(), input.shape)
