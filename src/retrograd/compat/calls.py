@@ -90,7 +90,7 @@ def call(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     return NotImplemented
 
 
-def _from_numpys_names(function: Callable[..., Any], kwargs: Mapping[str, object]) -> dict[str, str]:
+def _from_numpys_names(function: Callable[..., object], kwargs: Mapping[str, object]) -> dict[str, str]:
     """Return PyTorch's names of the arguments that are given by NumPy's."""
     if _NUMPYS_NAMES.keys().isdisjoint(kwargs):
         return {}
