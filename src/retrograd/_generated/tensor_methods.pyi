@@ -3161,9 +3161,9 @@ class TensorMethods:
         Returns: (hist, bin_edges).
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: the input is not floating.
             RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+            TypeError: there are a range and edges.
 
         >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
         HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))

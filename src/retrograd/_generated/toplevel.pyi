@@ -3799,9 +3799,9 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
     Returns: (hist, bin_edges).
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not floating.
         RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+        TypeError: there are a range and edges.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
@@ -3823,8 +3823,8 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     Returns: (hist, bin_edges), the second a tuple.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not floating.
+        TypeError: there are a range and edges.
         RuntimeError: bins, range or weight do not fit.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist
