@@ -3335,7 +3335,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
-    at the first write, and there is a warning.
+    at the first write; programs of PyTorch get PyTorch's warning.
 
     Derivative: none.
     Shape: the array's.
