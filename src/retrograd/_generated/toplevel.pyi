@@ -3715,7 +3715,7 @@ def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
-def hash_tensor(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, mode: builtins.int = 0) -> Tensor:
+def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bool = False, mode: builtins.int = 0, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
     Derivative: none.
