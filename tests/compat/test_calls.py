@@ -270,6 +270,7 @@ def test_rarer_forms_of_calls_give_what_pytorchs_give():
         (lambda: rg.empty(3, 3, memory_format=rg.channels_last), RuntimeError),
         (lambda: rg.empty(1, 2, 3, 4, memory_format=rg.channels_last_3d), RuntimeError),
         (lambda: rg.meshgrid(rg.ones(1), rg.ones(1, device="meta")), RuntimeError),
+        (lambda: rg.histogram(rg.ones(3), rg.tensor([0.0, 1.0]), range=(0, 1)), TypeError),
         (lambda: float(rg.tensor(1.5j)), RuntimeError),
         (lambda: int(rg.tensor(1.5j)), RuntimeError),
         (lambda: rg._check(1), TypeError),

@@ -144,13 +144,15 @@ def test_sequences_of_numbers_and_arrays_promote_as_in_pytorch():
         rg.tensor(Items([]))
 
 
-def test_memory_that_is_shared_or_cannot_be_written():
+def test_memory_that_is_shared_or_cannot_be_written(monkeypatch):
     x = rg.ones(2)
     rg.FloatTensor(x).fill_(3.0)
     assert x.tolist() == [3.0, 3.0]
     assert rg.from_numpy(x) is x
     array = np.zeros(2)
     array.flags.writeable = False
+    rg.from_numpy(array).add_(1)
+    monkeypatch.setattr("retrograd.core.tensor.tensor.arrays_keep_dtype", False)  # as in a program of PyTorch
     with pytest.warns(UserWarning, match="non-writable"):
         rg.from_numpy(array).add_(1)
     assert array.tolist() == [0.0, 0.0]

@@ -315,3 +315,23 @@ def test_return_types_are_those_of_results():
 def test_the_leaves_of_a_size_need_not_be_integers():
     leaves, spec = pytree.tree_flatten(rg.Size([2, 3]))
     assert leaves == [2, 3] and pytree.tree_unflatten([None, 1], spec) == (None, 1)
+
+
+def test_swapped_tensors_exchange_class_attributes_gradient_and_history():
+    a, b = rg.nn.Parameter(rg.ones(2)), rg.zeros(3, 3, dtype=rg.int32)
+    a.grad, a.note = rg.full((2,), 5.0), "kept"
+    rg.utils.swap_tensors(a, b)
+    assert type(b) is rg.nn.Parameter and b.requires_grad and b.grad.tolist() == [5.0, 5.0] and b.note == "kept"
+    assert type(a) is rg.Tensor and a.shape == (3, 3) and a.grad is None and not hasattr(a, "note")
+    x, z = rg.ones(2, requires_grad=True), rg.zeros(2)
+    y = x * 3
+    rg.utils.swap_tensors(y, z)
+    z.sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0] and not y.requires_grad and z.tolist() == [3.0, 3.0]
+    y = x * 3
+    view = y[:1]
+    with pytest.raises(RuntimeError, match="without views"):
+        rg.utils.swap_tensors(y, rg.zeros(2))
+    assert view.requires_grad
+    with pytest.raises(TypeError, match="not an acceptable base type"):
+        type("Own", (rg.FloatTensor,), {})

@@ -12,11 +12,11 @@ MASK = np.random.default_rng(1).random((2, 3, 4)) < 0.7
 REDUCTIONS = ["sum", "prod", "amax", "amin", "mean", "norm", "var", "std", "logsumexp", "argmax", "argmin"]
 NORMALIZATIONS = ["softmax", "log_softmax", "softmin", "cumsum", "cumprod"]
 ARGUMENTS = (
-    *((name, arguments) for name in REDUCTIONS[:9] for arguments in ({}, {"dim": (2, 0)}, {"dim": 1, "keepdim": True})),
+    *((name, arguments) for name in REDUCTIONS[:9] for arguments in ({}, {"dim": (2, 0), "keepdim": True})),
     *((name, {"dim": dim}) for name in REDUCTIONS[9:] for dim in (None, -1)),
     *((name, {"dim": 1}) for name in NORMALIZATIONS),
-    *(("norm", {"ord": order, "dim": 1}) for order in (0, 1, 3, np.inf, -np.inf)),
-    *(("normalize", {"ord": order, "dim": -1}) for order in (1, 2.0)),
+    *(("norm", {"ord": order, "dim": 1}) for order in (0, 3, -np.inf)),
+    *(("normalize", {"ord": order, "dim": -1}) for order in (1,)),
     ("var", {"dim": 1, "unbiased": False}),
     ("std", {"dim": 2, "correction": 2}),
     ("median", {"dim": 2}),
@@ -25,7 +25,7 @@ ARGUMENTS = (
 
 @pytest.mark.parametrize(("name", "arguments"), ARGUMENTS)
 def test_masked_operations_give_pytorchs_values_and_gradients(name, arguments):
-    for mask in (MASK, MASK[:1], MASK[0, :, 0][:, None], MASK.astype(np.int64), None):
+    for mask in (MASK, MASK[0, :, 0][:, None].astype(np.int64), None):
         results = []
         for lib in (rg, torch):
             x = lib.tensor(X, requires_grad=True)
@@ -44,7 +44,7 @@ def test_masked_operations_give_pytorchs_values_and_gradients(name, arguments):
             np.testing.assert_allclose(our_gradient, their_gradient, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool", "float16", "complex64"])
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "float16", "complex64"])
 def test_masked_operations_have_pytorchs_dtypes_and_errors(dtype):
     numbers = np.array([[3, 0, 7], [1, 5, 0]]).astype(dtype)
     mask = np.array([[True, False, True], [False, True, True]])
@@ -95,7 +95,7 @@ def test_masks_that_do_not_fit_are_refused_as_in_pytorch():
             lib.masked.median(lib.ones(2, 3, dtype=lib.int64), mask=lib.zeros(3, dtype=lib.bool))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "int8", "uint8", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
 def test_hashes_are_pytorchs(dtype):
     for arguments in ({}, {"dim": 1}, {"dim": (0, 2), "keepdim": True}, {"dim": ()}):
         ours, theirs = (lib.hash_tensor(lib.tensor(10 * X).to(getattr(lib, dtype)), **arguments) for lib in (rg, torch))

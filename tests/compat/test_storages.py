@@ -1,5 +1,7 @@
 """Storages read as Tensors and on the device meta, and the memory that deterministic algorithms fill."""
 
+import copy
+
 import pytest
 
 import retrograd as rg
@@ -68,3 +70,36 @@ def test_a_number_fills_elements_that_share_memory():
     assert y.tolist() == [2.0] * 6 + [0.0] * 2
     y.sum().backward()
     assert x.grad.tolist() == [0.0] * 6 + [1.0] * 2
+
+
+def test_a_deep_copy_of_a_tensor_and_its_storage_shares_memory():
+    x = rg.arange(4.0)
+    copied, storage = copy.deepcopy([x, x.storage()])
+    copied.add_(1)
+    assert storage.tolist() == [1.0, 2.0, 3.0, 4.0] and x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert copy.deepcopy(x[1:].storage()).tolist() == x.tolist()
+    assert copy.copy(x.untyped_storage()[:4]).nbytes() == copy.deepcopy(x.untyped_storage()[:4]).nbytes() == 4
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (3, 2, 0, 5, 1, 4), (1, 4, 5)])
+def test_deep_copies_of_views_share_memory_as_the_views_do(order):
+    x = rg.arange(25.0).reshape(5, 5).clone()
+    views = [x, x.view(25), x.detach(), x[1], x[:, 1], x.T]
+    given = [views[place] for place in order]
+    copies = copy.deepcopy(given)
+    copies[-1].add_(1)
+    changed = [bool(rg.any(mine != its)) for mine, its in zip(given, copies, strict=True)]
+    assert all(changed)
+    assert rg.equal(x, rg.arange(25.0).reshape(5, 5))
+
+
+def test_parameters_that_are_parts_of_one_tensor_stay_so_in_a_deep_copy_of_their_module():
+    flat, module = rg.zeros(12), rg.nn.Linear(3, 3)
+    module.weight.data, module.bias.data = flat[:9].view(3, 3), flat[9:]
+    module.flat = flat
+    copied = copy.deepcopy(module)
+    copied.flat.fill_(2.0)
+    assert copied.weight.tolist() == [[2.0] * 3] * 3 and copied.bias.tolist() == [2.0] * 3 and not flat.any()
+    copied(rg.ones(2, 3)).sum().backward()
+    rg.optim.SGD(copied.parameters(), 0.1).step()
+    assert rg.allclose(copied.flat, rg.full((12,), 1.8))

@@ -3077,7 +3077,7 @@ class TensorMethods:
         >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
         tensor([-1.,  0.])
         """
-    def hash_tensor(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, mode: builtins.int = 0) -> Tensor:
+    def hash_tensor(self, dim: Dims | None = None, *, keepdim: builtins.bool = False, mode: builtins.int = 0, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
         Derivative: none.
@@ -3163,9 +3163,9 @@ class TensorMethods:
         Returns: (hist, bin_edges).
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: the input is not floating.
             RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+            TypeError: there are a range and edges.
 
         >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
         HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))

@@ -3338,7 +3338,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
-    at the first write, and there is a warning.
+    at the first write; programs of PyTorch get PyTorch's warning.
 
     Derivative: none.
     Shape: the array's.
@@ -3718,7 +3718,7 @@ def hardshrink(input: Tensor, lambd: builtins.float = 0.5) -> Tensor:
     >>> rg.hardshrink(rg.tensor([-1.0, 0.3]))
     tensor([-1.,  0.])
     """
-def hash_tensor(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, mode: builtins.int = 0) -> Tensor:
+def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bool = False, mode: builtins.int = 0, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
     Derivative: none.
@@ -3802,9 +3802,9 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
     Returns: (hist, bin_edges).
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not floating.
         RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+        TypeError: there are a range and edges.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
@@ -3826,8 +3826,8 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     Returns: (hist, bin_edges), the second a tuple.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input is not floating.
+        TypeError: there are a range and edges.
         RuntimeError: bins, range or weight do not fit.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist

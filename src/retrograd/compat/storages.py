@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from math import prod
 from operator import methodcaller
 from typing import Any, Literal, Self
@@ -205,6 +206,11 @@ class _Storage:
         return type(self)(new_tensor(self._array.copy()))
 
     __copy__ = clone
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Return the storage of the copy of the Tensor, so that both copies share memory; of a part, a copy."""
+        copied = type(self)(deepcopy(self._tensor.detach() if self._tensor._node else self._tensor, memo))
+        return copied if len(copied) == len(self) else self.clone()
 
     def type(self, dtype: DTypeLike | LegacyStorageType | None = None) -> Any:
         """Return a copy with numbers of another dtype; without an argument the name of the type."""

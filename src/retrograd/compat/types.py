@@ -58,6 +58,11 @@ class LegacyType(type):
     dtype: PublicDType
     is_cuda: bool
 
+    def __new__(cls, name: str, bases: tuple[type, ...], fields: dict[str, object]) -> LegacyType:
+        if bases:
+            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type; use torch.Tensor")
+        return super().__new__(cls, name, bases, fields)
+
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
         _check_available(cls)
         if len(data) == 1 and isinstance(data[0], Tensor) and data[0].dtype != cls.dtype:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -174,8 +174,11 @@ def nuclear_norm(
     input: Tensor, dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """Return the sum of the singular values: ``linalg.matrix_norm(input, "nuc")``."""
-    norm: Callable[..., Tensor] = _linalg.matrix_norm  # its stub lacks ``out``
-    return norm(input, "nuc", tuple(dim), keepdim, **({} if out is None else {"out": out}))
+    if out is not None:
+        from ..calls import call_into
+
+        return cast("Tensor", call_into("nuclear_norm", nuclear_norm, (input, dim, keepdim), {"out": out}))
+    return _linalg.matrix_norm(input, "nuc", tuple(dim), keepdim)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:

@@ -16,6 +16,7 @@ from ..._generated import linalg as _linalg
 from ..._generated import toplevel as _ops
 from ...core.arrays.dtypes import FLOATING, INEXACT, as_dtype, float32, int64
 from ...core.errors import describe
+from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
 from ...ops.table.arguments import dimensions
 from ...ops.table.types import Dims, DTypeLike
@@ -74,6 +75,7 @@ def _input_mask(input: Tensor, *args: object, mask: Tensor | None = None, **kwar
     """
     if mask is None:
         raise ValueError("masked: expected a mask, got None")
+    mask = operand(mask, "mask")
     if mask.ndim > input.ndim:
         raise IndexError(f"masked: the mask has more dimensions than the input: {describe(mask)}, {describe(input)}")
     return _ops.broadcast_to(mask.bool(), input.shape)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from ..arrays.devices import backend_for, backend_of
 from ..arrays.dtypes import with_own_dtype
-from .storage import share
+from .storage import Member, byte_span, leave, share
 
 # Packages that use deepcopy as an out-of-place copy: their deepcopies are clones, with a history. The integrations of
 # these packages add the names.
@@ -43,6 +45,8 @@ class Copies:
             copied = memo[id(self)] = _blank(type(self))
             copied._initialise(self.array.copy())
             copied._requires = self._requires
+            if self._storage is not None and self._storage.members is not None:
+                _share_as(self, copied, memo)
             if self._grad is not None:
                 copied._grad = self._grad.__deepcopy__(memo)
             if hasattr(self, "__dict__"):
@@ -53,6 +57,37 @@ class Copies:
         # The result of an operator is unpickled as a leaf, as in PyTorch.
         array = backend_of(self.array).to_numpy(self.array)
         return _rebuild, (type(self), array, str(self.device), self._requires, getattr(self, "__dict__", None))
+
+
+def _share_as(x: Member, copied: Member, memo: dict[int, object]) -> None:
+    """Let the deep copies of Tensors share memory as the Tensors do, if one's memory contains the other's."""
+    if type(x.array) is not np.ndarray:
+        return
+    copies = cast("list[tuple[Member, Member]]", memo.setdefault(id(x._storage), []))
+    container = next((pair for pair in copies if _contains(pair[0].array, x.array)), None)
+    if container is not None:
+        _attach(copied, x.array, container[1], container[0].array)
+    else:
+        for other, copied_other in copies:
+            if _contains(x.array, other.array):
+                _attach(copied_other, other.array, copied, x.array)
+    copies.append((x, copied))
+
+
+def _contains(outer: np.ndarray, inner: np.ndarray) -> bool:
+    """Return whether the elements of ``inner`` are elements of ``outer``, which is contiguous."""
+    if not outer.flags.c_contiguous or outer.dtype != inner.dtype:
+        return False
+    (low, high), (first, last) = byte_span(outer), byte_span(inner)
+    return low <= first and last <= high and (first - low) % outer.dtype.itemsize == 0
+
+
+def _attach(copied: Member, inner: np.ndarray, whole: Member, outer: np.ndarray) -> None:
+    """Move a copy into the memory of the copy of the Tensor that contains its original."""
+    start = inner.ctypes.data - outer.ctypes.data
+    leave(copied)
+    copied.array = np.ndarray(inner.shape, inner.dtype, whole.array, start, inner.strides)
+    share(copied, whole, related=False)
 
 
 def _blank(kind: Any) -> Any:

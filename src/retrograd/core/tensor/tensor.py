@@ -183,8 +183,12 @@ class Tensor(Copies, TensorMethods):
         return int(self.array.item())
 
     def __format__(self, spec: str) -> str:
-        if self.array.ndim == 0 and type(self) is Tensor and self.device.type != "meta":
-            return format(self.item(), spec)
+        if self.array.ndim == 0 and type(self) is Tensor:
+            try:
+                return format(self.item(), spec)
+            except RuntimeError:
+                if self.device.type != "meta":
+                    raise
         try:
             return format(str(self), spec)
         except ValueError:
@@ -531,7 +535,7 @@ def _nested(data: object, dtype: DType | None) -> tuple[np.ndarray, DType]:
         raise call_error(
             ValueError, "tensor", (data,), None, f"the sequences are ragged or too deep ({error})"
         ) from None
-    if array.dtype == object and dtype is not None and dtype.kind == "b" and dtypes <= {bool, int, float}:
+    if array.dtype.kind == "O" and dtype is not None and dtype.kind == "b" and dtypes <= {bool, int, float}:
         array = array != 0  # integers beyond 64 bits
     if not is_number_dtype(array.dtype):
         raise TypeError(f"tensor: expected numbers, got elements of {array.dtype}")

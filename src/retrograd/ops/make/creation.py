@@ -14,6 +14,7 @@ from ...core.arrays.dtypes import DType, as_dtype, get_default_dtype, is_differe
 from ...core.arrays.summation import LARGE
 from ...core.errors import InvalidValue, describe
 from ...core.graph.modes import modes, watchers
+from ...core.tensor import tensor as tensor_module
 from ...core.tensor.storage import storage_of
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
 from ...kernels import share
@@ -224,7 +225,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """``array`` as a Tensor on its memory: a write to one is seen in the other.
 
     A Tensor, which NumPy's functions return for Tensors, is returned unchanged. An array that is not writable is copied
-    at the first write, and there is a warning.
+    at the first write; programs of PyTorch get PyTorch's warning.
 
     Shape: the array's.
     Dtype: the array's: bools, integers, floating or complex.
@@ -240,7 +241,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     """
     if isinstance(array, Tensor):
         return array
-    if type(array) is np.ndarray and not array.flags.writeable:
+    if type(array) is np.ndarray and not array.flags.writeable and not tensor_module.arrays_keep_dtype:
         text = "from_numpy: the array is not writable: writes to the Tensor will not be seen in it; copy the array to "
         warnings.warn(f"{text}silence this warning for a non-writable array", UserWarning, stacklevel=3)
     if not isinstance(array, (np.ndarray, Wrapping)):

@@ -205,10 +205,13 @@ def histogram(
 
     Raises:
         RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
+        TypeError: there are a range and edges.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
     """
+    if range is not None and isinstance(bins, Tensor):
+        raise TypeError("expected no range beside the edges of bins")
     x = _points(input, "input")
     heavy = _weight(weight, x.shape, x)
     flat = x.reshape(-1)

@@ -20,7 +20,7 @@ from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.batching import called_per_example
-from ..table.registry import operator
+from ..table.registry import also_named, operator
 from ..table.types import Dim, Dims, DTypeLike, Operand
 from .common import converted, count, divided, floating, kept, kept_shape, reduce_, reduced
 from .scans import product_of_others
@@ -313,8 +313,9 @@ def _folded(bits: Array) -> Array:
 
 
 @operator(differentiable=False)
+@also_named(axis="dim", keepdims="keepdim")
 @called_per_example
-def hash_tensor(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, mode: int = 0) -> Tensor:
+def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
     Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.

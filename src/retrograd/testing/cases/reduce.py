@@ -177,7 +177,7 @@ CASES += [
         "hash_tensor",
         calls_of(
             lambda rng: Call(Fixed(rng.standard_normal((3, 4)))),
-            lambda rng: Call(Fixed(rng.standard_normal((3, 4, 5))), (2, 0), True),
+            lambda rng: Call(Fixed(rng.standard_normal((3, 4, 5))), (2, 0), keepdim=True),
             lambda rng: Call(Fixed(rng.integers(-9, 9, (3, 5))), -1),
         ),
         exclusive_or,

@@ -17,8 +17,9 @@ from urllib.parse import urlparse as urlparse
 
 from ....compiler.run.compiled_function import Compiled
 from ....core.arrays.devices import Device, is_cuda_available
-from ....core.errors import LinAlgError
+from ....core.errors import LinAlgError, describe
 from ....core.graph.handles import RemovableHandle as RemovableHandle
+from ....core.tensor.storage import sharers
 from ....core.tensor.tensor import Tensor
 from ....nn.base import global_hooks
 from ....nn.base.module import Module
@@ -230,8 +231,24 @@ def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing:
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
-    """Exchange the values of two Tensors: whoever holds one sees the other's from now on."""
+    """Exchange two Tensors and their classes, attributes, gradients and histories, for everything that refers to them.
+
+    A graph that has used one of them keeps referring to the same Python object.
+
+    Raises:
+        RuntimeError: one of them requires grad and has views.
+    """
+    for x in (t1, t2):
+        if x._requires and any(view._base is x for view in sharers(x)):
+            raise RuntimeError(f"swap_tensors: expected Tensors without views, got {describe(x)}, which requires grad")
+    states = [(x._grad, x._node, x._requires, x._hooks, vars(x), type(x)) for x in (t1, t2)]
+    for x in (t1, t2):
+        x._grad, x._node, x._requires = None, None, False
     t1.data, t2.data = t2.detach(), t1.detach()
+    for x, (grad, node, requires, hooks, attributes, kind) in zip((t2, t1), states, strict=True):
+        x._grad, x._node, x._requires, x._hooks, x.__dict__ = grad, node, requires, hooks, attributes
+        if type(x) is not kind:
+            x.__class__ = kind
 
 
 def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, object]:
