@@ -44,7 +44,7 @@ class SavedCall:
     numbers: list[Any]
     inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
     storages: list[Any] = field(default_factory=list)  # storages of results in whose memory the arrays lie
-    forms: list[Any] = field(default_factory=list)  # shape and dtype of each result, if there are several
+    forms: list[tuple[object, object]] = field(default_factory=list)  # shape and dtype of results, if there are several
 
     @property
     def reads(self) -> tuple[Any, Any]:
