@@ -526,10 +526,11 @@ class Entry:
             args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
         outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
-        pairs = [(x, g) for x, g in zip(outputs, gs, strict=True) if g is not None]
+        outputs = [x for x, g in zip(outputs, gs, strict=True) if g is not None]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
-        found = differentiate(self.label, *map(list, zip(*pairs, strict=True)), targets, True, True, beyond=False)
+        cotangents = [g for g in gs if g is not None]
+        found = differentiate(self.label, outputs, cotangents, targets, True, True, beyond=False)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:
