@@ -259,7 +259,7 @@ def _shaped_by_numbers(instruction: Instruction) -> bool:
     return not primitive.elementwise
 
 
-def _has_slices(index: Any) -> bool:
+def _has_slices(index: object) -> bool:
     return type(index) is slice or type(index) is tuple and any(map(_has_slices, index))
 
 

@@ -306,3 +306,17 @@ def test_a_product_that_somebody_else_reads_is_not_added_to_what_it_reads():
             np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
         names = [step.name for step in compiled.entries[0].replay.instructions]
         assert names.count("add_product") == expected, f.__name__
+
+
+@pytest.mark.parametrize("name", ["sign", "floor_divide", "hypot"])
+def test_functions_with_a_loop_that_fused_steps_do_not_have_stay_apart(name):
+    if not kernels.available():
+        pytest.skip("there is no library of loops")
+    x, y = rg.randn(40_000), rg.rand(40_000) + 0.5
+    function = getattr(rg, name)
+
+    def f(x, y):
+        z = x * 2.0
+        return (function(z, y) if name != "sign" else function(z)) + y
+
+    assert rg.equal(rg.compile(f)(x, y), f(x, y))

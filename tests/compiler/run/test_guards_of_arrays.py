@@ -96,3 +96,14 @@ def test_a_function_that_reads_a_large_array_is_traced_once_however_often_that_c
         holder.array[k] = 1.0
         assert f(rg.zeros(2)).tolist() == [k + 1.0] * 2
     assert f.traces == 1
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_operators_of_an_array_and_a_tensor_have_numpys_dtypes(dtype):
+    """``array * tensor`` is NumPy's function, whose int64 and float32 give float64; ``tensor * array`` is PyTorch's."""
+    array, x = np.array([1, 2, 3], dtype), rg.tensor([0.5, 2.0, -1.0])
+    for f in (lambda a, x: a * x, lambda a, x: x * a, lambda a, x: a @ x, lambda a, x: a // x, lambda a, x: a >= x):
+        compiled = rg.compile(f)
+        for _ in range(2):
+            wanted, got = f(array, x), compiled(array, x)
+            assert got.dtype == wanted.dtype and rg.equal(got, wanted)

@@ -566,3 +566,13 @@ def test_an_integer_tensor_takes_no_history(dtype):
     t[:1] = x[:1]
     t[1] = x[0]
     assert not t.requires_grad and not t.float().requires_grad
+
+
+def test_a_write_to_a_transposed_tensor_that_a_graph_has_saved_keeps_its_strides():
+    b = rg.ones(6, requires_grad=True)
+    h = rg.zeros(6, 4).t().clone()
+    y = h * b
+    h[3] = 1.0
+    assert h.stride() == (1, 4) and y.stride() == (1, 4)
+    y.sum().backward()
+    assert b.grad.tolist() == [0.0] * 6

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...kernels import USEFUL
+from ...kernels.loops.elements.fused_steps import FUNCTIONS
 from ..program import Instruction, Method, Value
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
@@ -110,6 +111,8 @@ def steps_of(instruction: Instruction, capabilities: Capabilities = PROCESSOR, d
             return _step(out, capabilities.functions[function.__name__], args, capabilities)
     looped = next((cell for cell in wrapped(function) if hasattr(cell, "loop")), None)
     if looped is not None and not instruction.kwargs and capabilities.loops and _runs_loop(args, out):
+        if looped.loop not in FUNCTIONS:
+            return None  # NumPy's operations in place of the loop would give other bits
         form = f"{looped.loop}({', '.join(f'{{{index}}}' for index in range(len(args)))})"
         return _step(out, form, args, capabilities)
     if looped is None and primitive is None:

@@ -44,7 +44,7 @@ class SavedCall:
     numbers: list[Any]
     inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
     storages: list[object] = field(default_factory=list)  # storages of results in whose memory the arrays lie
-    forms: list[Any] = field(default_factory=list)  # shape and dtype of each result, if there are several
+    forms: list[tuple[object, object]] = field(default_factory=list)  # shape and dtype of results, if there are several
 
     @property
     def reads(self) -> tuple[Any, Any]:
@@ -526,11 +526,11 @@ class Entry:
             args, kwargs = self.trace.structure.unflatten(leaves)
             outputs, _ = flatten(self.function(*args, **kwargs))
         outputs = [x for x, result in zip(outputs, self.results, strict=True) if result.requires]
-        reached = [(x, g) for x, g in zip(outputs, gs, strict=True) if g is not None]
+        outputs = [x for x, g in zip(outputs, gs, strict=True) if g is not None]
         inputs = [leaves[what] if kind == "argument" else what for kind, what in self.operands]
         targets = [x for x, need in zip(inputs, needs, strict=True) if need]
-        starts, cotangents = [x for x, _ in reached], [g for _, g in reached]
-        found = differentiate(self.label, starts, cotangents, targets, True, True, beyond=False)
+        cotangents = [g for g in gs if g is not None]
+        found = differentiate(self.label, outputs, cotangents, targets, True, True, beyond=False)
         return [found.get(edge_of(x)) if need else None for x, need in zip(inputs, needs, strict=True)]
 
     def _versions(self, leaves: Sequence[Any]) -> list[int]:

@@ -339,7 +339,8 @@ def _define_operators() -> None:
 
 def _binary(tracer: Tracing, function: Callable[..., object], left: object, right: object) -> Any:
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return NotImplemented
+        is_numpys = type(left) is Traced and function in _UFUNCS  # array * tensor has the meaning and dtype of NumPy
+        return _UFUNCS[function](left, right) if is_numpys else NotImplemented
     for x, other in ((left, right), (right, left)) if type(left) is Number or type(right) is Number else ():
         if type(x) is Number and not isinstance(other, _OPERANDS):  # "ab" * n, [0] * n, Decimal(2) * n
             number = x.plain()
@@ -354,7 +355,8 @@ _UFUNCS = {
     operator.add: np.add, operator.sub: np.subtract, operator.mul: np.multiply, operator.truediv: np.true_divide,
     operator.floordiv: np.floor_divide, operator.mod: np.remainder, operator.pow: np.power, operator.matmul: np.matmul,
     operator.lshift: np.left_shift, operator.rshift: np.right_shift, operator.and_: np.bitwise_and,
-    operator.or_: np.bitwise_or, operator.xor: np.bitwise_xor,
+    operator.or_: np.bitwise_or, operator.xor: np.bitwise_xor, operator.lt: np.less, operator.le: np.less_equal,
+    operator.eq: np.equal, operator.ne: np.not_equal, operator.gt: np.greater, operator.ge: np.greater_equal,
 }  # fmt: skip
 
 

@@ -188,9 +188,9 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
     return order, completes
 
 
-def reached_from(roots: Sequence[object]) -> dict[Any, int]:
+def reached_from(roots: Sequence[object]) -> dict[object, int]:
     """Return by node or leaf the roots from which it can be reached, as bits: 1 for the first, 2 for the second."""
-    found: dict[Any, int] = {}
+    found: dict[object, int] = {}
     for number, root in enumerate(roots):
         found[root] = found.get(root, 0) | 1 << number
     for node in reachable(roots)[0]:

@@ -136,7 +136,9 @@ def unshare(x: Member, *, keep_values: bool) -> None:
         storage.version, storage.derived, storage.created_in = old.version, old.derived, old.created_in
     if len(tensors) == 1:
         array = x.array
-        fresh = backend_of(array).xp.empty(array.shape, array.dtype)
+        xp = backend_of(array).xp
+        # A transposed array keeps its strides, as in PyTorch: sums over it round as if nothing had saved its memory.
+        fresh = xp.empty(array.shape, array.dtype) if array.flags.c_contiguous else xp.empty_like(array)
         if keep_values:
             fresh[...] = array
         x.array = fresh
