@@ -67,7 +67,8 @@ def layer_norm(
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance of each example.
 
-    Squares that overflow float32 are taken in double precision; where these overflow, too, and on a GPU, they give NaN.
+    Squares that overflow float32 are taken in double precision; where these overflow, too, on a GPU, and in small
+    compiled steps, they give NaN.
 
     Derivative: input: ``rstd (u - mean(u) - xhat mean(u xhat))`` with ``u = g weight``, ``rstd = 1 / sqrt(var + eps)``
     and ``xhat = (x - mean) rstd``; weight: the sum of ``g xhat`` over the examples; bias: that of ``g``.
