@@ -3097,7 +3097,7 @@ class TensorMethods:
             NotImplementedError: the input is complex.
 
         >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
-        tensor(15, dtype=retrograd.uint64)
+        tensor(15, dtype=uint64)
         """
     def heaviside(self, values: Tensor) -> Tensor:
         """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.

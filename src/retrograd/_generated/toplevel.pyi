@@ -3738,7 +3738,7 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
         NotImplementedError: the input is complex.
 
     >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
-    tensor(15, dtype=retrograd.uint64)
+    tensor(15, dtype=uint64)
     """
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.

@@ -332,7 +332,7 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = Fals
         NotImplementedError: the input is complex.
 
     >>> rg.hash_tensor(rg.tensor([5, 3, 9]))
-    tensor(15, dtype=retrograd.uint64)
+    tensor(15, dtype=uint64)
     """
     x = operand(input).array
     if mode != 0:
