@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python removes the indentation from which they are composed")
 def test_generated_files_are_current():
     run = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "generate.py"), "--check"], capture_output=True, text=True

@@ -129,7 +129,11 @@ FORMS = {
     "rot90": [lambda x: np.rot90(x, k=3, axes=(1, 0))],
     "setdiff1d": [lambda x: np.setdiff1d(x[0], W, assume_unique=True)],
     "setxor1d": [lambda x: np.setxor1d(x[0], W, assume_unique=True)],
-    "sort": [lambda x: np.sort(x, 0, kind="stable"), lambda x: np.sort(x, stable=True)],
+    "sort": [
+        lambda x: np.sort(x, 0, kind="stable"),
+        lambda x: np.sort(x, stable=True),
+        *([lambda x: np.sort(x, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []),
+    ],
     "partition": [lambda x: np.sort(np.partition(x, 1, 0, kind="introselect"), 0)],
     "stack": [lambda x: np.stack([x, x], 1, dtype=FLOAT, casting="same_kind")],
     "std": [

@@ -410,6 +410,7 @@ def test_every_rule_is_tested():
     assert {name for name in RULES if not name.startswith("lib.scimath.")} == tested
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")
 @pytest.mark.parametrize("function, x", PAIRS)
 def test_value_and_gradient(function, x):
     compare(function, x)

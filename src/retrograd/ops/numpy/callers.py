@@ -98,8 +98,9 @@ def _path(instructions: list[dis.Instruction], depths: list[int], place: int, he
         if found.opname in ("LOAD_ATTR", "LOAD_METHOD"):
             owner = _path(instructions, depths, i, depths[i])
             return (*owner, str(found.argval)) if owner else ()
-        named = found.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF"))
-        return (found.argval,) if named and isinstance(found.argval, str) else ()
+        named = found.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF", "STORE_FAST_LOAD_FAST"))
+        name = found.argval[-1] if isinstance(found.argval, tuple) else found.argval  # Python 3.13 joins instructions
+        return (name,) if named and isinstance(name, str) else ()
     return ()
 
 

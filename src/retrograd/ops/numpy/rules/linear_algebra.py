@@ -12,6 +12,8 @@ from ....core.tensor.tensor import Tensor
 from ...linear.decompositions.eigen import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
+ALWAYS_COMPLEX = np.lib.NumpyVersion(np.__version__) >= "2.5.0"  # the results of eig
+
 
 def _matrix(a: object) -> Tensor:
     return floating(tensor(a))
@@ -106,10 +108,10 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
 
 
 def _eig(a: object) -> EigResult:
-    """Return real results if all eigenvalues of a real matrix are real."""
+    """Return real results if all eigenvalues of a real matrix are real, as NumPy does before version 2.5."""
     x = _matrix(a)
     found = linalg.eig(x)
-    if x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
+    if ALWAYS_COMPLEX or x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
         return found
     return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
 

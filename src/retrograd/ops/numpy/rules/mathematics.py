@@ -57,10 +57,18 @@ def _cumulative(name: str, start: float) -> Callable[..., Tensor]:
 
 
 def _sort(
-    a: object, axis: int | None = -1, kind: object = None, order: object = None, *, stable: object = None
+    a: object,
+    axis: int | None = -1,
+    kind: object = None,
+    order: object = None,
+    *,
+    stable: object = None,
+    descending: object = None,
 ) -> Tensor:
     only("sort", "order", order, None)
     x, dim = flat(a, axis)
+    if descending is True:  # of NumPy 2.5; NaN stays last
+        return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim, descending=True)), dim)
     if x.dtype.kind == "c":  # by the real parts, then by the imaginary ones
         return ops.take_along_dim(x, new_tensor(array_module(x).argsort(x.array, dim)), dim)
     return ops.sort(x, dim).values
