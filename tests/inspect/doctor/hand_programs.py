@@ -206,4 +206,18 @@ for step in range(12):
 """
         + UPDATE,
     ),
+    Program(
+        "detached",
+        """
+model = nn.Linear(6, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(20):
+    x = torch.randn(32, 6)
+    penalty = model.weight.abs().sum()
+    term = 0.1 * penalty || term = 0.1 * penalty.item() #!
+    loss = F.mse_loss(model(x), x[:, :1]) + term
+    shown = loss.item()
+"""
+        + UPDATE,
+    ),
 ]

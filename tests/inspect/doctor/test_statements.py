@@ -105,6 +105,13 @@ def test_one_step_is_watched_to_its_end() -> None:
                 ((model(part) - part[:, 0]) ** 2).mean().backward()
             optimizer.step()
     assert (d.steps, d.findings[0].kind) == (1, "broadcast-loss")
+    w = rg.randn(3, requires_grad=True)
+    with rg.inspect.doctor(steps=4) as d:
+        for _ in range(9):
+            (gradient,) = rg.autograd.grad(((x @ w - 1) ** 2).mean(), [w])
+            with rg.no_grad():
+                w -= 0.1 * gradient
+    assert (d.steps, [x.loss for x in d.history][0] > d.history[-1].loss) == (4, True)
 
 
 def test_evaluation_mode_is_counted_in_all_steps(tmp_path: Path) -> None:
@@ -220,6 +227,20 @@ for step in range(5):
     found = examined(text, tmp_path / "train.py").findings
     assert [x.kind for x in found] == ["modules-not-registered", "parameters-not-optimized"]
     assert found[1].message.startswith("Net.Linear.weight, Net.Linear.bias get a gradient in each step")
+
+
+def test_an_optimizer_of_other_parameters_changes_nothing_in_the_curve_as_written(tmp_path: Path) -> None:
+    text = DATA + "model = nn.Linear(4, 3)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+    text += (
+        "optimizer.zero_grad()\nF.cross_entropy(model(x), y).backward()\noptimizer.step()\nmodel = nn.Linear(4, 3)\n"
+    )
+    text += "for step in range(9):\n    optimizer.zero_grad()\n    F.cross_entropy(model(x), y).backward()\n"
+    text += "    optimizer.step()\n"
+    found = examined(text, tmp_path / "train.py").findings[0]
+    assert found.kind == "reused-optimizer-of-old-model"
+    curves = found.evidence["curves"]
+    assert isinstance(curves, dict)
+    assert len(set(curves["without"])) == 1 and curves["with"][-1] < curves["with"][0]  # type: ignore[arg-type, index]
 
 
 def test_a_dead_relu_at_the_output_is_to_be_removed(tmp_path: Path) -> None:

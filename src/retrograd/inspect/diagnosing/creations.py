@@ -44,8 +44,9 @@ class Patches:
 
 def _own_inits(module: Module, frame: FrameType | None) -> int:
     """Return the number of frames, from this one outward, that run ``__init__`` of the module's classes."""
+    codes = {getattr(one.__dict__.get("__init__"), "__code__", None) for one in type(module).__mro__}
     count = 0
-    while frame is not None and frame.f_code.co_name == "__init__" and frame.f_locals.get("self") is module:
+    while frame is not None and frame.f_code in codes:
         count, frame = count + 1, frame.f_back
     return count
 

@@ -41,7 +41,11 @@ class OwnUpdates:
 
     def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
         """Note the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""
+        self._seen = []
         probe = None if self.optimized is None else self.optimized.probe
+        if probe is None and self._tries >= _TRIES:
+            return
+        self._tries += probe is None
         pairs = zip(leaves, gradients, strict=True)
         self._seen = [
             (p, p.array.copy(), g.array.copy())

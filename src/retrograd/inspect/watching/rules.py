@@ -18,7 +18,7 @@ _TOGETHER = 3  # up to this number of parameters, each gets its own alarm
 _FIRST = 10  # steps, which are large in adaptive optimizers
 _BEFORE = 10  # records before the first alarm in which a change of the settings counts as its cause
 _JUMP = 2.0  # the least factor of such a change
-_GREW = 10.0  # times its first figure, with which an activation has grown in training
+_USUAL = 100.0  # the largest standard deviation of activations at the start that needs no other scale
 _ZERO = "call optimizer.zero_grad() before backward()"
 _CALM = 20  # records without the condition after which its alarm can be raised again
 
@@ -245,7 +245,7 @@ def huge_activations(h: History) -> Iterator[Found]:
             text = f"activations of {name} have a standard deviation of {short(seen[-1].std)}"
             first = h.records[0].activations.get(name)
             advice = "normalise the inputs, or scale the initial weights down"
-            if first is not None and seen[-1].std > _GREW * first.std:
+            if first is not None and first.std < _USUAL:  # they have grown in training
                 text += f", {short(first.std)} at step {h.records[0].step}"
                 advice = f"lower the learning rate ({_rates(h.now, h.fastest())})"
             yield Found(name, seen[-1].std, text, advice)

@@ -111,9 +111,8 @@ class Module(State):
         return result
 
     def _call_with_hooks(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        pending: list[tuple[Any, bool, bool]] = []
-        if global_hooks.forward_hooks or self._forward_hooks:
-            pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()]
+        hooked = global_hooks.forward_hooks or self._forward_hooks
+        pending = [*global_hooks.forward_hooks.values(), *self._forward_hooks.values()] if hooked else []
         try:
             for hook, with_kwargs in [*global_hooks.forward_pre_hooks.values(), *self._forward_pre_hooks.values()]:
                 if with_kwargs:

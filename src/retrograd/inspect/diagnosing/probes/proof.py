@@ -103,8 +103,8 @@ def train(
     joined = edit.frozen or edit.changes.joined
     leaves = copies(program, values, joined)
     held = None if optimized is None or edit.everything or edit.frozen else {id(p) for p in optimized.parameters}
-    mine = {key: x for key, x in leaves.items() if held is None or key in held} or leaves
-    optimizer = None if how == "none" else optimizer_like(optimized, mine, options)
+    mine = {key: x for key, x in leaves.items() if held is None or key in held}
+    optimizer = None if how == "none" or not mine else optimizer_like(optimized, mine, options)
     losses: list[float] = []
     for number in range(STEPS + 1):
         loss = program.run(leaves, changes)
@@ -134,7 +134,10 @@ def train_over(
         values.update(one.start)
     leaves = copies(program, values)
     held = None if run.main is None else {id(p) for p in run.main.parameters}
-    optimizer = optimizer_like(run.main, {key: x for key, x in leaves.items() if held is None or key in held}, {})
+    mine = {key: x for key, x in leaves.items() if held is None or key in held}
+    if not mine:
+        return None
+    optimizer = optimizer_like(run.main, mine, {})
     losses: list[float] = []
     for changes in list(batches) * epochs:
         loss = program.run(leaves, changes)

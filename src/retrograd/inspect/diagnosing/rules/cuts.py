@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...record import Departure
+from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit
@@ -12,6 +12,7 @@ from ..recording import Call, Source, Step
 from ..run import Optimized
 
 _REDUCTIONS = frozenset({"mean", "sum"})
+_MOST = 50  # departures compared
 _DISTANCES = frozenset({"square", "pow", "abs"})
 
 
@@ -35,7 +36,7 @@ def detached(case: Case) -> Found | None:
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
-        found = _without_gradient(case, x) or _constant_term(case, x)
+        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case)
         if found is not None:
             return found
     return None
@@ -97,22 +98,74 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 below = step.below(source, through_cuts=True)
                 read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None} & trained
                 cut = _first_cut(step, source, read) if read else None
-                if cut is None:
+                value = call.record.values
+                if cut is None or value is None:
                     continue
                 how = _named(cut)
-                value = call.record.values
                 what = (
                     f"{call.name} of line {call.record.line} is a term of the loss ({figure(value.mean)} here) and has "
                     f"no gradient: {how} cuts it off from all parameters, so that no step lowers it."
-                    if value is not None
-                    else f"{call.name} of line {call.record.line} is a term of the loss without a gradient."
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
 
 
+def _number_term(case: Case) -> Found | None:
+    """Return the finding for a term of the loss that ``item`` and the like have turned into a number.
+
+    The number is a multiple of a value that depends on parameters, with the same factor in two steps.
+    """
+    first, second = ([x for x in case.run.steps if x.roots] + [None, None])[:2]
+    if first is None or second is None:
+        return None
+    for before, number in _numbers(first):
+        for later, other in _numbers(second):
+            if (before.line, before.operator) != (later.line, later.operator) or number == other:
+                continue
+            for cut in _values_left(first, before):
+                for again in _values_left(second, later):
+                    a, b = number / cut[1], other / again[1]
+                    if cut[0].site is again[0].site and abs(a - b) <= 1e-4 * abs(a):
+                        how = f"{cut[0].how}()"
+                        what = (
+                            f"a term of the loss in line {before.line} ({figure(number)} at first) is a number: {how} "
+                            "cuts it off from the parameters, so that no step lowers it."
+                        )
+                        return Found(cut[0], {"what": what, "how": how})
+    return None
+
+
+def _numbers(step: Step) -> list[tuple[Record, float]]:
+    """Return the numbers that a loss adds, each with the record of the sum."""
+    found: list[tuple[Record, float]] = []
+    for root in step.roots:
+        for call in _sums(step, root.source):
+            for x in call.inputs if call.name in ("add", "sub") else ():
+                if x.call < 0 and isinstance(x.value, float) and x.value:
+                    found.append((call.record, x.value))
+    return found
+
+
+def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
+    """Return the departures of numbers that depend on parameters before a call, and these numbers."""
+    found: list[tuple[Departure, float]] = []
+    for x in step.departures[-_MOST:]:
+        record = x.source if x.requires_grad and x.how in ("item", "tolist", "numpy") else None
+        values = record.values if isinstance(record, Record) and record.index < before.index else None
+        if values is not None and values.size == 1 and values.mean:
+            found.append((x, values.mean))
+    return found
+
+
 def _terms(step: Step, source: Source) -> Iterator[Call]:
     """Yield the losses without a gradient among the terms of a sum."""
+    for call in _sums(step, source):
+        if not call.record.requires_grad and _is_loss(step, call):
+            yield call
+
+
+def _sums(step: Step, source: Source) -> Iterator[Call]:
+    """Yield the sums that a loss consists of, and their terms, through factors that are constant."""
     pending, seen = [source], 0
     while pending and seen < 100:
         seen += 1
@@ -122,8 +175,7 @@ def _terms(step: Step, source: Source) -> Iterator[Call]:
         computed = [x for x in call.inputs if x.call >= 0]
         if call.name in ("add", "sub", "neg") or call.name in ("mul", "div") and len(computed) == 1:
             pending += computed
-        elif not call.record.requires_grad and _is_loss(step, call):
-            yield call
+        yield call
 
 
 def _is_loss(step: Step, call: Call) -> bool:
