@@ -76,6 +76,7 @@ class Optimized:
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
     source: Site | None = None  # the line of the last backward pass that gave a gradient
+    graded_at: int = 0  # the number of steps before the last backward pass that gave a gradient
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
@@ -150,6 +151,7 @@ class Run:
     backward_site: Site | None = None
     losses: list[float] = field(default_factory=list)  # of every backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
+    binary_labels: list[np.ndarray] = field(default_factory=list)  # those of binary losses
     pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # inputs, a row each, and class indices
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
@@ -188,6 +190,12 @@ class Run:
             if any(p is parameter for p in x.parameters):
                 return x
         return None
+
+    def title(self, optimized: Optimized) -> str:
+        """Return the name of an optimizer, with the line that creates it if the name alone is not clear."""
+        several = sum(x.name == optimized.name for x in self.optimizers) > 1
+        line = f" of line {optimized.created.line}" if several and optimized.created is not None else ""
+        return f"{optimized.name}{line}"
 
     @property
     def main(self) -> Optimized | None:

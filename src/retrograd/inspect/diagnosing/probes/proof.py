@@ -29,9 +29,12 @@ STEPS = 30
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
+    if program is None:
+        return None, "Not proved: the recorded step, run again, gives another loss."
     curves = compare(run, program, edit, budget)
     if curves is None:
-        return None, "Not proved: the recorded step could not be run again."
+        why = "steps for trials were used up" if budget.spent else "loss of the recorded batch is not finite with it, too"
+        return None, f"Not proved: the {why}."
     return curves, sentence(edit, curves)
 
 

@@ -105,19 +105,36 @@ class Edit:
 class Program:
     """The calls of a step below a loss."""
 
-    def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0) -> None:
+    def __init__(
+        self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: bool = False
+    ) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
         self.scale = scale  # by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
+        self.constant: set[int] = set()  # calls whose results are as they were read, and not computed again
+        if as_read:
+            self._keep_constants()
+
+    def _keep_constants(self) -> None:
+        """Compute nothing again that depends on no parameter, such as data written through views or by NumPy."""
+        calls, moving = self.step.calls, set[int]()
+        for index in self.order:
+            if any(x.leaf is not None or x.call in moving for x in calls[index].inputs):
+                moving.add(index)
+        given = [x for index in moving for x in calls[index].inputs if x.call >= 0 and x.call not in moving]
+        if all(x.value is not None for x in given):
+            self.constant, self.order = {x.call for x in given}, sorted(moving)
 
     def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
         results: dict[int, Inputs] = {}
 
         def value(source: Source) -> Array:
-            if source.call >= 0:
+            if source.call in self.constant:
+                x = new_tensor(source.value)
+            elif source.call >= 0:
                 x = results[source.call][source.output]
             elif source.leaf is not None:
                 x = values.get(id(source.leaf))
@@ -173,17 +190,19 @@ def program_of(run: Run) -> Program | None:
     if not roots:
         return None
     root = roots[-1]
-    program = Program(step, root.source, scale=root.scale)
-    if len(program.order) > _MOST_CALLS:
-        return None
+    programs = (Program(step, root.source, scale=root.scale, as_read=as_read) for as_read in (False, True))
+    return next((x for x in programs if len(x.order) <= _MOST_CALLS and _reproduces(x, root.value)), None)
+
+
+def _reproduces(program: Program, value: float) -> bool:
+    """Return whether a program gives the loss that was recorded."""
     try:
-        again = program.run({key: new_tensor(x) for key, x in step.values.items()})
+        again = program.run({key: new_tensor(x) for key, x in program.step.values.items()})
     except Exception:
-        return None
+        return False
     total = float(backend_of(again.array).to_numpy(again.array).sum())
-    bad = not math.isfinite(root.value) and not math.isfinite(total)
-    close = abs(total - root.value) <= _TOLERANCE * max(abs(root.value), 1e-6)
-    return program if bad or close else None
+    bad = not math.isfinite(value) and not math.isfinite(total)
+    return bad or abs(total - value) <= _TOLERANCE * max(abs(value), 1e-6)
 
 
 def copies(program: Program, values: Mapping[int, Array], everything: bool = False) -> dict[int, Tensor]:
@@ -211,7 +230,8 @@ class Budget:
     """The steps that trials may still take."""
 
     def __init__(self, step: Step | None) -> None:
-        seconds = 0.0 if step is None else estimate(step)
+        # A trial runs one backward pass of several.
+        seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
         self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
 

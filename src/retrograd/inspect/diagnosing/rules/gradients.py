@@ -17,7 +17,7 @@ from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement
-from ..recording import Array, Call, Step
+from ..recording import Array, Call, Source, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -41,35 +41,43 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
 @kind(
     "backward-missing",
     "Does a backward pass run before each step?",
-    "{steps} steps of {optimizer} found no gradient: no backward pass ran before them.",
-    "call loss.backward() before {optimizer}.step()",
+    "{steps} of {all} steps of {optimizer} found no gradient of its parameters: {why}.",
+    "call backward() on {loss} before the step",
     "the recorded step has no backward pass that could be run again",
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
             continue
-        if not case.run.backwards or any(map(_unused_loss, case.run.steps)):
+        loss = next((loss for step in case.run.steps if (loss := unused_loss(step, x)) is not None), None)
+        if not case.run.backwards or loss is not None:
             where = without_call(case, "backward", x.stepped) or x.stepped
-            return Found(where, {"steps": x.idle, "optimizer": x.name})
+            name = "the loss" if loss is None else f"the loss of line {loss.record.line}"
+            why = f"no backward pass starts from {name}" if case.run.backwards else "no backward pass ran before them"
+            values = {"steps": x.idle, "all": x.steps, "optimizer": case.run.title(x), "why": why, "loss": name}
+            return Found(where, values)
     return None
 
 
-def _unused_loss(step: Step) -> bool:
-    """Return whether a step computes a loss and makes no backward pass from it."""
+def unused_loss(step: Step, x: Optimized) -> Call | None:
+    """Return the loss of an optimizer's parameters from which a step makes no backward pass."""
+    held = {id(p) for p in x.parameters}
+    assigned = [step.assigned(p) for root in step.roots for p in step.leaves(root.source) if id(p) not in held]
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
         if root.source.call < 0:
-            return False  # a loss that was cut off from its graph
+            return None  # a loss that was cut off from its graph
     for source in step.asked:
         reached |= step.below(source)
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
         unused = call.index not in reached and call.index not in read and not call.inplace
-        if unused and call.record.requires_grad and math.prod(call.shape) == 1:
-            return True
-    return False
+        if not unused or not call.record.requires_grad or math.prod(call.shape) != 1:
+            continue
+        if any(id(p) in held for p in step.leaves(Source(call.index, 0, None, None))) and all(y is not call for y in assigned):
+            return call
+    return None
 
 
 @kind(
