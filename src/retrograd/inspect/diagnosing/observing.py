@@ -19,7 +19,7 @@ from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
 from ...core.graph.observers import attach, detach
-from ...core.source_location import Site, user_site
+from ...core.source_location import Site, user_site, user_stack
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
@@ -301,6 +301,7 @@ class Observation:
         self._own.before_backward(None if self.recorder is None else self.recorder.step)
         run.backwards += 1
         run.backward_site = site
+        run.backward_stack = run.backward_stack or user_stack(0)
         value = 0.0
         for x in roots:
             scale = scale_of(x)

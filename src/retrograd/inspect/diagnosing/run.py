@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
     from .backward_norms import OperatorNorms
-    from .recording import Array, Step
+    from .recording import Array, Opened, Step
 
 
 @dataclass
@@ -149,6 +149,7 @@ class Run:
     backwards: int = 0
     called_backward: bool = False  # and not only ``autograd.grad``
     backward_site: Site | None = None
+    backward_stack: tuple[Site, ...] = ()  # the lines of the program on the stack at the first one, outermost first
     losses: list[float] = field(default_factory=list)  # of every backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
     binary_labels: list[np.ndarray] = field(default_factory=list)  # those of binary losses
@@ -190,6 +191,15 @@ class Run:
             if any(p is parameter for p in x.parameters):
                 return x
         return None
+
+    def layer_site(self, step: Step, entry: Opened) -> Site | None:
+        """Return the line that creates a layer, if a container of this package calls it, such as ``Sequential``."""
+        around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth == entry.depth - 1]
+        package = __name__.partition(".")[0]
+        known = self.created.get(id(entry.module))
+        if not any(type(x.module).__module__.partition(".")[0] == package for x in around) or known is None:
+            return None
+        return known[1] if known[0]() is entry.module else None
 
     def title(self, optimized: Optimized) -> str:
         """Return the name of an optimizer, with the line that creates it if the name alone is not clear."""

@@ -96,10 +96,22 @@ def step_missing(case: Case) -> Found | None:
             continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
-        where = without_call(case, "step", run.backward_site) or _own_backward(case, x) or run.backward_site
+        where = without_call(case, "step", run.backward_site) or _beside_zero_grad(
+            case, x, _own_backward(case, x) or run.backward_site
+        )
         edit = Edit("with the step", without="none")
         return Found(where, {"backwards": x.backwards, "optimizer": x.name}, edit)
     return None
+
+
+def _beside_zero_grad(case: Case, x: Optimized, site: Site | None) -> Site | None:
+    """Return the call, around a backward pass in a helper, in the function that zeroes the gradients."""
+    stack, zeroed = case.run.backward_stack, x.zeroed
+    if site is None or zeroed is None or site not in stack:
+        return site
+    inner = stack[: stack.index(site) + 1]
+    same = [y for y in inner if (y.file, y.function) == (zeroed.file, zeroed.function)]
+    return same[-1] if same else site
 
 
 def _own_backward(case: Case, x: Optimized) -> Site | None:
@@ -317,7 +329,14 @@ def vanishing_gradient(case: Case) -> Found | None:
     flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
     edit = Edit("with relu", Changes(calls=replaced)) if flat else None
-    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+    made = _made(case, case.step or step, flat[0]) if flat else None
+    return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+
+
+def _made(case: Case, step: Step, call: Call) -> Site | None:
+    """Return the line that creates the module of a call, if a container of this package calls it."""
+    entry = step.module_of(call)
+    return None if entry is None else case.run.layer_site(step, entry)
 
 
 @kind(
@@ -412,7 +431,8 @@ def graph_grows(case: Case) -> Found | None:
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
             return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
     if run.kept_graphs is not None:
-        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED) or run.kept_graphs
+        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
+        where = where or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
         return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
@@ -424,8 +444,12 @@ _ADDED = re.compile(rf"^\s*[\w.\[\]'\"]*{_LOSS}[\w.\[\]'\"]*\s*(\+=|=\s*[\w.\[\]
 _APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
 
 
-def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
+_LISTED = re.compile(r"^\s*[\w.\[\]'\"]+\.append\([^()]*\)\s*(#.*)?$")
+_NEAR = 20  # lines
+
+
+def _keeping(near: Site, pattern: re.Pattern[str], most: int = 1 << 30) -> Place | None:
     """Return the line that keeps a loss, near a backward pass."""
     lines = linecache.getlines(near.file)
-    ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
+    ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))[: 2 * most]
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from ....core.source_location import line_of
@@ -13,6 +14,7 @@ from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step, same_source
 
 
+_OF_ONE = "one value per channel has no variance"
 _TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
 _OF_FUNCTION = "pass training=self.training to dropout: without it the function drops elements in evaluation, too"
 
@@ -177,12 +179,12 @@ def _is_measured(step: Step, entry: Opened) -> bool:
 @kind(
     "batch-norm-of-one",
     "Does batch normalization see more than one example?",
-    "{layer} normalizes batches of {shape}: one value per channel has no variance{consequence}.",
+    "{layer} normalizes batches of {shape}: {consequence}.",
     "use a larger batch (and drop_last=True for the last one), or GroupNorm",
     "the recorded step has no further examples",
 )
 def batch_norm_of_one(case: Case) -> Found | None:
-    seen, ones, last = 0, 0, None
+    seen, ones, last, where = 0, 0, None, None
     for step in case.run.steps:
         for entry in step.modules:
             if not _normalizes(entry) or not entry.training or not entry.shapes:
@@ -191,16 +193,20 @@ def batch_norm_of_one(case: Case) -> Found | None:
             shape = entry.shapes[0]
             if shape and shape[0] == 1 and (entry.failed is not None or entry.grad_enabled):
                 ones, last = ones + 1, entry
+                where = case.run.layer_site(step, entry) or entry.site
     error = case.run.error
     if last is None and error is None:
         return _centred_one(case)
     if last is None or not (last.failed is not None or ones > 0.5 * seen):
         if isinstance(error, ValueError) and "more than 1 value per channel" in str(error):
-            return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": ""})
+            return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": _OF_ONE})
         return None
-    consequence = ", and the program ended here" if last.failed is not None else ", or only that of one image"
+    consequence = "the statistics of a channel are those of one example"
+    if math.prod(last.shapes[0][2:]) == 1:
+        ended = ", and the program ended here" if last.failed is not None else ""
+        consequence = f"{_OF_ONE}{ended}"
     shape_text = f"shape {tuple(last.shapes[0])}"
-    return Found(last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
+    return Found(where, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
 
 
 def _centred_one(case: Case) -> Found | None:
@@ -220,7 +226,7 @@ def _centred_one(case: Case) -> Found | None:
         if mean is None or mean.name != "mean" or mean.params.get("dim") != (0,) or mean.shapes[0][0] != 1:
             continue
         if same_source(mean.inputs[0], call.inputs[0]):
-            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
+            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": f"{_OF_ONE}: all results are 0"}
             return Found(call.record, text)
     return None
 

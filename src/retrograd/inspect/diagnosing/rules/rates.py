@@ -17,6 +17,7 @@ from ..run import Optimized
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
+_MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
 _FAR = 0.5  # of the first loss
 
@@ -131,19 +132,28 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
-    if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
-        return None
-    for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
+    plain: list[float] = []
+    for factor in _larger(_moved(case)):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
-        if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
+        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
+            plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
+            if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+                return None
+            if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
+                continue
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = dict(zip(("first", "last"), case.course(), strict=True))
             ends["better_rate"] = figure(_rate(case) * factor)
             curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None
+
+
+def _larger(moved: float) -> list[float]:
+    """Return factors of a rate, first the one with which parameters would have moved by a good part of their size."""
+    likely = 10.0 ** min(6, max(1, round(math.log10(_MOVES / moved)))) if moved > 0 else 1e3
+    return [likely, *[x for x in (likely * 10, likely / 10, likely * 100, likely / 100) if 10 <= x <= 1e7]]
 
 
 def _untrained(case: Case) -> bool:
