@@ -292,7 +292,7 @@ def examine(run: Run) -> list[Finding]:
             if found and name in _TRIED | {"labels-unrelated"}:
                 continue  # a cause is known, and trials at other rates would only repeat its effect
             one = KINDS[name]
-            result = one.rule(case)
+            result = case.answer(name)
             if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
                 found.append((one, result))
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:

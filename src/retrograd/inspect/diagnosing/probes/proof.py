@@ -44,29 +44,30 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Cu
         return None
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
-        written = replace(edit, everything=False, frozen=False, values={})
+        written = replace(edit, everything=False, frozen=False, values={}, clip=0.0)
         own: list[float] = []
         plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own)
     except Exception:
         return None
-    return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain, () if own == plain else own)
+    short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
+    return None if short else Curves(fixed, plain, () if own == plain else own)
 
 
 def sentence(edit: Edit, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
     fixed, plain, own = curves
-    early = f" after {len(plain) - 1} steps" if len(plain) < len(fixed) else ""
+    early = f" after {len(plain) - 1} steps" if 1 < len(plain) < len(fixed) else ""
     measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
     said = (
         f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "
         f"as written {_ends(own or plain)}{measured}{early}."
     )
-    proved = better(curves) or edit.one_loss and bool(own) and better(Curves(fixed, list(own)))
+    proved = better(Curves(fixed, list(own)) if own and edit.one_loss else curves)
     return said if proved else f"{said} This does not prove the edit."
 
 
 def _ends(losses: Sequence[float]) -> str:
-    return f"{figure(losses[0])} -> {figure(losses[-1])}"
+    return f"{figure(losses[0])} -> {figure(losses[-1])}" if len(losses) > 1 else figure(losses[0])
 
 
 def better(curves: Curves) -> bool:
@@ -97,6 +98,8 @@ def train(
 
     ``own`` gets the losses by the loss as recorded.
     """
+    from ....nn.utils import clip_grad_norm_
+
     optimized = run.main
     values = dict(program.step.values)
     if edit.start:
@@ -124,6 +127,8 @@ def train(
                 x.grad = None
         loss.backward()
         if optimizer is not None:
+            if edit.clip:
+                clip_grad_norm_(list(mine.values()), edit.clip)
             optimizer.step()
     return losses
 

@@ -87,6 +87,7 @@ class Edit:
         values: other values for leaves at the start, by the id of the leaf.
         frozen: optimize leaves that do not require a gradient, too.
         one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
+        clip: the norm to which gradients are clipped; 0 for no clipping.
         written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
 
@@ -99,6 +100,7 @@ class Edit:
     everything: bool = False
     frozen: bool = False
     one_loss: bool = False
+    clip: float = 0.0
     written: Changes = NOTHING
 
 

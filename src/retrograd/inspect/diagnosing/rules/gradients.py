@@ -25,6 +25,8 @@ _LEAST_LAYERS = 4
 _VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
 _EXPLODED = 1e3
 _FAR = 20.0  # times the loss of guessing
+_LEAD_TO_NAN = ("unnormalized-input", "exploding-gradient")
+_CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 _ZERO_GRAD = "call optimizer.zero_grad()"
 
 
@@ -189,7 +191,7 @@ def nan_birth(case: Case) -> Found | None:
     run = case.run
     if run.bad is None and not (_spoils(case) and _first_bad_record(case) is not None):
         return None
-    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+    if run.bad is not None and (_diverged(case) or any(map(case.answer, _LEAD_TO_NAN))):
         return None  # this is how it ends
     return first_bad(case)
 
@@ -328,7 +330,7 @@ def vanishing_gradient(case: Case) -> Found | None:
         return None
     flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
-    edit = Edit("with relu", Changes(calls=replaced)) if flat else None
+    edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
     made = _made(case, case.step or step, flat[0]) if flat else None
     return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
 
@@ -344,8 +346,7 @@ def _made(case: Case, step: Step, call: Call) -> Site | None:
     "Do gradients keep their size on their way back?",
     "the gradient grows on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} at "
     "the first ({first_name}), {ratio} times larger{spikes}.",
-    "use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: "
-    "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "{fix}",
 )
 def exploding_gradient(case: Case) -> Found | None:
     step = case.run.first
@@ -367,7 +368,17 @@ def exploding_gradient(case: Case) -> Found | None:
     values["spikes"] = ""
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
-    return Found(first[0].record, values, Edit("with weights scaled to keep the variance", values=_scaled(case)))
+    scaled = Edit("with weights scaled to keep the variance", values=_scaled(case))
+    curves = compare(case.run, case.program, scaled, case.budget)
+    values["fix"] = f"use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: {_CLIP}"
+    if curves is not None and better(curves):
+        return Found(first[0].record, values, scaled, curves)
+    clipped = Edit("with clipped gradients", clip=1.0)
+    clipped_curves = compare(case.run, case.program, clipped, case.budget)
+    if clipped_curves is None or not better(clipped_curves):
+        return Found(first[0].record, values, scaled, curves)
+    values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
+    return Found(step.roots[-1].site, values, clipped, clipped_curves)
 
 
 def _above_guessing(case: Case) -> bool:

@@ -479,7 +479,7 @@ def dead_units(case: Case) -> Found | None:
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
-    edit = Edit("without it" if final else "with leaky_relu", Changes(calls=replaced), start=False) if last else None
+    edit = Edit("without it" if final else "with leaky_relu", Changes(calls=replaced), start=False, one_loss=True) if last else None
     fix = "remove this relu: it is the output of the network, which it keeps from negative values"
     if not final:
         fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"

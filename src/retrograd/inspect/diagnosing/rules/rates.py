@@ -31,7 +31,7 @@ def _rate(case: Case) -> float:
     "learning-rate-too-high",
     "Are the steps small enough?",
     "the loss {course} at a learning rate of {rate}{lower}.",
-    "lower the learning rate of {optimizer} from {rate} to {better_rate}",
+    "lower the learning rate of {optimizer} from {rate} to {better_rate}{further}",
 )
 def learning_rate_too_high(case: Case) -> Found | None:
     main = case.main
@@ -65,7 +65,8 @@ def learning_rate_too_high(case: Case) -> Found | None:
             lowest = fixed[-1]
             course = "goes from {} to {}".format(*case.course())
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
-            values["lower"] = f"; at {values['better_rate']} it falls"
+            values["lower"] = f"; at {values['better_rate']} that of a recorded batch falls"
+            values["further"] = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
             best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
     return best or _above_guessing(case, last)
 
@@ -89,7 +90,7 @@ def _above_guessing(case: Case, last: float) -> Found | None:
         return None
     course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
     values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
-    values["lower"] = ", while parameters move by more than their size"
+    values |= {"lower": ", while parameters move by more than their size", "further": ""}
     why = "the network learns the recorded batch by heart at either rate"
     return Found(main.created or main.stepped, {**values, "optimizer": main.name}, unproved=why)
 
