@@ -30,7 +30,7 @@ STEPS = 30
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
     if program is None:
-        return None, "Not proved: the recorded step, run again, gives another loss."
+        return None, "Not proved: the recorded step could not be run again with the loss that it had."
     curves = compare(run, program, edit, budget)
     if curves is None:
         why = "steps for trials were used up" if budget.spent else "loss of the recorded batch is not finite with it, too"
@@ -50,13 +50,14 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Cu
     except Exception:
         return None
     short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
-    return None if short else Curves(fixed, plain, () if own == plain else own)
+    return None if short else Curves(fixed, plain, () if repr(own) == repr(plain) else own)  # NaN is unlike NaN
 
 
 def sentence(edit: Edit, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
     fixed, plain, own = curves
-    early = f" after {len(plain) - 1} steps" if 1 < len(plain) < len(fixed) else ""
+    count = len(plain) - 1
+    early = f" after {count} step{'s' * (count != 1)}" if 1 < len(plain) < len(fixed) else ""
     measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
     said = (
         f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "

@@ -77,9 +77,17 @@ def unused_loss(step: Step, x: Optimized) -> Call | None:
         unused = call.index not in reached and call.index not in read and not call.inplace
         if not unused or not call.record.requires_grad or math.prod(call.shape) != 1:
             continue
-        if any(id(p) in held for p in step.leaves(Source(call.index, 0, None, None))) and all(y is not call for y in assigned):
+        source = Source(call.index, 0, None, None)
+        depends = any(id(p) in held for p in step.leaves(source)) or _reads_earlier(step, source)
+        if depends and all(y is not call for y in assigned):
             return call
     return None
+
+
+def _reads_earlier(step: Step, source: Source) -> bool:
+    """Return whether a value depends on results of an earlier step, whose leaves are not known."""
+    calls = [step.calls[i] for i in step.below(source)]
+    return any(c.needs(n) and x.call < 0 and x.leaf is None for c in calls for n, x in enumerate(c.inputs))
 
 
 @kind(
@@ -375,7 +383,8 @@ def exploding_gradient(case: Case) -> Found | None:
         return Found(first[0].record, values, scaled, curves)
     clipped = Edit("with clipped gradients", clip=1.0)
     clipped_curves = compare(case.run, case.program, clipped, case.budget)
-    if clipped_curves is None or not better(clipped_curves):
+    ends = math.inf if clipped_curves is None else clipped_curves.fixed[-1]
+    if clipped_curves is None or not better(clipped_curves) or not ends < _FAR * (case.baseline or math.inf):
         return Found(first[0].record, values, scaled, curves)
     values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
     return Found(step.roots[-1].site, values, clipped, clipped_curves)
