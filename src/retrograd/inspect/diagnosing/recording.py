@@ -258,9 +258,9 @@ class Step:
             x = call.outputs[0] if call.outputs and call.record.requires_grad and not call.inplace else None
             if x is None or values is None or x.shape != values.shape or x.dtype != values.dtype:
                 continue
-            if bool((x == values).all()) and all(y.leaf is not p for y in call.inputs):
-                if next(self.readers(call.index), None) is None:
-                    return call
+            unread = all(y.leaf is not p for y in call.inputs) and next(self.readers(call.index), None) is None
+            if unread and bool((x == values).all()):
+                return call
         return None
 
     def outermost(self) -> list[Opened]:

@@ -194,10 +194,10 @@ class Run:
 
     def layer_site(self, step: Step, entry: Opened) -> Site | None:
         """Return the line of a function that creates a layer, if a container of this package calls it."""
-        around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth == entry.depth - 1]
+        around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
         package = __name__.partition(".")[0]
         known = self.created.get(id(entry.module))
-        if not any(type(x.module).__module__.partition(".")[0] == package for x in around) or known is None:
+        if not around or known is None or type(around[-1].module).__module__.partition(".")[0] != package:
             return None
         return known[1] if known[0]() is entry.module and known[1].function != "<module>" else None
 

@@ -33,8 +33,8 @@ def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tupl
         return None, "Not proved: the recorded step could not be run again with the loss that it had."
     curves = compare(run, program, edit, budget)
     if curves is None:
-        why = "steps for trials were used up" if budget.spent else "loss of the recorded batch is not finite with it, too"
-        return None, f"Not proved: the {why}."
+        spent = "the steps for trials were used up"
+        return None, f"Not proved: {spent if budget.spent else 'with it, too, the loss is soon not finite'}."
     return curves, sentence(edit, curves)
 
 

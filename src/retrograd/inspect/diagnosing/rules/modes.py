@@ -13,7 +13,6 @@ from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step, same_source
 
-
 _OF_ONE = "one value per channel has no variance"
 _TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
 _OF_FUNCTION = "pass training=self.training to dropout: without it the function drops elements in evaluation, too"
@@ -226,8 +225,8 @@ def _centred_one(case: Case) -> Found | None:
         if mean is None or mean.name != "mean" or mean.params.get("dim") != (0,) or mean.shapes[0][0] != 1:
             continue
         if same_source(mean.inputs[0], call.inputs[0]):
-            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": f"{_OF_ONE}: all results are 0"}
-            return Found(call.record, text)
+            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}"}
+            return Found(call.record, {**text, "consequence": f"{_OF_ONE}: all results are 0"})
     return None
 
 

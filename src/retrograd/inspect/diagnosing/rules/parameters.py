@@ -125,7 +125,8 @@ def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
     """Return the line on which a module stores a list with a layer that was created outside of its class."""
     made = _created(case, entry.module)
     inside = _class_lines(caller)
-    if made is None or not inside or made.file == type(caller.module).forward.__code__.co_filename and made.line in inside:
+    file = type(caller.module).forward.__code__.co_filename
+    if made is None or not inside or made.file == file and made.line in inside:
         return None
     for name, value in vars(caller.module).items():
         parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -141,7 +142,8 @@ def _class_lines(entry: Opened) -> range:
     pattern = re.compile(rf"(\s*)class {type(entry.module).__name__}\b")
     for start, match in enumerate(map(pattern.match, lines), start=1):
         if match is not None:
-            after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(f"{match[1]} "))
+            inside = f"{match[1]} "
+            after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(inside))
             return range(start, next(after, len(lines)) + 1)
     return range(0)
 
@@ -479,7 +481,8 @@ def dead_units(case: Case) -> Found | None:
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
-    edit = Edit("without it" if final else "with leaky_relu", Changes(calls=replaced), start=False, one_loss=True) if last else None
+    text, changes = "without it" if final else "with leaky_relu", Changes(calls=replaced)
+    edit = Edit(text, changes, start=False, one_loss=True) if last else None
     fix = "remove this relu: it is the output of the network, which it keeps from negative values"
     if not final:
         fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"
