@@ -134,6 +134,7 @@ class Program:
         results: dict[int, Inputs] = {}
 
         def value(source: Source) -> Array:
+            x: Array
             if source.call in self.constant:
                 x = new_tensor(source.value)
             elif source.call >= 0:

@@ -451,8 +451,8 @@ def graph_grows(case: Case) -> Found | None:
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
             return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
     if run.kept_graphs is not None:
-        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
-        where = where or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
+        kept = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
+        where = kept or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
         return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
