@@ -42,11 +42,12 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Cu
     """Return the losses with and without an edit, the latter by the edited loss and by its own."""
     if program is None:
         return None
+    most = budget.share(2, STEPS)
     try:
-        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
+        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget, most=most)
         written = replace(edit, everything=False, frozen=False, values={}, clip=0.0)
         own: list[float] = []
-        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own)
+        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own, most=most)
     except Exception:
         return None
     short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
@@ -57,7 +58,11 @@ def sentence(edit: Edit, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
     fixed, plain, own = curves
     count = len(plain) - 1
-    early = f" after {count} step{'s' * (count != 1)}" if 1 < len(plain) < len(fixed) else ""
+    early = (
+        f" after {count} step{'s' * (count != 1)}"
+        if len(plain) < len(fixed) and math.isfinite((own or plain)[0])
+        else ""
+    )
     measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
     said = (
         f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "
@@ -68,7 +73,7 @@ def sentence(edit: Edit, curves: Curves) -> str:
 
 
 def _ends(losses: Sequence[float]) -> str:
-    return f"{figure(losses[0])} -> {figure(losses[-1])}" if len(losses) > 1 else figure(losses[0])
+    return f"{figure(losses[0])} -> {figure(losses[-1])}" if math.isfinite(losses[0]) else figure(losses[0])
 
 
 def better(curves: Curves) -> bool:
@@ -94,6 +99,7 @@ def train(
     edit: Edit,
     budget: Budget,
     own: list[float] | None = None,
+    most: int = STEPS,
 ) -> list[float]:
     """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``.
 
@@ -113,7 +119,7 @@ def train(
     mine = {key: x for key, x in leaves.items() if held is None or key in held}
     optimizer = None if how == "none" or not mine else optimizer_like(optimized, mine, options)
     losses: list[float] = []
-    for number in range(STEPS + 1):
+    for number in range(most + 1):
         loss = program.run(leaves, changes)
         if loss.array.size != 1:
             loss = loss.sum()
@@ -121,7 +127,7 @@ def train(
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
         if own is not None:
             own.append(_number(loss) if changes is NOTHING else losses[-1])  # which a sum of passes leaves as it is
-        if number == STEPS or not budget.take() or not math.isfinite(losses[-1]):
+        if number == most or not budget.take() or not math.isfinite(losses[-1]):
             break
         if how != "carry":
             for x in leaves.values():

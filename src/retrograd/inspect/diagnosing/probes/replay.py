@@ -107,27 +107,42 @@ class Edit:
 class Program:
     """The calls of a step below a loss."""
 
-    def __init__(
-        self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: bool = False
-    ) -> None:
+    def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: int = 0) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
         self.scale = scale  # by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
-        self.constant: set[int] = set()  # calls whose results are as they were read, and not computed again
+        self._as_read = as_read
+        self._moving: set[int] = set()  # calls whose results depend on parameters
         if as_read:
-            self._keep_constants()
+            self._leave_out_constants()
 
-    def _keep_constants(self) -> None:
-        """Compute nothing again that depends on no parameter, such as data written through views or by NumPy."""
-        calls, moving = self.step.calls, set[int]()
+    def _leave_out_constants(self) -> None:
         for index in self.order:
-            if any(x.leaf is not None or x.call in moving for x in calls[index].inputs):
-                moving.add(index)
-        given = [x for index in moving for x in calls[index].inputs if x.call >= 0 and x.call not in moving]
-        if all(x.value is not None for x in given):
-            self.constant, self.order = {x.call for x in given}, sorted(moving)
+            if any((x.leaf is not None or x.call in self._moving) and not self._given(x) for x in self._inputs(index)):
+                self._moving.add(index)
+        order: set[int] = set()
+        pending = [self.source]
+        while pending:
+            x = pending.pop()
+            if x.call >= 0 and x.call not in order and not self._given(x):
+                order.add(x.call)
+                pending += self._inputs(x.call)
+        self.order = sorted(order)
+
+    def _inputs(self, index: int) -> Sequence[Source]:
+        return self.step.calls[index].inputs
+
+    def _given(self, x: Source) -> bool:
+        """Return whether a call's result is a constant as it was read, and is not computed again.
+
+        Such are data, which views and NumPy may have written to; with ``as_read`` of 2 also what the program has cut
+        off from its parameters, which an optimizer may have changed within the step.
+        """
+        if not self._as_read or x.call < 0 or x.value is None:
+            return False
+        return x.call not in self._moving or self._as_read > 1 and x.cut is not None
 
     def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
@@ -135,7 +150,7 @@ class Program:
 
         def value(source: Source) -> Array:
             x: Array
-            if source.call in self.constant:
+            if self._given(source):
                 x = new_tensor(source.value)
             elif source.call >= 0:
                 x = results[source.call][source.output]
@@ -193,7 +208,7 @@ def program_of(run: Run) -> Program | None:
     if not roots:
         return None
     root = roots[-1]
-    programs = (Program(step, root.source, scale=root.scale, as_read=as_read) for as_read in (False, True))
+    programs = (Program(step, root.source, scale=root.scale, as_read=as_read) for as_read in range(3))
     return next((x for x in programs if len(x.order) <= _MOST_CALLS and _reproduces(x, root.value)), None)
 
 
@@ -237,6 +252,10 @@ class Budget:
         seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
         self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
+
+    def share(self, count: int, most: int) -> int:
+        """Return how many steps each of several trials may take, so that all take as many."""
+        return min(most, max(0, self.remaining) // count)
 
     def take(self) -> bool:
         """Take one step; return False if none is left."""

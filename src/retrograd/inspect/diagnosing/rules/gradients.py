@@ -27,6 +27,8 @@ _EXPLODED = 1e3
 _FAR = 20.0  # times the loss of guessing
 _LEAD_TO_NAN = ("unnormalized-input", "exploding-gradient")
 _CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+_REMOVED = "remove these examples from the data, or replace such values"
+_REPLACED = "replace such values before, by torch.where: a mask that multiplies afterwards leaves them (0 * NaN is NaN)"
 _ZERO_GRAD = "call optimizer.zero_grad()"
 
 
@@ -221,7 +223,7 @@ def first_bad(case: Case) -> Found:
         values |= {
             "story": f": {what}.",
             "data": True,
-            "fix": "remove these examples from the data, or replace such values",
+            "fix": _REPLACED if _is_masked(case, call) else _REMOVED,
         }
         return Found(call.record, values)
     if record is not None:
@@ -230,6 +232,18 @@ def first_bad(case: Case) -> Found:
         values["story"] = f": {record.operator} of line {record.line} is the first recorded call {what}."
         return Found(record, values)
     return Found(run.backward_site, values)
+
+
+def _is_masked(case: Case, call: Call) -> bool:
+    """Return whether data with zeros multiply the result of a call later: a mask."""
+    for step in case.run.steps:
+        for later in step.passed():
+            if later.name != "mul" or later.index < call.index:
+                continue
+            given = [x for n, x in enumerate(later.inputs) if not later.needs(n) and Case.has_array(step, x)]
+            if any(np.size(x) > 1 and not np.all(x) for x in map(step.array, given)):
+                return True
+    return False
 
 
 def _bad_data(case: Case) -> tuple[Call, str] | None:

@@ -9,7 +9,7 @@ import numpy as np
 from ....core.tensor.tensor import Tensor
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
-from ..probes.proof import better, compare, train
+from ..probes.proof import STEPS, better, compare, train
 from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
@@ -134,11 +134,12 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if program is None:
         return None
     plain: list[float] = []
+    most = case.budget.share(2, STEPS)
     for factor in _larger(_moved(case)):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
-            plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
+            plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
             if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
                 return None
             if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
@@ -196,8 +197,11 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         if main is not case.main or case.program is None:
             return Found(where, values, unproved="the recorded step could not be run again")
         edit = Edit(f"with the rate at {values['high']}", start=False)
-        high = train(case.run, case.program, NOTHING, NOTHING, {}, "", edit, case.budget)
-        killed = train(case.run, case.program, NOTHING, NOTHING, {"lr": rates[-1] / rates.max()}, "", edit, case.budget)
+        most = case.budget.share(2, STEPS)
+        high, killed = (
+            train(case.run, case.program, NOTHING, NOTHING, options, "", edit, case.budget, most=most)
+            for options in ({}, {"lr": rates[-1] / rates.max()})
+        )
         return Found(where, values, edit, Curves(high, killed))
     return None
 
