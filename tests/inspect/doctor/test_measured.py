@@ -45,6 +45,19 @@ for step in range(12):
     for q, p in zip(model.target.parameters(), model.online.parameters()):
         q.data = 0.9 * q.data + 0.1 * p.data
 """,
+    "a trunk whose first layers are frozen with weights that the program wrote": f"""
+trunk = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+for p in [*trunk[0].parameters(), *trunk[2].parameters()]:
+    with torch.no_grad():
+        p.copy_(torch.randn(p.shape))
+    p.requires_grad = False
+model = nn.Sequential(trunk, nn.Linear(8, 1))
+optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.01)
+x = torch.randn(32, 6)
+for step in range(20):
+    loss = F.mse_loss(model(x), x[:, :1])
+{UPDATE}
+""",
     "attention over examples whose rows were written one by one": f"""
 attention, head = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Linear(8, 2)
 model = nn.Sequential(attention, head)
@@ -103,6 +116,37 @@ for step in range(10):
     kind, said, _ = first(text + UPDATE, tmp_path)
     assert kind == "double-softmax"
     assert "Tried for 30 steps" in said
+
+
+def test_a_step_is_run_again_with_values_of_before_another_optimizer_changed_them(tmp_path: Path) -> None:
+    text = """
+encoder, judge = nn.Linear(6, 4), nn.Linear(4, 1)
+first, second = (torch.optim.SGD(m.parameters(), lr=0.5) for m in (encoder, judge))
+for step in range(10):
+    x = torch.randn(16, 6)
+    F.softplus(judge(encoder(x).detach())).mean().backward()
+    second.step()
+    first.zero_grad()
+    code = encoder(x)
+    (F.mse_loss(code, x[:, :4]) - judge(code).mean()).backward()
+    first.step()
+"""
+    kind, said, _ = first(text, tmp_path)
+    assert kind == "gradients-not-zeroed"
+    assert "Tried for" in said
+
+
+def test_a_mask_after_nan_in_the_data_is_to_come_before(tmp_path: Path) -> None:
+    text = """
+model, x = nn.Linear(4, 4), torch.randn(16, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+y = torch.where(x > 1, float("nan"), x)
+for step in range(4):
+    loss = ((model(x) - y) ** 2 * (x <= 1)).mean()
+"""
+    kind, said, _ = first(text + UPDATE, tmp_path)
+    assert kind == "nan-birth"
+    assert "replace such values before, by torch.where" in said
 
 
 def test_a_loss_that_no_backward_pass_starts_from_is_named(tmp_path: Path) -> None:
@@ -289,6 +333,27 @@ for step in range(10):
     loss = model(torch.randn(1, 1, 5)).pow(2).mean()
 """
         + UPDATE,
+    ),
+    "frozen-layer": (
+        "p.requires_grad_(False)",
+        """
+class Trunk(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two, self.three = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+    def forward(self, x):
+        return self.three(torch.relu(self.two(torch.relu(self.one(x)))))
+
+trunk = Trunk()
+for name, p in trunk.named_parameters():
+    if "three" not in name:
+        p.requires_grad_(False)
+model = nn.Sequential(trunk, nn.Linear(8, 1))
+optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+x = torch.randn(32, 4)
+y = x[:, :1]
+"""
+        + TRAINING,
     ),
     "graph-grows": (
         "results.append(result)",

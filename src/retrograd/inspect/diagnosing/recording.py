@@ -258,8 +258,8 @@ class Step:
             x = call.outputs[0] if call.outputs and call.record.requires_grad and not call.inplace else None
             if x is None or values is None or x.shape != values.shape or x.dtype != values.dtype:
                 continue
-            unread = all(y.leaf is not p for y in call.inputs) and next(self.readers(call.index), None) is None
-            if unread and bool((x == values).all()):
+            equal = all(y.leaf is not p for y in call.inputs) and bool((x == values).all())
+            if equal and next(self.readers(call.index), None) is None:
                 return call
         return None
 

@@ -288,8 +288,9 @@ def frozen_layer(case: Case) -> Found | None:
             late = fresh[-1:]  # only biases are trained, before a head with random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
-        if late or early:
-            one = (late or early)[0]
+        half = fresh if trained and _is_half_frozen(case, order, fresh) else []
+        if late or early or half:
+            one = (late or early or half)[0]
             name = one[1].path
             what = (
                 f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "
@@ -299,6 +300,21 @@ def frozen_layer(case: Case) -> Found | None:
             where = _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site
             return Found(where, {"what": what, "fix": fix}, _THAWED)
     return None
+
+
+def _is_half_frozen(case: Case, order: list[tuple[Opened, Tensor]], fresh: list[tuple[int, Opened, Tensor]]) -> bool:
+    """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
+
+    A part that is frozen as a whole may give random features on purpose.
+    """
+    parts = {entry.path.rpartition(".")[0] for entry, w in order if w._requires} - {""}
+    for _, entry, w in fresh:
+        made, written = _created(case, entry.module), case.run.written.get(w.array.__array_interface__["data"][0])
+        if made is None or written is None or (made.file, made.line) != (written.file, written.line):
+            return False  # values of its own, perhaps those of a trained model
+        if id(w) in case.graded or id(w) not in case.run.frozen or entry.path.rpartition(".")[0] not in parts:
+            return False
+    return len(fresh) > 1
 
 
 def _is_given(case: Case, p: Tensor) -> bool:
@@ -319,7 +335,8 @@ def _freezing(case: Case, entry: Opened) -> Site | None:
 @kind(
     "constant-init",
     "Do the units of a layer differ?",
-    "all {units} units of {name} have the same weights, and stay the same: they get the same gradient in each step.",
+    "all {units} units of {name} have the same weights{zero}, and stay the same: they get the same gradient in each "
+    "step.",
     "initialize weights at random (nn.init.kaiming_normal_), and only biases with a constant",
     "the recorded step could not be run again",
 )
@@ -344,7 +361,8 @@ def constant_init(case: Case) -> Found | None:
         made = _made(case, owner, p) if owner is not None else None
         site = where or made or _assigned(used[0].site, steps[0].name(p))
         edit = Edit("with random weights", values=_random(main))
-        return Found(site, {"units": len(end), "name": steps[0].name(p)}, edit)
+        zero = "" if end.any() else " (all are 0)"
+        return Found(site, {"units": len(end), "name": steps[0].name(p), "zero": zero}, edit)
     return None
 
 
