@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import linecache
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -302,7 +303,9 @@ def frozen_layer(case: Case) -> Found | None:
     return None
 
 
-def _is_half_frozen(case: Case, order: list[tuple[Opened, Tensor]], fresh: list[tuple[int, Opened, Tensor]]) -> bool:
+def _is_half_frozen(
+    case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
+) -> bool:
     """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
 
     A part that is frozen as a whole may give random features on purpose.
