@@ -68,10 +68,12 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         if not step.roots or reached & wanted:
             continue
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
-        if not read or unused_loss(step, x) is not None:
-            continue  # without a cut: the backward pass is missing
+        if not read:
+            continue
         on_path = (_first_cut(step, root.source, read) for root in step.roots)
-        cut = next((found for found in on_path if found is not None), None) or _cut_between(step, read)
+        cut = next((found for found in on_path if found is not None), None)
+        if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
+            cut = _cut_between(step, read)
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
