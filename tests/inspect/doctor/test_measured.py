@@ -58,6 +58,16 @@ for step in range(20):
     loss = F.mse_loss(model(x), x[:, :1])
 {UPDATE}
 """,
+    "a sum over a mask that is divided by the number of its elements": f"""
+model = nn.Linear(6, 5)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(30):
+    x, mask = torch.randn(20, 6), torch.zeros(20)
+    mask[: 10 + step % 5] += 1.0
+    losses = F.cross_entropy(model(x), x[:, :5].argmax(1), reduction="none")
+    loss = (losses * mask).sum() / mask.sum()
+{UPDATE}
+""",
     "attention over examples whose rows were written one by one": f"""
 attention, head = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), nn.Linear(8, 2)
 model = nn.Sequential(attention, head)
