@@ -393,7 +393,11 @@ def exploding_gradient(case: Case) -> Found | None:
     scaled = Edit("with weights scaled to keep the variance", values=_scaled(case))
     curves = compare(case.run, case.program, scaled, case.budget)
     values["fix"] = f"use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: {_CLIP}"
-    if curves is not None and better(curves):
+    lines = linecache.getlines(step.roots[-1].site.file)
+    clips = any("clip_grad" in line.partition("#")[0] for line in lines)
+    if clips:
+        values["fix"] = "use an initialization that keeps the variance (nn.init.kaiming_normal_)"
+    if clips or curves is not None and better(curves):
         return Found(first[0].record, values, scaled, curves)
     clipped = Edit("with clipped gradients", clip=1.0)
     clipped_curves = compare(case.run, case.program, clipped, case.budget)
