@@ -289,10 +289,10 @@ def examine(run: Run) -> list[Finding]:
     found: list[tuple[Kind, Found]] = []
     with undisturbed(), silent():
         for name in ORDER:
-            if found and name in _TRIED:
+            if found and name in _TRIED | {"labels-unrelated"}:
                 continue  # a cause is known, and trials at other rates would only repeat its effect
             one = KINDS[name]
-            result = one.rule(case)
+            result = case.answer(name)
             if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
                 found.append((one, result))
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
@@ -315,7 +315,7 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     elif found.edit is not None and first and not case.budget.spent:
         curves, said = prove(case.run, case.program, found.edit, case.budget)
     elif found.edit is not None:
-        said = "Not proved: the steps for trials were used up, or other findings come first."
+        said = "Not proved: the steps for trials were used up." if first else "Not tried: other findings come first."
     else:
         said = f"Not proved: {found.unproved or one.unproved or 'the edit cannot be applied to a recorded step'}."
     return finding(one, found, curves, said)

@@ -19,6 +19,7 @@ from .run import Evaluation, Run, View
 if TYPE_CHECKING:
     from ...nn.base.module import Module
 
+AS_FUNCTION = "Dropout (as a function)"
 EVALUATED = 200  # operators of an evaluation that are watched
 
 
@@ -107,5 +108,5 @@ class AtEvaluation(Observer):
             detach(self)
         elif primitive.name == "dropout" and not self.module.training and not self.training:
             site = user_site(3)
-            found = Evaluation("Dropout (as a function)", site, calls=1, periods=1, step=self.step)
+            found = Evaluation(AS_FUNCTION, site, calls=1, periods=1, step=self.step)
             self.evaluations.setdefault(f"{site.file}:{site.line}", found)

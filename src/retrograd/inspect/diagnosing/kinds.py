@@ -95,6 +95,13 @@ class Case:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.budget = Budget(run.last)  # of all trials
+        self._answers: dict[str, Found | None] = {}
+
+    def answer(self, name: str) -> Found | None:
+        """Return what the rule of a kind finds; it is asked once."""
+        if name not in self._answers:
+            self._answers[name] = KINDS[name].rule(self)
+        return self._answers[name]
 
     @cached_property
     def step(self) -> Step | None:

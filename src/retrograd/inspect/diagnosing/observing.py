@@ -19,7 +19,7 @@ from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
 from ...core.graph.observers import attach, detach
-from ...core.source_location import Site, user_site
+from ...core.source_location import Site, user_site, user_stack
 from ...core.tensor.tensor import Tensor, is_dense
 from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
@@ -182,7 +182,7 @@ class Observation:
     def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
         if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
-            self._note_labels(result[1].reshape(-1).copy())
+            self._note_labels(result[1].reshape(-1).copy(), self.run.labels)
         return result
 
     def _labelled_binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
@@ -191,11 +191,11 @@ class Observation:
             if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
                 labels = y.reshape(-1).astype(np.int64)
                 if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
-                    self._note_labels(labels)
+                    self._note_labels(labels, self.run.binary_labels)
         return plain(primitive, inputs, params)
 
-    def _note_labels(self, labels: np.ndarray) -> None:
-        self.run.labels.append(labels)
+    def _note_labels(self, labels: np.ndarray, kept: list[np.ndarray]) -> None:
+        kept.append(labels)
         self._labels += labels.size
         array, self._given = self._given, None
         if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
@@ -301,6 +301,7 @@ class Observation:
         self._own.before_backward(None if self.recorder is None else self.recorder.step)
         run.backwards += 1
         run.backward_site = site
+        run.backward_stack = run.backward_stack or user_stack(0)
         value = 0.0
         for x in roots:
             scale = scale_of(x)
@@ -355,6 +356,7 @@ class Observation:
                 found, optimized.probe = True, smallest
             if found:
                 optimized.had_gradient = True
+                optimized.graded_at = optimized.steps
                 optimized.source = run_site
                 optimized.backwards += 1
             if not optimized.start:

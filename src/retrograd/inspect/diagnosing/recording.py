@@ -40,7 +40,8 @@ _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 class Source(NamedTuple):
     """Where an input of a call comes from: a call with the number of its output, a leaf, or a constant.
 
-    ``cut`` is where the value first passed ``detach`` or the like on its way.
+    ``value`` is the array of a constant, and of a call's result that needs no gradient the array as it is read, after
+    writes through views. ``cut`` is where the value first passed ``detach`` or the like on its way.
     """
 
     call: int
@@ -48,6 +49,18 @@ class Source(NamedTuple):
     leaf: Tensor | None
     value: Array
     cut: Departure | None = None
+
+
+def same_source(a: Source, b: Source) -> bool:
+    """Return whether two inputs are the same value."""
+    if a.call >= 0 or b.call >= 0:
+        return a.call == b.call and a.output == b.output
+    return a.leaf is b.leaf if a.leaf is not None else a.value is b.value and a.value is not None
+
+
+def _without_value(source: Source) -> Source:
+    """Return a source that keeps no array of a call's result alive."""
+    return source if source.call < 0 or source.value is None else source._replace(value=None)
 
 
 class Call:
@@ -157,6 +170,7 @@ class Step:
     departures: list[Departure] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
+    marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 
@@ -166,6 +180,8 @@ class Step:
             large = sum([x.nbytes for x in call.outputs]) > 1 << 16
             if large and call.name not in ("relu", "cross_entropy", "nll_loss"):
                 call.outputs = ()
+            if any(x.call >= 0 and x.value is not None for x in call.inputs):
+                call.inputs = tuple(map(_without_value, call.inputs))
 
     def producer(self, source: Source) -> Call | None:
         """Return the call that computed a value."""
@@ -235,6 +251,18 @@ class Step:
                 found.append(reader)
         return found
 
+    def assigned(self, p: Tensor) -> Call | None:
+        """Return the call whose result a leaf has as its values: ``p.data = result`` drops the graph of the result."""
+        values = self.values.get(id(p))
+        for call in self.calls:
+            x = call.outputs[0] if call.outputs and call.record.requires_grad and not call.inplace else None
+            if x is None or values is None or x.shape != values.shape or x.dtype != values.dtype:
+                continue
+            equal = all(y.leaf is not p for y in call.inputs) and bool((x == values).all())
+            if equal and next(self.readers(call.index), None) is None:
+                return call
+        return None
+
     def outermost(self) -> list[Opened]:
         """Return the calls of modules that no other module made."""
         return [x for x in self.modules if x.depth == 0]
@@ -278,13 +306,16 @@ class StepRecorder(Recorder):
             return Source(-1, 0, None, x)
         found = self._made.get(id(x))
         if found is not None and found[0]() is x and not (x._node is None and x._requires):
-            return found[1]
+            return found[1] if x._requires or self._bytes >= _MOST_BYTES else found[1]._replace(value=x.array)
         if x._node is None and x._requires:
             if id(x) not in self.step.values:
                 self.step.values[id(x)] = x.array.copy()
                 self.step.names[id(x)] = self.names.of(x)
             return Source(-1, 0, x, None)
-        return Source(-1, 0, x if type(x) is not Tensor and x._node is None else None, x.array)
+        leaf = x if type(x) is not Tensor and x._node is None else None
+        if leaf is not None and id(x) not in self.step.marks:
+            self.step.marks[id(x)] = mark(x.array)
+        return Source(-1, 0, leaf, x.array)
 
     def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         if self.done:  # a block that was entered before has restored it
@@ -353,7 +384,7 @@ class StepRecorder(Recorder):
             modes.grad_enabled,
             len(self._open),
             user_site(3),
-            tuple(map(self.source_of, tensors)),
+            tuple([_without_value(self.source_of(x)) for x in tensors]),
             tuple([tuple(x.shape) for x in tensors]),
             len(self.step.calls),
         )
@@ -370,7 +401,7 @@ class StepRecorder(Recorder):
             entry.failed = result
             return
         results = result if isinstance(result, (tuple, list)) else (result,)
-        entry.outputs = tuple([self.source_of(x) for x in results if is_dense(x)])
+        entry.outputs = tuple([_without_value(self.source_of(x)) for x in results if is_dense(x)])
 
     def root(
         self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool, returned: bool = False
@@ -434,7 +465,12 @@ def has_reader(node: Node) -> bool:
 def beginning(p: Tensor) -> bytes | None:
     """Return the first numbers of a gradient, to see whether it changes."""
     grad = p._grad
-    return None if grad is None else _to_numpy(grad.array.reshape(-1)[:64]).tobytes()
+    return None if grad is None else mark(grad.array)
+
+
+def mark(array: Array) -> bytes:
+    """Return the first numbers of an array, to see whether it changes."""
+    return bytes(_to_numpy(array.reshape(-1)[:64]).tobytes())
 
 
 def has_gradient(p: Tensor) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
     from .backward_norms import OperatorNorms
-    from .recording import Array, Step
+    from .recording import Array, Opened, Step
 
 
 @dataclass
@@ -76,6 +76,7 @@ class Optimized:
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
     source: Site | None = None  # the line of the last backward pass that gave a gradient
+    graded_at: int = 0  # the number of steps before the last backward pass that gave a gradient
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
@@ -148,8 +149,10 @@ class Run:
     backwards: int = 0
     called_backward: bool = False  # and not only ``autograd.grad``
     backward_site: Site | None = None
+    backward_stack: tuple[Site, ...] = ()  # the lines of the program on the stack at the first one, outermost first
     losses: list[float] = field(default_factory=list)  # of every backward pass
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
+    binary_labels: list[np.ndarray] = field(default_factory=list)  # those of binary losses
     pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # inputs, a row each, and class indices
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
@@ -188,6 +191,21 @@ class Run:
             if any(p is parameter for p in x.parameters):
                 return x
         return None
+
+    def layer_site(self, step: Step, entry: Opened) -> Site | None:
+        """Return the line of a function that creates a layer, if a container of this package calls it."""
+        around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
+        package = __name__.partition(".")[0]
+        known = self.created.get(id(entry.module))
+        if not around or known is None or type(around[-1].module).__module__.partition(".")[0] != package:
+            return None
+        return known[1] if known[0]() is entry.module and known[1].function != "<module>" else None
+
+    def title(self, optimized: Optimized) -> str:
+        """Return the name of an optimizer, with the line that creates it if the name alone is not clear."""
+        several = sum(x.name == optimized.name for x in self.optimizers) > 1
+        line = f" of line {optimized.created.line}" if several and optimized.created is not None else ""
+        return f"{optimized.name}{line}"
 
     @property
     def main(self) -> Optimized | None:

@@ -29,9 +29,12 @@ STEPS = 30
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
+    if program is None:
+        return None, "Not proved: the recorded step could not be run again with the loss that it had."
     curves = compare(run, program, edit, budget)
     if curves is None:
-        return None, "Not proved: the recorded step could not be run again."
+        spent = "the steps for trials were used up"
+        return None, f"Not proved: {spent if budget.spent else 'with it, too, the loss is soon not finite'}."
     return curves, sentence(edit, curves)
 
 
@@ -39,31 +42,45 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Cu
     """Return the losses with and without an edit, the latter by the edited loss and by its own."""
     if program is None:
         return None
+    most = budget.share(2, STEPS)
     try:
-        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget)
-        written = replace(edit, everything=False, frozen=False, values={})
+        fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget, most=most)
+        written = replace(edit, everything=False, frozen=False, values={}, clip=0.0)
         own: list[float] = []
-        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own)
+        plain = train(run, program, edit.written, edit.changes, {}, edit.without, written, budget, own=own, most=most)
     except Exception:
         return None
-    return None if len(fixed) < 3 or len(plain) < 3 else Curves(fixed, plain, () if own == plain else own)
+    short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
+    return None if short else Curves(fixed, plain, () if repr(own) == repr(plain) else own)  # NaN is unlike NaN
 
 
 def sentence(edit: Edit, curves: Curves) -> str:
     """Return the sentence that compares two curves."""
     fixed, plain, own = curves
-    early = f" after {len(plain) - 1} steps" if len(plain) < len(fixed) else ""
+    count = len(plain) - 1
+    early = (
+        f" after {count} step{'s' * (count != 1)}"
+        if len(plain) < len(fixed) and math.isfinite((own or plain)[0])
+        else ""
+    )
     measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
     said = (
         f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "
         f"as written {_ends(own or plain)}{measured}{early}."
     )
-    proved = better(curves) or edit.one_loss and bool(own) and better(Curves(fixed, list(own)))
+    proved = _ends_lower(fixed, own) if own and edit.one_loss else better(curves)
     return said if proved else f"{said} This does not prove the edit."
 
 
 def _ends(losses: Sequence[float]) -> str:
-    return f"{figure(losses[0])} -> {figure(losses[-1])}"
+    return f"{figure(losses[0])} -> {figure(losses[-1])}" if math.isfinite(losses[0]) else figure(losses[0])
+
+
+def _ends_lower(fixed: Sequence[float], own: Sequence[float]) -> bool:
+    """Return whether the loss with an edit falls, and ends clearly below that of the program as it is."""
+    margin = 0.02 * abs(fixed[0])
+    falls = fixed[-1] < fixed[0] - margin
+    return falls and not own[-1] <= fixed[-1] + margin
 
 
 def better(curves: Curves) -> bool:
@@ -89,11 +106,14 @@ def train(
     edit: Edit,
     budget: Budget,
     own: list[float] | None = None,
+    most: int = STEPS,
 ) -> list[float]:
     """Return the losses of a training on the recorded batch, by ``measured``, with ``changes``.
 
     ``own`` gets the losses by the loss as recorded.
     """
+    from ....nn.utils import clip_grad_norm_
+
     optimized = run.main
     values = dict(program.step.values)
     if edit.start:
@@ -106,7 +126,7 @@ def train(
     mine = {key: x for key, x in leaves.items() if held is None or key in held}
     optimizer = None if how == "none" or not mine else optimizer_like(optimized, mine, options)
     losses: list[float] = []
-    for number in range(STEPS + 1):
+    for number in range(most + 1):
         loss = program.run(leaves, changes)
         if loss.array.size != 1:
             loss = loss.sum()
@@ -114,13 +134,15 @@ def train(
         losses.append(_number(loss) if same else _number(program.run(leaves, measured)))
         if own is not None:
             own.append(_number(loss) if changes is NOTHING else losses[-1])  # which a sum of passes leaves as it is
-        if number == STEPS or not budget.take() or not math.isfinite(losses[-1]):
+        if number == most or not budget.take() or not math.isfinite(losses[-1]):
             break
         if how != "carry":
             for x in leaves.values():
                 x.grad = None
         loss.backward()
         if optimizer is not None:
+            if edit.clip:
+                clip_grad_norm_(list(mine.values()), edit.clip)
             optimizer.step()
     return losses
 

@@ -87,6 +87,7 @@ class Edit:
         values: other values for leaves at the start, by the id of the leaf.
         frozen: optimize leaves that do not require a gradient, too.
         one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
+        clip: the norm to which gradients are clipped; 0 for no clipping.
         written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
 
@@ -99,25 +100,59 @@ class Edit:
     everything: bool = False
     frozen: bool = False
     one_loss: bool = False
+    clip: float = 0.0
     written: Changes = NOTHING
 
 
 class Program:
     """The calls of a step below a loss."""
 
-    def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0) -> None:
+    def __init__(self, step: Step, source: Source, moving: bool = True, scale: float = 1.0, as_read: int = 0) -> None:
         self.step = step
         self.moving = moving  # whether batch normalization computes its statistics again
         self.source = source
         self.scale = scale  # by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
+        self._as_read = as_read
+        self._moving: set[int] = set()  # calls whose results depend on parameters
+        if as_read:
+            self._leave_out_constants()
+
+    def _leave_out_constants(self) -> None:
+        for index in self.order:
+            if any((x.leaf is not None or x.call in self._moving) and not self._given(x) for x in self._inputs(index)):
+                self._moving.add(index)
+        order: set[int] = set()
+        pending = [self.source]
+        while pending:
+            x = pending.pop()
+            if x.call >= 0 and x.call not in order and not self._given(x):
+                order.add(x.call)
+                pending += self._inputs(x.call)
+        self.order = sorted(order)
+
+    def _inputs(self, index: int) -> Sequence[Source]:
+        return self.step.calls[index].inputs
+
+    def _given(self, x: Source) -> bool:
+        """Return whether a call's result is a constant as it was read, and is not computed again.
+
+        Such are data, which views and NumPy may have written to; with ``as_read`` of 2 also what the program has cut
+        off from its parameters, which an optimizer may have changed within the step.
+        """
+        if not self._as_read or x.call < 0 or x.value is None:
+            return False
+        return x.call not in self._moving or self._as_read > 1 and x.cut is not None
 
     def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
         """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
         results: dict[int, Inputs] = {}
 
         def value(source: Source) -> Array:
-            if source.call >= 0:
+            x: Array
+            if self._given(source):
+                x = new_tensor(source.value)
+            elif source.call >= 0:
                 x = results[source.call][source.output]
             elif source.leaf is not None:
                 x = values.get(id(source.leaf))
@@ -173,17 +208,19 @@ def program_of(run: Run) -> Program | None:
     if not roots:
         return None
     root = roots[-1]
-    program = Program(step, root.source, scale=root.scale)
-    if len(program.order) > _MOST_CALLS:
-        return None
+    programs = (Program(step, root.source, scale=root.scale, as_read=as_read) for as_read in range(3))
+    return next((x for x in programs if len(x.order) <= _MOST_CALLS and _reproduces(x, root.value)), None)
+
+
+def _reproduces(program: Program, value: float) -> bool:
+    """Return whether a program gives the loss that was recorded."""
     try:
-        again = program.run({key: new_tensor(x) for key, x in step.values.items()})
+        again = program.run({key: new_tensor(x) for key, x in program.step.values.items()})
     except Exception:
-        return None
+        return False
     total = float(backend_of(again.array).to_numpy(again.array).sum())
-    bad = not math.isfinite(root.value) and not math.isfinite(total)
-    close = abs(total - root.value) <= _TOLERANCE * max(abs(root.value), 1e-6)
-    return program if bad or close else None
+    bad = not math.isfinite(value) and not math.isfinite(total)
+    return bad or abs(total - value) <= _TOLERANCE * max(abs(value), 1e-6)
 
 
 def copies(program: Program, values: Mapping[int, Array], everything: bool = False) -> dict[int, Tensor]:
@@ -211,9 +248,14 @@ class Budget:
     """The steps that trials may still take."""
 
     def __init__(self, step: Step | None) -> None:
-        seconds = 0.0 if step is None else estimate(step)
+        # A trial runs one backward pass of several.
+        seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
         self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
+
+    def share(self, count: int, most: int) -> int:
+        """Return how many steps each of several trials may take, so that all take as many."""
+        return min(most, max(0, self.remaining) // count)
 
     def take(self) -> bool:
         """Take one step; return False if none is left."""

@@ -10,6 +10,7 @@ from ..kinds import LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit
 from ..recording import Call, Source, Step
 from ..run import Optimized
+from .gradients import unused_loss
 
 _REDUCTIONS = frozenset({"mean", "sum"})
 _MOST = 50  # departures compared
@@ -70,7 +71,9 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         if not read:
             continue
         on_path = (_first_cut(step, root.source, read) for root in step.roots)
-        cut = next((found for found in on_path if found is not None), None) or _cut_between(step, read)
+        cut = next((found for found in on_path if found is not None), None)
+        if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
+            cut = _cut_between(step, read)
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -206,8 +209,8 @@ def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure |
 def _ended(call: Call) -> Departure | None:
     """Return the departure at a call that ends the graph: under ``no_grad``, or of an operator without a gradient."""
     needing = [x for x in call.record.inputs if x.requires_grad]
-    if not needing or call.record.requires_grad:
-        return None
+    if not needing or call.record.requires_grad or call.record.creates:
+        return None  # ones_like and the like depend on no value
     how = "no_grad" if not call.record.grad_enabled else call.name
     return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
 
@@ -237,9 +240,8 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
 @kind(
     "data-write",
     "Does the backward pass see every change of the values?",
-    "{how} on this line changes a value of {shape} between its use and the backward pass; the gradient is that of the "
-    "value before.",
-    "compute a new value instead (masked_fill, where, clamp), without .data or detach()",
+    "{what}",
+    "{fix}",
     "the recorded step does not show what the program is to compute in its place",
 )
 def data_write(case: Case) -> Found | None:
@@ -259,5 +261,32 @@ def data_write(case: Case) -> Found | None:
                 continue
             used = source.call in below or source.leaf is not None and id(source.leaf) in read
             if used:
-                return Found(call.record, {"how": call.record.label, "shape": f"shape {call.shape}"})
+                what = (
+                    f"{call.record.label} on this line changes a value of shape {call.shape} between its use and the "
+                    "backward pass; the gradient is that of the value before."
+                )
+                fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
+                return Found(call.record, {"what": what, "fix": fix})
+    return _computed_weights(case)
+
+
+def _computed_weights(case: Case) -> Found | None:
+    """Return the finding for weights that are computed from those of the optimizer, and assigned by ``.data``."""
+    for x in case.run.optimizers:
+        missing = {id(p) for p in x.parameters if id(p) not in x.graded and p._requires}
+        if x.steps < 2 or x.graded or not missing:
+            continue
+        for step in case.run.steps[1:]:
+            reached = [p for root in step.roots for p in step.leaves(root.source)]
+            for p in reached if not any(id(p) in missing for p in reached) else ():
+                call = step.assigned(p)
+                if call is not None and call.index in _depending(step, missing):
+                    names = [step.name(q) for q in step.leaves(Source(call.index, 0, None, None)) if id(q) in missing]
+                    what = (
+                        f"{step.name(p)}, through which the loss is computed, gets the result of this line by .data, "
+                        f"which drops its graph: no gradient reaches {' and '.join(names[:3])}, and {x.name} changes "
+                        "nothing."
+                    )
+                    fix = "use the result itself: torch.func.functional_call(model, weights, inputs), without .data"
+                    return Found(call.record, {"what": what, "fix": fix})
     return None

@@ -13,7 +13,7 @@ from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare, train, train_over
 from ..probes.replay import NOTHING, Changes, Edit, Program
-from ..recording import Array, Call, Params, Source, Step, exchanges
+from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _RUNS = 0.4  # share of examples with the label of the example before
@@ -47,7 +47,7 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}))
+    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
     curves = compare(case.run, case.program, edit, case.budget)
     if curves is None or not better(curves):
         return None
@@ -96,8 +96,11 @@ def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
 )
 def unshuffled_data(case: Case) -> Found | None:
     found = _labels(case)
-    labels = [y for y in case.run.labels if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
-    if len(labels) < 4 or not found:
+    if not found:
+        return None
+    noted = case.run.binary_labels if found[-1][1].name in BINARY_LOSSES else case.run.labels
+    labels = [y for y in noted if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
+    if len(labels) < 4:
         return None
     if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
         return None
@@ -208,7 +211,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
     if step is None or program is None or loss is None or loss.name not in CLASS_LOSSES or first is None:
         return None
     given, classes = first.inputs[0], loss.params["classes"]
-    feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if _same_source(x, given)]
+    feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if same_source(x, given)]
     shape = first.shapes[0]
     batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])]
     if classes.index.shape != shape[:1] or not batches:
@@ -372,7 +375,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         (i, place): x
         for i in program.order
         for place, x in enumerate(step.calls[i].inputs)
-        if _same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
+        if same_source(x, start) and hasattr(step.array(x) if case.has_array(step, x) else None, "dtype")
     }
     given = step.array(start) if case.has_array(step, start) else None
     looked_up = [
@@ -429,12 +432,6 @@ def _shares(call: Call, array: Array) -> bool:
     return index.shape == array.shape and (np.shares_memory(index, array) or np.array_equal(index, array))
 
 
-def _same_source(a: Source, b: Source) -> bool:
-    if a.call >= 0 or b.call >= 0:
-        return a.call == b.call and a.output == b.output
-    return a.leaf is b.leaf if a.leaf is not None else a.value is b.value and a.value is not None
-
-
 def _other_row(
     case: Case,
     program: Program,
@@ -449,7 +446,8 @@ def _other_row(
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
     indices = {i: _index_of(step.calls[i]) for i in looked_up}
     try:
-        before = np.asarray(program.run(values, wanted=end).array)
+        # Of the same inputs as below: the recorded call that made them may have been written to since.
+        before = np.asarray(program.run(values, Changes(inputs=base), wanted=end).array)
         for row in (count - 1, 0):
             changed = {}
             for key, x in base.items():

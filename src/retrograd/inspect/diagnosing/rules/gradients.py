@@ -17,7 +17,7 @@ from ..kinds import LOSSES, Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement
-from ..recording import Array, Call, Step
+from ..recording import Array, Call, Source, Step
 from ..run import Optimized
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -25,6 +25,10 @@ _LEAST_LAYERS = 4
 _VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
 _EXPLODED = 1e3
 _FAR = 20.0  # times the loss of guessing
+_LEAD_TO_NAN = ("unnormalized-input", "exploding-gradient")
+_CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+_REMOVED = "remove these examples from the data, or replace such values"
+_REPLACED = "replace such values before, by torch.where: a mask that multiplies afterwards leaves them (0 * NaN is NaN)"
 _ZERO_GRAD = "call optimizer.zero_grad()"
 
 
@@ -41,35 +45,51 @@ def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None
 @kind(
     "backward-missing",
     "Does a backward pass run before each step?",
-    "{steps} steps of {optimizer} found no gradient: no backward pass ran before them.",
-    "call loss.backward() before {optimizer}.step()",
+    "{steps} of {all} steps of {optimizer} found no gradient of its parameters: {why}.",
+    "call backward() on {loss} before the step",
     "the recorded step has no backward pass that could be run again",
 )
 def backward_missing(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps < 2 or x.idle < max(2, _SHARE * x.steps):
             continue
-        if not case.run.backwards or any(map(_unused_loss, case.run.steps)):
+        loss = next((loss for step in case.run.steps if (loss := unused_loss(step, x)) is not None), None)
+        if not case.run.backwards or loss is not None:
             where = without_call(case, "backward", x.stepped) or x.stepped
-            return Found(where, {"steps": x.idle, "optimizer": x.name})
+            name = "the loss" if loss is None else f"the loss of line {loss.record.line}"
+            why = f"no backward pass starts from {name}" if case.run.backwards else "no backward pass ran before them"
+            values = {"steps": x.idle, "all": x.steps, "optimizer": case.run.title(x), "why": why, "loss": name}
+            return Found(where, values)
     return None
 
 
-def _unused_loss(step: Step) -> bool:
-    """Return whether a step computes a loss and makes no backward pass from it."""
+def unused_loss(step: Step, x: Optimized) -> Call | None:
+    """Return the loss of an optimizer's parameters from which a step makes no backward pass."""
+    held = {id(p) for p in x.parameters}
+    assigned = [step.assigned(p) for root in step.roots for p in step.leaves(root.source) if id(p) not in held]
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
         if root.source.call < 0:
-            return False  # a loss that was cut off from its graph
+            return None  # a loss that was cut off from its graph
     for source in step.asked:
         reached |= step.below(source)
     read = {x.call for call in step.calls for x in call.inputs}
     for call in step.calls:
         unused = call.index not in reached and call.index not in read and not call.inplace
-        if unused and call.record.requires_grad and math.prod(call.shape) == 1:
-            return True
-    return False
+        if not unused or not call.record.requires_grad or math.prod(call.shape) != 1:
+            continue
+        source = Source(call.index, 0, None, None)
+        depends = any(id(p) in held for p in step.leaves(source)) or _reads_earlier(step, source)
+        if depends and all(y is not call for y in assigned):
+            return call
+    return None
+
+
+def _reads_earlier(step: Step, source: Source) -> bool:
+    """Return whether a value depends on results of an earlier step, whose leaves are not known."""
+    calls = [step.calls[i] for i in step.below(source)]
+    return any(c.needs(n) and x.call < 0 and x.leaf is None for c in calls for n, x in enumerate(c.inputs))
 
 
 @kind(
@@ -88,10 +108,22 @@ def step_missing(case: Case) -> Found | None:
             continue  # an optimizer of a later phase
         if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
             continue  # updated by the program itself
-        where = without_call(case, "step", run.backward_site) or _own_backward(case, x) or run.backward_site
+        where = without_call(case, "step", run.backward_site) or _beside_zero_grad(
+            case, x, _own_backward(case, x) or run.backward_site
+        )
         edit = Edit("with the step", without="none")
         return Found(where, {"backwards": x.backwards, "optimizer": x.name}, edit)
     return None
+
+
+def _beside_zero_grad(case: Case, x: Optimized, site: Site | None) -> Site | None:
+    """Return the call, around a backward pass in a helper, in the function that zeroes the gradients."""
+    stack, zeroed = case.run.backward_stack, x.zeroed
+    if site is None or zeroed is None or site not in stack:
+        return site
+    inner = stack[: stack.index(site) + 1]
+    same = [y for y in inner if (y.file, y.function) == (zeroed.file, zeroed.function)]
+    return same[-1] if same else site
 
 
 def _own_backward(case: Case, x: Optimized) -> Site | None:
@@ -169,7 +201,7 @@ def nan_birth(case: Case) -> Found | None:
     run = case.run
     if run.bad is None and not (_spoils(case) and _first_bad_record(case) is not None):
         return None
-    if run.bad is not None and (_diverged(case) or exploding_gradient(case) is not None):
+    if run.bad is not None and (_diverged(case) or any(map(case.answer, _LEAD_TO_NAN))):
         return None  # this is how it ends
     return first_bad(case)
 
@@ -191,7 +223,7 @@ def first_bad(case: Case) -> Found:
         values |= {
             "story": f": {what}.",
             "data": True,
-            "fix": "remove these examples from the data, or replace such values",
+            "fix": _REPLACED if _is_masked(case, call) else _REMOVED,
         }
         return Found(call.record, values)
     if record is not None:
@@ -200,6 +232,18 @@ def first_bad(case: Case) -> Found:
         values["story"] = f": {record.operator} of line {record.line} is the first recorded call {what}."
         return Found(record, values)
     return Found(run.backward_site, values)
+
+
+def _is_masked(case: Case, call: Call) -> bool:
+    """Return whether data with zeros multiply the result of a call later: a mask."""
+    for step in case.run.steps:
+        for later in step.passed():
+            if later.name != "mul" or later.index < call.index:
+                continue
+            given = [x for n, x in enumerate(later.inputs) if not later.needs(n) and Case.has_array(step, x)]
+            if any(np.size(x) > 1 and not np.all(x) for x in map(step.array, given)):
+                return True
+    return False
 
 
 def _bad_data(case: Case) -> tuple[Call, str] | None:
@@ -308,8 +352,15 @@ def vanishing_gradient(case: Case) -> Found | None:
         return None
     flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
-    edit = Edit("with relu", Changes(calls=replaced)) if flat else None
-    return Found(first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+    edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
+    made = _made(case, case.step or step, flat[0]) if flat else None
+    return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+
+
+def _made(case: Case, step: Step, call: Call) -> Site | None:
+    """Return the line that creates the module of a call, if a container of this package calls it."""
+    entry = step.module_of(call)
+    return None if entry is None else case.run.layer_site(step, entry)
 
 
 @kind(
@@ -317,8 +368,7 @@ def vanishing_gradient(case: Case) -> Found | None:
     "Do gradients keep their size on their way back?",
     "the gradient grows on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} at "
     "the first ({first_name}), {ratio} times larger{spikes}.",
-    "use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: "
-    "nn.utils.clip_grad_norm_(model.parameters(), 1.0)",
+    "{fix}",
 )
 def exploding_gradient(case: Case) -> Found | None:
     step = case.run.first
@@ -340,7 +390,22 @@ def exploding_gradient(case: Case) -> Found | None:
     values["spikes"] = ""
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
-    return Found(first[0].record, values, Edit("with weights scaled to keep the variance", values=_scaled(case)))
+    scaled = Edit("with weights scaled to keep the variance", values=_scaled(case))
+    curves = compare(case.run, case.program, scaled, case.budget)
+    values["fix"] = f"use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: {_CLIP}"
+    lines = linecache.getlines(step.roots[-1].site.file)
+    clips = any("clip_grad" in line.partition("#")[0] for line in lines)
+    if clips:
+        values["fix"] = "use an initialization that keeps the variance (nn.init.kaiming_normal_)"
+    if clips or curves is not None and better(curves):
+        return Found(first[0].record, values, scaled, curves)
+    clipped = Edit("with clipped gradients", clip=1.0)
+    clipped_curves = compare(case.run, case.program, clipped, case.budget)
+    ends = math.inf if clipped_curves is None else clipped_curves.fixed[-1]
+    if clipped_curves is None or not better(clipped_curves) or not ends < _FAR * (case.baseline or math.inf):
+        return Found(first[0].record, values, scaled, curves)
+    values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
+    return Found(step.roots[-1].site, values, clipped, clipped_curves)
 
 
 def _above_guessing(case: Case) -> bool:
@@ -404,7 +469,8 @@ def graph_grows(case: Case) -> Found | None:
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
             return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
     if run.kept_graphs is not None:
-        where = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED) or run.kept_graphs
+        kept = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
+        where = kept or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
         return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
@@ -416,8 +482,12 @@ _ADDED = re.compile(rf"^\s*[\w.\[\]'\"]*{_LOSS}[\w.\[\]'\"]*\s*(\+=|=\s*[\w.\[\]
 _APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
 
 
-def _keeping(near: Site, pattern: re.Pattern[str]) -> Place | None:
+_LISTED = re.compile(r"^\s*[\w.\[\]'\"]+\.append\([^()]*\)\s*(#.*)?$")
+_NEAR = 20  # lines
+
+
+def _keeping(near: Site, pattern: re.Pattern[str], most: int = 1 << 30) -> Place | None:
     """Return the line that keeps a loss, near a backward pass."""
     lines = linecache.getlines(near.file)
-    ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))
+    ordered = sorted(range(len(lines)), key=lambda i: abs(i + 1 - near.line))[: 2 * most]
     return next((Place(near.file, i + 1) for i in ordered if pattern.match(lines[i]) and "item" not in lines[i]), None)

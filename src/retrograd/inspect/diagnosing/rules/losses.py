@@ -174,7 +174,9 @@ def softmax_axis(case: Case) -> Found | None:
             elif dim != len(shape) - 1 and _weighs(step, call):
                 what = "the product that follows sums over another one, whose weights do not sum to one."
             if what and right != dim:
-                edit = Edit(f"with dim={right}", Changes(params={call.index: {"dim": right}}))
+                edit = Edit(
+                    f"with dim={right}", Changes(params={call.index: {"dim": right}}), one_loss=_weighs(step, call)
+                )
                 values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what}
                 values["right"] = -1 if right == len(shape) - 1 else right
                 return Found(call.record, values, edit)
@@ -215,7 +217,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     right = axis if axis > 0 and before.shape == call.shapes[0] else last
     if right == dim:
         return None
-    edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}))
+    edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}), one_loss=call.name != "nll_loss")
     return Found(before.record, {**values, "right": -1 if right == last else right}, edit)
 
 

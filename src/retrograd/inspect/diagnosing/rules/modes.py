@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from ....core.source_location import line_of
 from ....core.tensor.tensor import Tensor
 from ....ops.nn.normalization.statistics import batch_norm
+from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
-from ..recording import Opened, Step
+from ..recording import Opened, Step, same_source
+
+_OF_ONE = "one value per channel has no variance"
+_TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
+_OF_FUNCTION = "pass training=self.training to dropout: without it the function drops elements in evaluation, too"
 
 
 def _normalizes(entry: Opened) -> bool:
@@ -34,10 +40,16 @@ def _trained(case: Case, entry: Opened) -> bool:
     return any(x.steps and any(id(p) in own for p in x.parameters) for x in case.run.optimizers)
 
 
-def _reaches(step: Step, entry: Opened) -> bool:
-    """Return whether a backward pass of the step went through the output of a module's call."""
+def _reaches(case: Case, step: Step, entry: Opened) -> bool:
+    """Return whether a backward pass of the step went through a module's call to parameters of an optimizer in it.
+
+    A part that was trained before, and is frozen and in evaluation mode now, is so on purpose.
+    """
     outputs = {x.call for x in entry.outputs}
-    return any(outputs & step.below(root.source) for root in step.roots)
+    own = {id(p) for p in entry.module.parameters()}
+    held = {id(p) for x in case.run.optimizers if x.steps for p in x.parameters} & own
+    roots = [root for root in step.roots if outputs & step.below(root.source)]
+    return any(id(p) in held for root in roots for p in step.leaves(root.source))
 
 
 @kind(
@@ -49,10 +61,10 @@ def _reaches(step: Step, entry: Opened) -> bool:
 def eval_mode(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
         for entry in [*step.outermost(), *_left_in_evaluation(step)]:
-            if entry.training or not entry.grad_enabled or not _trained(case, entry) or not _reaches(step, entry):
+            if entry.training or not entry.grad_enabled or not _reaches(case, step, entry):
                 continue
             inside = [x for x in step.modules if entry.start <= x.start and x.end <= entry.end]
-            layers = [x for x in inside if not x.training and _switchable(x)]
+            layers = [x for x in inside if not x.training and _switchable(x) and not _is_frozen(step, x)]
             if not layers:
                 continue
             seen = case.run.modes.get(id(entry.module), [])
@@ -77,6 +89,11 @@ def eval_mode(case: Case) -> Found | None:
             changes = Changes(calls={call.index: _by_batch for call in normalizing})
             return Found(where, values, Edit("in training mode", changes))
     return None
+
+
+def _is_frozen(step: Step, entry: Opened) -> bool:
+    """Return whether a layer normalizes, and gradients pass neither to its parameters nor through it."""
+    return _normalizes(entry) and not any(x.record.requires_grad for x in step.calls[entry.start : entry.end])
 
 
 def _left_in_evaluation(step: Step) -> list[Opened]:
@@ -105,9 +122,9 @@ def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
 @kind(
     "train-mode-in-evaluation",
     "Is the model evaluated in evaluation mode?",
-    "{layer} ran {calls} times in training mode outside of training steps: results are random or depend on the "
+    "{layer} ran {calls} in training mode outside of training steps: results are random or depend on the "
     "batch{effect}.",
-    "call model.eval() before the evaluation, and model.train() after it",
+    "{fix}",
     "the mode of the evaluation does not change the training loss",
 )
 def train_mode_in_evaluation(case: Case) -> Found | None:
@@ -119,8 +136,9 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
         if found.step == 0 and found.periods == 1 and steps > 1:
             continue  # before training: statistics are being collected, or shapes tried
         effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
-        values = {"layer": found.module, "calls": found.calls, "effect": effect}
-        return Found(found.site, values)
+        values = {"layer": found.module, "calls": "once" if found.calls == 1 else f"{found.calls} times"}
+        fix = _OF_FUNCTION if found.module == AS_FUNCTION else _TO_EVALUATION
+        return Found(found.site, {**values, "effect": effect, "fix": fix})
     return _evaluated_with_gradients(case)
 
 
@@ -140,7 +158,8 @@ def _evaluated_with_gradients(case: Case) -> Found | None:
             trains = any(x.module is entry.module and used & set(range(x.start, x.end)) for x in step.outermost())
             if layers and trains and _is_measured(step, entry):
                 effect = "; its result is only measured"
-                return Found(entry.site, {"layer": type(layers[0].module).__name__, "calls": 1, "effect": effect})
+                values = {"layer": type(layers[0].module).__name__, "calls": "once", "effect": effect}
+                return Found(entry.site, {**values, "fix": _TO_EVALUATION})
     return None
 
 
@@ -159,12 +178,12 @@ def _is_measured(step: Step, entry: Opened) -> bool:
 @kind(
     "batch-norm-of-one",
     "Does batch normalization see more than one example?",
-    "{layer} normalizes batches of {shape}: one value per channel has no variance{consequence}.",
+    "{layer} normalizes batches of {shape}: {consequence}.",
     "use a larger batch (and drop_last=True for the last one), or GroupNorm",
     "the recorded step has no further examples",
 )
 def batch_norm_of_one(case: Case) -> Found | None:
-    seen, ones, last = 0, 0, None
+    seen, ones, last, where = 0, 0, None, None
     for step in case.run.steps:
         for entry in step.modules:
             if not _normalizes(entry) or not entry.training or not entry.shapes:
@@ -173,16 +192,20 @@ def batch_norm_of_one(case: Case) -> Found | None:
             shape = entry.shapes[0]
             if shape and shape[0] == 1 and (entry.failed is not None or entry.grad_enabled):
                 ones, last = ones + 1, entry
+                where = case.run.layer_site(step, entry) or entry.site
     error = case.run.error
     if last is None and error is None:
         return _centred_one(case)
     if last is None or not (last.failed is not None or ones > 0.5 * seen):
         if isinstance(error, ValueError) and "more than 1 value per channel" in str(error):
-            return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": ""})
+            return Found(place_of(error), {"layer": "batch normalization", "shape": "one", "consequence": _OF_ONE})
         return None
-    consequence = ", and the program ended here" if last.failed is not None else ", or only that of one image"
+    consequence = "the statistics of a channel are those of one example"
+    if math.prod(last.shapes[0][2:]) == 1:
+        ended = ", and the program ended here" if last.failed is not None else ""
+        consequence = f"{_OF_ONE}{ended}"
     shape_text = f"shape {tuple(last.shapes[0])}"
-    return Found(last.site, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
+    return Found(where, {"layer": type(last.module).__name__, "shape": shape_text, "consequence": consequence})
 
 
 def _centred_one(case: Case) -> Found | None:
@@ -201,9 +224,9 @@ def _centred_one(case: Case) -> Found | None:
         mean = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
         if mean is None or mean.name != "mean" or mean.params.get("dim") != (0,) or mean.shapes[0][0] != 1:
             continue
-        if mean.inputs[0] == call.inputs[0]:
-            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}", "consequence": ": all results are 0"}
-            return Found(call.record, text)
+        if same_source(mean.inputs[0], call.inputs[0]):
+            text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}"}
+            return Found(call.record, {**text, "consequence": f"{_OF_ONE}: all results are 0"})
     return None
 
 

@@ -421,8 +421,9 @@ def _divided_again(case: Case, step: Step) -> Found | None:
         return None
     divisor = call.inputs[1].value
     number = float(np.asarray(divisor).reshape(-1)[0]) if divisor is not None and np.asarray(divisor).size == 1 else 0.0
-    if number < 8 or not _is_mean(step, call.inputs[0]):
-        return None
+    before = step.producer(step.origin(call.inputs[0]))
+    if number < 8 or before is None or not _reduced(before) or not before.shapes[0]:
+        return None  # such as a sum over a mask, divided by its number of elements
     above = case.baseline is not None and case.ends()[1] * number > 0.5 * case.baseline
     if not case.stuck and not above:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import linecache
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ....ops.nn.activations.rectifiers import leaky_relu
 from ..kinds import Case, Found, HasPlace, Place, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import Array, Call, Opened, Step
+from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
 from .modes import place_of
 
@@ -42,8 +43,9 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
                 continue
             if not isinstance(p, Parameter) and id(p) in inputs:
                 continue  # data
-            before = step.values.get(id(p))
-            if before is not None and bool((before == p.array).all()):
+            seen = [one.values[id(p)] for one in case.run.steps if id(p) in one.values]
+            still = all(x.shape == p.array.shape and bool((x == p.array).all()) for x in seen)
+            if seen and still and step.assigned(p) is None:
                 found[id(p)] = p
     return list(found.values())
 
@@ -88,9 +90,10 @@ def modules_not_registered(case: Case) -> Found | None:
                 first = next(iter(strange.values()))
                 around = [x for x in step.modules if x.start <= first.start and first.end <= x.end]
                 entry = next((x for x in around if id(x.module) not in known), first)  # the block that it is part of
+                caller = next((x for x in reversed(around) if id(x.module) in known), root)
                 layers = _names([type(x.module).__name__ for x in strange.values()])
-                where = _created(case, entry.module) or entry.site
-                values = {"count": len(strange), "model": type(root.module).__name__, "layers": layers}
+                where = _kept_in(case, caller, entry) or _created(case, entry.module) or entry.site
+                values = {"count": len(strange), "model": type(caller.module).__name__, "layers": layers}
                 return Found(where, values, Edit("with all of them", everything=True))
     listed = _listed_parameters(case, held)
     if listed is not None:
@@ -117,6 +120,33 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
                     values = {"count": len(loose), "model": model, "layers": f"Parameters in self.{name}"}
                     return Found(where, values, Edit("with all of them", everything=True))
     return None
+
+
+def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
+    """Return the line on which a module stores a list with a layer that was created outside of its class."""
+    made = _created(case, entry.module)
+    inside = _class_lines(caller)
+    file = type(caller.module).forward.__code__.co_filename
+    if made is None or not inside or made.file == file and made.line in inside:
+        return None
+    for name, value in vars(caller.module).items():
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if any(x is entry.module for x in parts):
+            found = attribute_line(caller, name)
+            return None if found is caller.site else found
+    return None
+
+
+def _class_lines(entry: Opened) -> range:
+    """Return the lines of the class of a module."""
+    lines = linecache.getlines(type(entry.module).forward.__code__.co_filename)
+    pattern = re.compile(rf"(\s*)class {type(entry.module).__name__}\b")
+    for start, match in enumerate(map(pattern.match, lines), start=1):
+        if match is not None:
+            inside = f"{match[1]} "
+            after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(inside))
+            return range(start, next(after, len(lines)) + 1)
+    return range(0)
 
 
 def attribute_line(entry: Opened, name: str) -> HasPlace:
@@ -146,7 +176,8 @@ def reused_optimizer(case: Case) -> Found | None:
         live = {id(p) for entry in step.modules for p in entry.module.parameters()}
         for x in case.run.optimizers:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
-            if stale and x.steps:
+            in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
+            if stale and x.steps and not in_turn:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
@@ -182,13 +213,21 @@ def parameters_not_optimized(case: Case) -> Found | None:
     if not missing or _only_head(case, step, missing):
         return None
     names = _names([step.name(p) for p in missing.values()])
-    where = stepping[0].created or stepping[0].stepped
+    near = _of_same_model(step, stepping, set(missing))
+    where = near.created or near.stepped
     if len(missing) == 1 and not isinstance(next(iter(missing.values())), Parameter):
         names = f"{names} (not a Parameter)"
     own = isinstance(stepping[0].optimizer, OwnUpdate)
     nothing = "the program's own update leaves them out" if own else "no optimizer holds them"
     values = {"names": names, "count": len(missing), "nothing": nothing}
     return Found(where, values, Edit("with all of them", everything=True))
+
+
+def _of_same_model(step: Step, stepping: list[Optimized], missing: set[int]) -> Optimized:
+    """Return the optimizer that holds most parameters of the models that these belong to, else the first."""
+    models = [{id(p) for p in entry.module.parameters()} for entry in step.outermost()]
+    whole = set[int]().union(*[x for x in models if x & missing])
+    return max(stepping, key=lambda x: sum(id(p) in whole for p in x.parameters))
 
 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
@@ -236,10 +275,11 @@ def frozen_layer(case: Case) -> Found | None:
         weights = [(entry, entry.module._parameters.get("weight")) for entry in inside]
         order = [(entry, w) for entry, w in weights if w is not None and w.array.ndim >= 2]
         trained = [i for i, (_, w) in enumerate(order) if w._requires]
+        own = {id(p) for p in root.module.parameters()}
         fresh = [
             (i, entry, w)
             for i, (entry, w) in enumerate(order)
-            if not w._requires and id(w) not in case.run.loaded and id(w) in {id(p) for p in root.module.parameters()}
+            if not w._requires and id(w) in own and not _is_given(case, w) and not _changes(case, w)
         ]
         if not fresh:
             continue
@@ -249,8 +289,9 @@ def frozen_layer(case: Case) -> Found | None:
             late = fresh[-1:]  # only biases are trained, before a head with random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
-        if late or early:
-            one = (late or early)[0]
+        half = fresh if trained and _is_half_frozen(case, order, fresh) else []
+        if late or early or half:
+            one = (late or early or half)[0]
             name = one[1].path
             what = (
                 f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "
@@ -262,6 +303,34 @@ def frozen_layer(case: Case) -> Found | None:
     return None
 
 
+def _is_half_frozen(
+    case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
+) -> bool:
+    """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
+
+    A part that is frozen as a whole may give random features on purpose.
+    """
+    parts = {entry.path.rpartition(".")[0] for entry, w in order if w._requires} - {""}
+    for _, entry, w in fresh:
+        made, written = _created(case, entry.module), case.run.written.get(w.array.__array_interface__["data"][0])
+        if made is None or written is None or (made.file, made.line) != (written.file, written.line):
+            return False  # values of its own, perhaps those of a trained model
+        if id(w) in case.graded or id(w) not in case.run.frozen or entry.path.rpartition(".")[0] not in parts:
+            return False
+    return len(fresh) > 1
+
+
+def _is_given(case: Case, p: Tensor) -> bool:
+    """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
+    site = case.run.frozen.get(id(p))
+    return id(p) in case.run.loaded or site is not None and "from_pretrained" in site.code
+
+
+def _changes(case: Case, p: Tensor) -> bool:
+    """Return whether the program writes to a parameter that needs no gradient: a moving average, for example."""
+    return any(step.marks.get(id(p), now) != now for now in [mark(p.array)] for step in case.run.steps)
+
+
 def _freezing(case: Case, entry: Opened) -> Site | None:
     return case.run.frozen.get(id(entry.module._parameters["weight"]))
 
@@ -269,7 +338,8 @@ def _freezing(case: Case, entry: Opened) -> Site | None:
 @kind(
     "constant-init",
     "Do the units of a layer differ?",
-    "all {units} units of {name} have the same weights, and stay the same: they get the same gradient in each step.",
+    "all {units} units of {name} have the same weights{zero}, and stay the same: they get the same gradient in each "
+    "step.",
     "initialize weights at random (nn.init.kaiming_normal_), and only biases with a constant",
     "the recorded step could not be run again",
 )
@@ -294,7 +364,8 @@ def constant_init(case: Case) -> Found | None:
         made = _made(case, owner, p) if owner is not None else None
         site = where or made or _assigned(used[0].site, steps[0].name(p))
         edit = Edit("with random weights", values=_random(main))
-        return Found(site, {"units": len(end), "name": steps[0].name(p)}, edit)
+        zero = "" if end.any() else " (all are 0)"
+        return Found(site, {"units": len(end), "name": steps[0].name(p), "zero": zero}, edit)
     return None
 
 
@@ -431,7 +502,8 @@ def dead_units(case: Case) -> Found | None:
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
-    edit = Edit("without it" if final else "with leaky_relu", Changes(calls=replaced), start=False) if last else None
+    text, changes = "without it" if final else "with leaky_relu", Changes(calls=replaced)
+    edit = Edit(text, changes, start=False, one_loss=True) if last else None
     fix = "remove this relu: it is the output of the network, which it keeps from negative values"
     if not final:
         fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"

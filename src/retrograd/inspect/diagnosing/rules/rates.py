@@ -9,7 +9,7 @@ import numpy as np
 from ....core.tensor.tensor import Tensor
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, kind
-from ..probes.proof import better, compare, train
+from ..probes.proof import STEPS, better, compare, train
 from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
@@ -17,6 +17,7 @@ from ..run import Optimized
 _KILLED = 0.9e-2  # of the largest rate
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
+_MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
 _FAR = 0.5  # of the first loss
 
@@ -30,7 +31,7 @@ def _rate(case: Case) -> float:
     "learning-rate-too-high",
     "Are the steps small enough?",
     "the loss {course} at a learning rate of {rate}{lower}.",
-    "lower the learning rate of {optimizer} from {rate} to {better_rate}",
+    "lower the learning rate of {optimizer} from {rate} to {better_rate}{further}",
 )
 def learning_rate_too_high(case: Case) -> Found | None:
     main = case.main
@@ -64,7 +65,8 @@ def learning_rate_too_high(case: Case) -> Found | None:
             lowest = fixed[-1]
             course = "goes from {} to {}".format(*case.course())
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
-            values["lower"] = f"; at {values['better_rate']} it falls"
+            values["lower"] = f"; at {values['better_rate']} that of a recorded batch falls"
+            values["further"] = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
             best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
     return best or _above_guessing(case, last)
 
@@ -88,7 +90,7 @@ def _above_guessing(case: Case, last: float) -> Found | None:
         return None
     course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
     values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
-    values["lower"] = ", while parameters move by more than their size"
+    values |= {"lower": ", while parameters move by more than their size", "further": ""}
     why = "the network learns the recorded batch by heart at either rate"
     return Found(main.created or main.stepped, {**values, "optimizer": main.name}, unproved=why)
 
@@ -131,19 +133,29 @@ def learning_rate_too_low(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
-    if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
-        return None
-    for factor in (10.0, 100.0, 1000.0, 1e4, 1e5):
+    plain: list[float] = []
+    most = case.budget.share(2, STEPS)
+    for factor in _larger(_moved(case)):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
-        if math.isfinite(fixed[-1]) and fixed[-1] < min(plain[-1], fixed[0]) - 0.2 * abs(fixed[0]):
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
+        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
+            plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
+            if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
+                return None
+            if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
+                continue
             values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
             ends = dict(zip(("first", "last"), case.course(), strict=True))
             ends["better_rate"] = figure(_rate(case) * factor)
             curves = Curves(fixed, plain)
             return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
     return None
+
+
+def _larger(moved: float) -> list[float]:
+    """Return factors of a rate, first the one with which parameters would have moved by a good part of their size."""
+    likely = 10.0 ** min(6, max(1, round(math.log10(_MOVES / moved)))) if moved > 0 else 1e3
+    return [likely, *[x for x in (likely * 10, likely / 10, likely * 100, likely / 100) if 10 <= x <= 1e7]]
 
 
 def _untrained(case: Case) -> bool:
@@ -185,8 +197,11 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         if main is not case.main or case.program is None:
             return Found(where, values, unproved="the recorded step could not be run again")
         edit = Edit(f"with the rate at {values['high']}", start=False)
-        high = train(case.run, case.program, NOTHING, NOTHING, {}, "", edit, case.budget)
-        killed = train(case.run, case.program, NOTHING, NOTHING, {"lr": rates[-1] / rates.max()}, "", edit, case.budget)
+        most = case.budget.share(2, STEPS)
+        high, killed = (
+            train(case.run, case.program, NOTHING, NOTHING, options, "", edit, case.budget, most=most)
+            for options in ({}, {"lr": rates[-1] / rates.max()})
+        )
         return Found(where, values, edit, Curves(high, killed))
     return None
 
