@@ -107,17 +107,17 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
     return half + rest.mH
 
 
-def _eig(a: object) -> EigResult:
-    """Return real results if all eigenvalues of a real matrix are real, as NumPy does before version 2.5."""
+def _eig(a: object, complex: bool = ALWAYS_COMPLEX) -> EigResult:
+    """Return the eigenvalues and eigenvectors, real ones of a real matrix as real results unless ``complex`` is True."""
     x = _matrix(a)
     found = linalg.eig(x)
-    if ALWAYS_COMPLEX or x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
+    if complex or x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
         return found
     return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
 
 
 def eigenvalues(a: object) -> Tensor:
-    return _eig(a).eigenvalues
+    return _eig(a, complex=False).eigenvalues
 
 
 def _matvec(x1: object, x2: object) -> Tensor:
@@ -152,8 +152,8 @@ RULES: Rules = {
     "linalg.cross": lambda x1, x2, /, *, axis=-1: _cross(x1, x2, axis=axis),
     "linalg.tensordot": lambda x1, x2, /, *, axes=2: _tensordot(x1, x2, axes),
     "linalg.lstsq": _lstsq,
-    "linalg.eig": _eig,
-    "linalg.eigvals": eigenvalues,
+    "linalg.eig": lambda a: _eig(a),
+    "linalg.eigvals": lambda a: _eig(a).eigenvalues,
     "dot": _dot,
     "inner": lambda a, b, /: ops.inner(*alike(a, b)),
     "outer": lambda a, b: ops.outer(*_vectors(a, b)),
