@@ -108,7 +108,7 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
 
 
 def _eig(a: object, complex: bool = ALWAYS_COMPLEX) -> EigResult:
-    """Return the eigenvalues and eigenvectors, real ones of a real matrix as real results unless ``complex`` is True."""
+    """Return the eigenvalues and eigenvectors; where they are real and ``complex`` is False, as real results."""
     x = _matrix(a)
     found = linalg.eig(x)
     if complex or x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
