@@ -26,7 +26,7 @@ from .matching import MIN_BLOCKS, Match, Run, Table
 from .rolled import Forward
 from .signatures import Signatures, likely_periods, without_equal
 
-MIN_INSTRUCTIONS = 400  # of a program; shorter ones compile fast, and one region for all steps is faster
+MIN_INSTRUCTIONS = 600  # of a program; shorter ones compile fast, and one region for all steps is faster
 MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
 MAX_COPIED_BYTES = 1 << 20  # of one block's own weights, which a loop reads from a stacked copy of those of all blocks
 MAX_PIECES = 8  # of one slice, beyond which its rows are stacked one by one
