@@ -11,8 +11,9 @@ are skipped.
 
 A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures
 imports, sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing
-process on one core; ``--only`` without names measures nothing. ``--page`` writes all results in the JSON file to
-docs/performance.md.
+process on one core, ``language`` a language model of 124 million parameters, ``small`` calls on small tensors, and
+``graph`` a graph of a million operators; ``--only`` without names measures nothing. ``--page`` writes all results in
+the JSON file to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from . import page, setup_costs
+from . import language, long_graph, operators, page, setup_costs
 from .others import OTHERS
 from .ratios import ratio
 from .workloads import PARTS, STEPS
@@ -41,7 +42,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = (
     "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
 )  # fmt: skip
-MEASURED = ("steps", "alone", "setup", "neighbour")  # sections of a record
+MEASURED = ("steps", "alone", "setup", "neighbour", "language", "small", "graph")  # sections of a record
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the previous worker's threads sleep: OpenMP's threads spin for 0.2 s
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -199,7 +200,7 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour"]
+    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "language", "small", "graph"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -222,6 +223,18 @@ def main() -> None:
             from .neighbour import slow_downs
 
             record["neighbour"] = slow_downs("gpt_small", options.threads, 8 * options.seconds)
+            continue
+        if workload == "language":
+            record["language"] = language.measure(
+                [*language.WAYS, "generation"], language.LIBRARIES, options.threads, rounds=3, steps=3, tokens=60
+            )
+            keep(record, options.json)
+            continue
+        if workload == "small":
+            record["small"] = operators.measure_small(options.threads, rounds=3)
+            continue
+        if workload == "graph":
+            record["graph"] = long_graph.measure()
             continue
         if workload == "alone":
             for name in STEPS:

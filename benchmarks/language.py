@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def train(library: str, way: str, steps: int) -> dict[str, Any]:
     lib, compiled = import_module(library.partition("-")[0]), library.endswith("compiled")
     step = training(lib, way)
     step = lib.compile(step) if compiled else step
-    figures: dict[str, Any] = {"loss": number(step())}
+    figures: dict[str, Any] = {"first": number(step())}
     Path("/proc/self/clear_refs").write_text("5")  # reset the peak: state and programs exist from now on
     step()
     cpu, start = resource.getrusage(resource.RUSAGE_SELF).ru_utime, time.perf_counter()
@@ -104,7 +105,7 @@ def generate(library: str, tokens: int) -> dict[str, Any]:
     cpu, start = resource.getrusage(resource.RUSAGE_SELF).ru_utime, time.perf_counter()
     found = run(prompt, tokens)
     seconds, used = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_utime - cpu
-    return {"seconds": seconds / tokens, "cpu": used / tokens, "tokens": found, "peak": resident("VmHWM")}
+    return {"seconds": seconds / tokens, "cpu": used / tokens, "first": found, "peak": resident("VmHWM")}
 
 
 def child(library: str, way: str, count: int, threads: int) -> dict[str, Any]:
@@ -115,6 +116,32 @@ def child(library: str, way: str, count: int, threads: int) -> dict[str, Any]:
     result = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, Any] = json.loads(result.stdout)
     return found
+
+
+def measure(
+    ways: Sequence[str], libraries: Sequence[str], threads: int, rounds: int, steps: int, tokens: int
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return results by way and library: medians, and the seconds of each round. Report first results that differ."""
+    results: dict[str, dict[str, dict[str, Any]]] = {}
+    for way in ways:
+        count = tokens if way == "generation" else steps
+        used = [x for x in libraries if x != "retrograd-compiled" or way not in ("generation", "hooks")]
+        runs: dict[str, list[dict[str, Any]]] = {library: [] for library in used}
+        for _ in range(rounds):
+            for library, found in runs.items():
+                found.append(child(library, way, count, threads))
+        first = {library: found[0]["first"] for library, found in runs.items()}
+        if len({str(x if isinstance(x, list) else round(x, 4)) for x in first.values()}) > 1:
+            print(f"{way}: first results differ: {first}", file=sys.stderr)
+        results[way] = {
+            library: {name: statistics.median(x[name] for x in found) for name in ("peak", "cpu")}
+            | {
+                "rounds": [x["seconds"] for x in found],
+                "seconds_median": statistics.median(x["seconds"] for x in found),
+            }
+            for library, found in runs.items()
+        }
+    return results
 
 
 def main() -> None:
@@ -133,34 +160,16 @@ def main() -> None:
             import_module("torch").set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         print(json.dumps(generate(library, int(count)) if way == "generation" else train(library, way, int(count))))
         return
+    results = measure(options.ways, options.libraries, options.threads, options.rounds, options.steps, options.tokens)
     print("| what | library | peak, MB | over PyTorch's | seconds | over PyTorch's | cpu over PyTorch's |")
     print("|---|---|---:|---:|---:|---:|---:|")
-    for way in options.ways:
-        libraries = [x for x in options.libraries if x != "retrograd-compiled" or way not in ("generation", "hooks")]
-        rounds: dict[str, list[dict[str, Any]]] = {library: [] for library in libraries}
-        for _ in range(options.rounds):
-            for library, found in rounds.items():
-                count = options.tokens if way == "generation" else options.steps
-                found.append(child(library, way, count, options.threads))
-        same = "tokens" if way == "generation" else "loss"
-        first = {library: found[0][same] for library, found in rounds.items()}
-        figures = {
-            library: {name: statistics.median(x[name] for x in found) for name in ("peak", "seconds", "cpu")}
-            for library, found in rounds.items()
-        }
-        for library, mine in figures.items():
-            if way == "generation":
-                mine["peak"] = float("nan")  # both models are in PyTorch's process
-            theirs = figures.get("torch", mine)
-            over = {name: f"{mine[name] / theirs[name]:.2f}" for name in mine}
+    for way, found in results.items():
+        for library, mine in found.items():
+            over = {name: mine[name] / found.get("torch", mine)[name] for name in ("peak", "seconds_median", "cpu")}
             print(
-                f"| {way} | {library} | {mine['peak'] / 1e6:.0f} | {over['peak']} | {mine['seconds']:.3f} | "
-                f"{over['seconds']} | {over['cpu']} |",
-                flush=True,
+                f"| {way} | {library} | {mine['peak'] / 1e6:.0f} | {over['peak']:.2f} | {mine['seconds_median']:.3f} | "
+                f"{over['seconds_median']:.2f} | {over['cpu']:.2f} |"
             )
-        values = list(first.values())
-        equal = len({str(x if way == "generation" else round(x, 4)) for x in values}) == 1
-        print(f"\n{way}: the {same} of the first call {'is equal' if equal else f'differs: {first}'}\n")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+LIBRARIES = ("retrograd", "torch")
 READINGS = 20  # readings of the clock per measurement of small tensors
 SECONDS = {"small": 0.01, "large": 0.1}  # per measurement of a program, library, round and direction
 
@@ -233,6 +234,17 @@ def measured(names: list[str], size: str, workers: list[Worker], rounds: int) ->
     return sorted(rows, key=lambda row: -max(mine / theirs for mine, theirs in zip(*row[1:])))
 
 
+def measure_small(threads: int, rounds: int) -> dict[str, float]:
+    """Return, by program, the ratio of times of forward and backward to PyTorch's, the highest first."""
+    options = argparse.Namespace(threads=threads, dtype="float32", seconds=None)
+    workers = [Worker(library, options) for library in LIBRARIES]
+    rows = measured(list(PROGRAMS | SMALL_CALLS), "small", workers, rounds)
+    for worker in workers:
+        worker.process.terminate()
+    ratios = {name: mine[1] / theirs[1] for name, mine, theirs in rows}
+    return dict(sorted(ratios.items(), key=lambda item: -item[1]))
+
+
 def print_table(size: str, rows: list[Row]) -> None:
     """Print the ratios, and the microseconds of both libraries."""
     print(f"{size:32} {'ratios':^13} {'us':^19} {'PyTorch, us':^19}")
@@ -265,7 +277,7 @@ def main() -> None:
     names = [name for name in known if any(fnmatch(name, wanted) for wanted in options.only or ["*"])]
     if not names:
         parser.error(f"--only must match one of {', '.join(known)}; got {', '.join(options.only)}")
-    workers = [Worker(library, options) for library in ("retrograd", "torch")]
+    workers = [Worker(library, options) for library in LIBRARIES]
     print(f"time relative to PyTorch eager, {options.dtype}, {options.threads} threads: forward, forward and backward")
     for size in ("small",) if options.small else ("small", "large"):
         print_table(size, measured(names, size, workers, options.rounds))

@@ -40,9 +40,9 @@ def written(record: dict[str, Any]) -> str:
     ]
     sections = [
         HEAD.format(machine=describe(record["machine"]), threads=record["threads"]),
+        _losses(record, steps | parts),
         "## Time of a training step",
         _ratios(steps, "seconds_median"),
-        _losses(steps | parts),
         "## Spread",
         "Milliseconds of a step: lower quartile, median, upper quartile.",
         _spread(steps | parts),
@@ -52,6 +52,12 @@ def written(record: dict[str, Any]) -> str:
     if parts:
         sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
     sections += ["## Peak memory", "Resident memory of the process divided by PyTorch's.", _ratios(steps, "peak")]
+    if record.get("language"):
+        sections += ["## A language model of 124 million parameters", LANGUAGE, _language(record["language"])]
+    if record.get("small"):
+        sections += ["## Small calls", _small(record["small"])]
+    if record.get("graph"):
+        sections += ["## A graph of a million operators", GRAPH.format(**record["graph"])]
     if record.get("neighbour"):
         sections += ["## With a competing process on one core", _beside(record["neighbour"])]
     if record["setup"]:
@@ -76,7 +82,7 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _ratios(results: dict[str, Any], figure: str) -> str:
+def _ratios(results: dict[str, Any], figure: str, mean: bool = True) -> str:
     libraries = [library for library in NAMES if any(library in one for one in results.values())]
     lines = [_row(["", *[NAMES[library] for library in libraries]]), "|---|" + "---:|" * len(libraries)]
     columns: dict[str, list[float]] = {library: [] for library in libraries}
@@ -88,21 +94,51 @@ def _ratios(results: dict[str, Any], figure: str) -> str:
                 columns[library].append(quotient)
             cells.append("" if quotient is None else f"{quotient:.2f}")
         lines.append(_row([name, *cells]))
+    if not mean:
+        return "\n".join(lines)
     whole = [values if len(values) == len(results) else [] for values in columns.values()]
     lines.append(_row(["geometric mean", *[f"{statistics.geometric_mean(v):.2f}" if v else "" for v in whole]]))
     return "\n".join(lines)
 
 
-def _losses(results: dict[str, Any]) -> str:
+def _losses(record: dict[str, Any], results: dict[str, Any]) -> str:
+    """Say where PyTorch is faster: this comes before the tables."""
     ratios = {
         name + how: ratio(one, library, "seconds_median") or 0.0
         for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
-        for name, one in results.items()
+        for name, one in (results | record.get("language", {})).items()
     }
     slower = sorted(((quotient, name) for name, quotient in ratios.items() if quotient > 1), reverse=True)
-    if not slower:
+    lost = [f"{name} ({quotient:.2f})" for quotient, name in slower]
+    if small := record.get("small"):
+        lost.append(f"{sum(quotient > 1 for quotient in small.values())} of {len(small)} small calls (below)")
+    if not lost:
         return "With its compiled loops Retrograd is slower than PyTorch on none of them."
-    return "Where PyTorch is faster: " + ", ".join(f"{name} ({quotient:.2f})" for quotient, name in slower) + "."
+    return "Where PyTorch is faster: " + ", ".join(lost) + "."
+
+
+LANGUAGE = """GPT-2's size: 12 layers of 768 channels, 50,257 tokens. Training: batch 2, 256 tokens, AdamW, clipping,
+gradients cleared `before` or `after` the forward pass, or AdamW in a hook of each parameter, without clipping
+(`hooks`). Generation: a token of greedy text with a cache of keys and values; both libraries write the same tokens."""
+GRAPH = """Products and sines on four numbers, each an operator of its own, with one thread: the forward pass takes
+{forward:.2f} of PyTorch's time, the backward pass {backward:.2f}, and both {memory:.2f} of its memory."""
+
+
+def _language(results: dict[str, Any]) -> str:
+    training = {way: found for way, found in results.items() if way != "generation"}
+    tables = [
+        "Time:", _ratios(results, "seconds_median", mean=False), "Peak memory:", _ratios(training, "peak", mean=False)
+    ]  # fmt: skip
+    return "\n\n".join(tables)
+
+
+def _small(ratios: dict[str, float]) -> str:
+    slowest = ", ".join(f"{name} {quotient:.1f}" for name, quotient in list(ratios.items())[:12])
+    return (
+        f"{len(ratios)} calls on tensors of 8 x 8 and the like, forward and backward: the geometric mean is "
+        f"{statistics.geometric_mean(ratios.values()):.2f} of PyTorch's time; "
+        f"{sum(quotient > 2 for quotient in ratios.values())} take more than twice as long. The slowest: {slowest}."
+    )
 
 
 def _spread(results: dict[str, Any]) -> str:
