@@ -30,7 +30,7 @@ from ...core.tensor import tensor
 from ...core.tensor.mutation import apply_inplace, memory_of_its_own
 from ...core.tensor.storage import Storage, overlaps_itself, storage_of
 from ...core.tensor.tensor import Tensor, to_array
-from ...kernels import SEVERAL, USEFUL, or_reference
+from ...kernels import SEVERAL, or_reference
 from ...kernels.loops.layout import copies, lanes
 from ...kernels.loops.sequences import lookups
 from ...kernels.runtime.result_arrays import empty
@@ -212,8 +212,6 @@ def read_at(x: Array, index: Index) -> Array:
         return out.copy() if index.basic else row_major(out)  # a scalar of a 0-d array
     if place >= x.ndim:
         raise IndexError(f"too many indices for {describe(x)}")
-    if place == 0 and lookups.takes_table(x, index.key[0], index.key[0].size * prod(x.shape[1:]), USEFUL):
-        return lookups.take_rows(x, index.key[0])
     return x.take(index.key[place], axis=place)  # several times faster than NumPy's indexing
 
 

@@ -14,14 +14,6 @@ from .lookups import LINE
 
 
 @shared()
-def take_rows(x: np.ndarray, index: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
-    for n in range(start, stop):
-        row, new = x[index[n]], out[n]
-        for j in range(new.size):
-            new[j] = row[j]
-
-
-@shared()
 def add_rows(out: np.ndarray, index: np.ndarray, values: np.ndarray, start: int, stop: int) -> None:
     """Compute ``out[index] += values`` for columns ``start * LINE`` to ``stop * LINE``, disjoint per thread."""
     low, high = start * LINE, min(stop * LINE, out.shape[1])

@@ -22,21 +22,13 @@ LINE = 16  # columns per item, so that two threads do not write to one cache lin
 
 
 def takes_table(x: Array, index: Array, values: int, least: int) -> bool:
-    """Return whether to read or add rows of x by loops: for at least ``least`` values."""
+    """Return whether to add to rows of x by a loop: for at least ``least`` values."""
     if not (type(x) is type(index) is np.ndarray and values >= least and x.ndim > 1 and _dense(x)):
         return False
     if index.dtype.kind not in "iu" or not index.size:
         return False
     low, high = extent(index)
     return low >= 0 and high < len(x) and compiled() is not None
-
-
-def take_rows(x: Array, index: Any) -> Any:
-    """Return ``x[index]`` for nonnegative row indices."""
-    rows = x.reshape(len(x), -1)
-    out = empty((index.size, rows.shape[1]), x.dtype)
-    launch(loop("loops.sequences.lookup_loops", "take_rows"), len(out), _least(rows), rows, _numbers(index), out)
-    return out.reshape(index.shape + x.shape[1:])
 
 
 def add_rows(out: Array, index: Array, values: Array) -> None:
