@@ -19,6 +19,7 @@ from ....kernels import or_reference
 from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
+FASTER_THAN_LOOPS = 1024  # elements of a dense matrix up to which products of BLAS are faster than the compiled loop
 DENSE = 1 << 18  # elements up to which a map is applied as a dense matrix, since BLAS is faster than gathering
 
 
@@ -61,11 +62,6 @@ class AxisMap:
     def out(self) -> int:
         """The number of outputs."""
         return self.index.shape[1]
-
-    @property
-    def matrix_pays(self) -> bool:
-        """Whether the dense matrix is small enough to be used."""
-        return self.out * self.size <= DENSE
 
     @cached_property
     def merged_weights(self) -> np.ndarray:
@@ -152,18 +148,20 @@ def resampled(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
 
 @or_reference
 def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Array:
-    if resampling.takes(x, maps):
-        return resampling.resample(x, maps)
+    looped = resampling.takes(x, maps)
+    elements = max(linear.out * linear.size for _, linear in axes) if axes else 0
+    weighted = any(linear.weight is not None for _, linear in axes)
     # Shrink axes first and grow axes last, so that intermediate arrays are small.
     axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
-    weighted = any(linear.weight is not None for _, linear in axes)
-    if weighted and array_module(x) is np and all(linear.matrix_pays for _, linear in axes):
+    if weighted and array_module(x) is np and elements <= (FASTER_THAN_LOOPS if looped else DENSE):
         out = x
         for axis, linear in axes:
             out = linear.as_matrix(out, axis)
         # A matrix product would propagate an infinity or NaN to whole rows.
         if np.isfinite(out.sum()):
             return out
+    if looped:
+        return resampling.resample(x, maps)
     for axis, linear in axes:
         x = linear.by_terms(x, axis)
     return x
