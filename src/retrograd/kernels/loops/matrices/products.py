@@ -25,6 +25,7 @@ from ...runtime.threads import PARTS, launch_products
 from ...tiles.vector_width import width as vector
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
+STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
 BLOCK = 48  # rows or columns of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
 THIN, SKINNY = 32, 128  # rows or columns of the result up to which packing is never, or not always, worthwhile
@@ -61,7 +62,7 @@ def dot(x: Array, y: Array) -> Any:
 def stack(x: Array, y: Array) -> Array:
     """Return ``x @ y`` for broadcast stacks of matrices of NumPy or CuPy."""
     if type(x) is type(y) is ndarray and y.ndim and (work := x.size * y.shape[-1]) >= SEVERAL:
-        if work >= USEFUL and x.ndim > 1 < y.ndim:
+        if work >= STACKED and x.ndim > 1 < y.ndim:
             return _shared_stack(x, y)
         return beside_pool(np.matmul, x, y)
     return np.matmul(x, y)
