@@ -4,6 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from ..core.missing_names import explain_calls as _explain_calls
 from ..core.missing_names import legacy_names as _legacy_names
 from ..ops.table.documentation import complete as _complete
 from . import differentiable as differentiable
@@ -28,6 +29,7 @@ from .sgd import ASGD as ASGD
 from .sgd import SGD as SGD
 
 _complete(globals(), Optimizer, _ARGUMENTS, _ERRORS)
+_explain_calls(globals())
 
 if TYPE_CHECKING:
     from . import swa_utils as swa_utils
