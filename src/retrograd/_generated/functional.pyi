@@ -1545,7 +1545,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: builtins.str = 'mean', 
         input: the prediction.
         target: what it should be.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        delta: where the square goes over to the line; positive.
+        delta: the absolute error at which the loss changes from quadratic to linear; positive.
         weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
 
     Raises:
@@ -1592,11 +1592,11 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
 def interpolate(input: Tensor, size: Size | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: builtins.str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
     """``sum_j w_ij input[n, c, j]``: the input resized along its spatial axes.
 
-    Output i stands at the place ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
+    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
     ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -2972,7 +2972,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | 
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        beta: where the square goes over to the absolute value; not negative.
+        beta: the absolute error at which the loss changes from quadratic to linear; not negative.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3060,8 +3060,8 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
 
     Args:
         input: the input Tensor.
-        beta: how sharp the bend is.
-        threshold: where the function goes over to the identity.
+        beta: larger values make the function more like relu.
+        threshold: where ``beta * x`` is larger, the function is the identity.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3244,7 +3244,7 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
     """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -3267,7 +3267,7 @@ def upsample_bilinear(input: Tensor, size: Size | None = None, scale_factor: bui
     """``interpolate(input, size, scale_factor)`` with mode ``"bilinear"`` and ``align_corners``.
 
     Derivative: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, H, W)``; the result has the given spatial size.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
@@ -3287,7 +3287,7 @@ def upsample_nearest(input: Tensor, size: Size | None = None, scale_factor: buil
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
     Derivative: each element gets the ``g`` of the outputs that repeat it.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating and uint8; kept.
 
     Args:

@@ -550,7 +550,7 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: builtins.bo
         LD: the packed factors.
         pivots: the interchanges.
         B: the right-hand sides.
-        hermitian: what ``ldl_factor`` was told.
+        hermitian: the ``hermitian`` of the call of ``ldl_factor``.
 
     Raises:
         TypeError: ``LD`` is not a Tensor, array or number.

@@ -3812,8 +3812,8 @@ class TensorMethods:
         Dtype: any; the result has PyTorch's result type of all.
 
         Args:
-            input: whose elements are multiplied.
-            other: what stands in each block.
+            input: each element is the factor of one block.
+            other: the array that each block is a multiple of.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5550,7 +5550,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             size: the number of rows.
-            fill_value: what stands in rows beyond the last element that is not zero.
+            fill_value: the value of rows beyond the last nonzero element.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7378,7 +7378,7 @@ class TensorMethods:
     def threshold_(self, threshold: builtins.float, value: builtins.float) -> Tensor:
         """In-place form of ``threshold``: the result replaces the values of the Tensor, which is returned."""
     def tile(self, *dims: Size, **keywords: Size) -> Tensor:
-        """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+        """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
         Derivative: ``g`` summed over the copies.
         Shape: as ``repeat``.
@@ -7826,7 +7826,7 @@ class TensorMethods:
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7851,7 +7851,7 @@ class TensorMethods:
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7871,11 +7871,11 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             return_inverse: give also, per element (slice), its index in the result.
-            return_counts: give also how many neighbours each stands for.
+            return_counts: also return how many equal neighbours each element replaces.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7895,11 +7895,11 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             return_inverse: give also, per element (slice), its index in the result.
-            return_counts: give also how many neighbours each stands for.
+            return_counts: also return how many equal neighbours each element replaces.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.

@@ -4148,8 +4148,8 @@ def kron(input: Operand, other: Operand) -> Tensor:
     Dtype: any; the result has PyTorch's result type of all.
 
     Args:
-        input: whose elements are multiplied.
-        other: what stands in each block.
+        input: each element is the factor of one block.
+        other: the array that each block is a multiple of.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5868,7 +5868,7 @@ def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.in
     Args:
         input: the input Tensor.
         size: the number of rows.
-        fill_value: what stands in rows beyond the last element that is not zero.
+        fill_value: the value of rows beyond the last nonzero element.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7562,13 +7562,13 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
 
     Args:
         indices: the coordinates of the values, a column each.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all coordinates.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: taken for PyTorch's sake; coordinates are always checked.
-        is_coalesced: promises that every coordinate stands there once, in row-major order.
+        is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
         RuntimeError: shapes do not fit, or a coordinate is out of range.
@@ -7587,7 +7587,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
     Args:
         ccol_indices: where each column's values begin, and the last one's end.
         row_indices: the row of each value, ascending within a column.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
@@ -7611,7 +7611,7 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
     Args:
         crow_indices: where each row's values begin, and the last one's end.
         col_indices: the column of each value, ascending within a row.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
@@ -8260,7 +8260,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -
     tensor([-9.,  2.])
     """
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+    """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
     Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.
@@ -8651,7 +8651,7 @@ def unique(input: Operand, sorted: builtins.bool = True, *, return_inverse: Lite
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8676,7 +8676,7 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8696,11 +8696,11 @@ def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False
     Args:
         input: the input Tensor.
         return_inverse: give also, per element (slice), its index in the result.
-        return_counts: give also how many neighbours each stands for.
+        return_counts: also return how many equal neighbours each element replaces.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8720,11 +8720,11 @@ def unique_consecutive(input: Operand, return_inverse: builtins.bool = False, re
     Args:
         input: the input Tensor.
         return_inverse: give also, per element (slice), its index in the result.
-        return_counts: give also how many neighbours each stands for.
+        return_counts: also return how many equal neighbours each element replaces.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

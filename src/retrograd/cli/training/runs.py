@@ -94,7 +94,7 @@ def explained(run: Run) -> str:
 
 def _figures(task: Task) -> list[str]:
     part = task.test.name
-    held_out = f"The {part} rows were not used for training; only their figures say how the model does on new data."
+    held_out = f"The {part} rows were not used for training; only their figures measure the model on new data."
     if task.score == "r2":
         return [
             held_out,

@@ -329,7 +329,7 @@ def _alike(found: tuple[list[list[Source]], dict[int, int]] | None, sources: lis
 
 
 def identity(x: Tensor, tracer: object) -> Identity:
-    """Return what tells a Tensor from others in a trace."""
+    """Return a key that identifies a Tensor in a trace."""
     array = x.array
     if type(array) is not Traced or array.tracer is not tracer or type(array.numbers) is not np.ndarray:
         raise Unknown

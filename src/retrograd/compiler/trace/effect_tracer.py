@@ -224,7 +224,7 @@ class EffectTracer(Observer):
             entry.grad = grad
 
     def _holder(self, x: Tensor) -> Any:
-        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
+        """Return the representation of a Tensor object in an effect: the Tensor, or an input if it is an argument."""
         index = self.arguments.get(id(x))
         if index is None:
             return x

@@ -151,8 +151,8 @@ def _left(x: Tensor) -> Tensor:
 class CorrCholeskyTransform(Transform):
     """Vectors of ``D (D - 1) / 2`` numbers to Cholesky factors of ``D × D`` correlation matrices.
 
-    By rows of the triangle, the squares of tanh(x) break a stick (Lewandowski, Kurowicka and Joe, 2009; the Stan
-    reference manual, "Cholesky factors of correlation matrices").
+    In each row of the triangle, the squares of tanh(x) are the fractions of a stick-breaking process (Lewandowski,
+    Kurowicka and Joe, 2009; the Stan reference manual, "Cholesky factors of correlation matrices").
 
     >>> rg.distributions.CorrCholeskyTransform()(rg.zeros(1))
     tensor([[1., 0.],

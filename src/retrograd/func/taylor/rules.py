@@ -112,7 +112,7 @@ def _pow(node: Expanded) -> Recurrence | None:
         return None
     try:
         n = float(exponent[0])
-    except (TypeError, ValueError, RuntimeError):  # it has no value yet, inside of vmap
+    except (TypeError, ValueError, RuntimeError):  # inside vmap the Tensor has no value yet
         return None
     if n != int(n) or not 1 <= n <= 32:
         return None

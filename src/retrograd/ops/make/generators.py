@@ -131,7 +131,7 @@ class Generator:
         Returns: this generator.
 
         Raises:
-            TypeError: it is no Tensor.
+            TypeError: the state is not a Tensor.
             RuntimeError: it is no state of a generator.
 
         >>> generator = rg.Generator()
@@ -236,7 +236,7 @@ def set_rng_state(new_state: Tensor) -> None:
         new_state: what it gave.
 
     Raises:
-        TypeError: it is no Tensor.
+        TypeError: the state is not a Tensor.
         RuntimeError: it is no state of a generator.
     """
     default_generator.set_state(new_state)

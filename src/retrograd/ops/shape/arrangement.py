@@ -91,7 +91,7 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 @operator()
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+    """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
     Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.

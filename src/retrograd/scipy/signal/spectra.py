@@ -146,7 +146,7 @@ def stft(
 
 
 def _named(window: Window) -> Window:
-    """Return a window by the name that SciPy's versions before 1.17 know, too."""
+    """Return a window under the name that SciPy before 1.17 has, too."""
     return "hann" if window == "hann_periodic" else ("tukey", *window[1:]) if _is_tukey(window) else window
 
 

@@ -85,7 +85,7 @@ class CustomOp:
         Registered.__name__ = self.__name__
         return Registered
 
-    # PyTorch tells overloads of an operator apart. Here all of them are the operator.
+    # PyTorch distinguishes overloads of an operator. Here every overload is the operator itself.
 
     @property
     def default(self) -> CustomOp:

@@ -39,7 +39,7 @@ def sparse_csr_tensor(
     Args:
         crow_indices: where each row's values begin, and the last one's end.
         col_indices: the column of each value, ascending within a row.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
