@@ -1062,7 +1062,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
         max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: taken for PyTorch's sake; gradients are dense.
+        sparse: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1089,7 +1089,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: taken for PyTorch's sake; gradients are dense.
+        sparse: accepted for compatibility; gradients are dense.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
         include_last_offset: the last of ``offsets`` is where the last bag ends.
         padding_idx: rows of this number are left out of their bags.
@@ -1190,7 +1190,7 @@ def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
+        return_indices: accepted for compatibility, without effect.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:
@@ -1246,7 +1246,7 @@ def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
+        return_indices: accepted for compatibility, without effect.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Returns:
@@ -2251,7 +2251,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2276,7 +2276,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2303,7 +2303,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2394,7 +2394,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
-        is_causal: says that ``attn_mask``, which must be given, is the causal one.
+        is_causal: promises that ``attn_mask``, which must be given, is the causal mask.
 
     Returns:
         The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.

@@ -725,7 +725,7 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
     True
     """
 def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``obj`` as a Tensor, on the same memory or not as ``copy`` says.
+    """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
     Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
     Shape: that of the data.
@@ -2515,7 +2515,7 @@ def einsum(equation: builtins.str | Operand, *operands: Operand | Sequence[built
     broadcast. Without ``->`` the output has the letters that occur once, sorted, behind the broadcast ones.
 
     Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
-    Shape: what the equation says; dimensions of length 1 broadcast. Of a single operand without a sum the result is
+    Shape: given by the equation; dimensions of length 1 broadcast. Of a single operand without a sum the result is
     a view.
     Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
 
@@ -2689,7 +2689,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -
     Args:
         input: the input Tensor.
         size: the new lengths.
-        implicit: taken for PyTorch's sake; it changes nothing.
+        implicit: accepted for compatibility, without effect.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3043,7 +3043,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
         input: the input Tensor.
         dim: the dimension.
         index: integers from 0 on.
-        sparse_grad: taken for PyTorch's sake; gradients are dense.
+        sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3067,7 +3067,7 @@ def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: bui
         input: the input Tensor.
         dim: the dimension.
         index: integers from 0 on.
-        sparse_grad: taken for PyTorch's sake; gradients are dense.
+        sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4347,7 +4347,7 @@ def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X:
         k: how many; by default as X has columns, else one.
         B: symmetric positive definite matrices, by default the unit matrix.
         X: where an iteration would start; says how many.
-        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: taken for compatibility.
+        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted for compatibility.
         largest: the largest ones, the default, in descending order; else the smallest, in ascending order.
 
     Returns: (E, X).
@@ -6724,7 +6724,7 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
             [0.3, 0.4]])
     """
 def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
-    """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
+    """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
 
     With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 
@@ -7151,7 +7151,7 @@ def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtin
         input: the input Tensor.
         out_int32: give int32.
         right: after equal elements: ``s[i-1] <= x < s[i]``.
-        side: ``"left"`` or ``"right"``, NumPy's way to say it.
+        side: ``"left"`` or ``"right"``, NumPy's name for the same option.
         sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
 
     Raises:
@@ -7567,7 +7567,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; coordinates are always checked.
+        check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
@@ -7592,7 +7592,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.
@@ -7616,7 +7616,7 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.
@@ -8888,7 +8888,7 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
     Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating and complex; the result is real.
 

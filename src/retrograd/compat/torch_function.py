@@ -34,7 +34,7 @@ _WITHOUT = {Tensor, Parameter, Buffer, int, float, bool, complex, str, type(None
 
 
 class _State(threading.local):
-    """What holds on one thread."""
+    """The state of one thread."""
 
     def __init__(self) -> None:
         self.modes: list[TorchFunctionMode] = []

@@ -27,13 +27,13 @@ Value: TypeAlias = "Call | tuple[Call, int]"
 
 
 class Part(Protocol):
-    """What a Call reads of the segment to which it belongs."""
+    """The part of a segment's interface that its calls need."""
 
     def restore(self, target: Call) -> None:
         """Recompute what the node of ``target`` saved."""
 
     def replace(self, old: Node, new: Node) -> None:
-        """Let another node have the call of a node."""
+        """Move the call of a node to another node."""
 
 
 class Source(NamedTuple):

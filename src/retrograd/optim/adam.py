@@ -19,16 +19,17 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def _of_moments(group: ParamGroup) -> tuple[float, float, float, float]:
-    """What the moments move by, and keep: the factors of their averages."""
+    """Return ``1 - beta1``, ``beta1``, ``beta2`` and ``1 - beta2``, rounded as in ``_update``."""
     beta1, beta2 = map(number, group["betas"])
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
 
 
 @lru_cache(maxsize=16)
 def _rate_and_eps(lr: float, eps: float, beta1: float, beta2: float, step: int) -> tuple[float, float]:
-    """``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))``: a pass less.
+    """Return ``lr * sqrt(c2) / c1`` and ``eps * sqrt(c2)`` for the bias corrections c1 and c2.
 
-    The parameters of a group mostly are at the same step.
+    ``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))`` saves a pass over memory.
+    The cache serves the parameters of a group, which are mostly at the same step.
     """
     root = sqrt(1 - beta2**step)
     return lr * root / (1 - beta1**step), eps * root
@@ -89,7 +90,7 @@ class Adam(Optimizer):
             descend(p, rate, m, b, a)
 
     def _rate_and_eps(self, group: ParamGroup, step: int) -> tuple[float, float]:
-        """What the first moment is multiplied by, and what is added to the second one's root."""
+        """Return the factor of the first moment, and the summand of the root of the second moment."""
         beta1, beta2 = group["betas"]
         return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
 

@@ -58,7 +58,7 @@ def minimize(
             none; or a nest like ``x0`` with one pair for each Tensor, of numbers or arrays that broadcast to it.
         constraints: as for SciPy: dictionaries, ``LinearConstraint`` (of the numbers in order) and
             ``NonlinearConstraint``, or a list of them. Their functions take the nest, and are differentiated here.
-        tol: the tolerance of whatever the method compares.
+        tol: the tolerance of the method's stopping criterion.
         callback: called after each iteration as SciPy's is, with the nest in place of the vector.
         options: of the method, as SciPy documents them.
 
@@ -170,7 +170,7 @@ class _Nest:
         )
 
     def bounds(self, bounds: object) -> Any:
-        """What SciPy takes, of bounds by the nest's Tensors."""
+        """Return SciPy's form of bounds that are given for each Tensor of the nest."""
         if bounds is None or hasattr(bounds, "lb") or self._is_by_number(bounds):
             return bounds
         pairs = self.structure.leaves_of(bounds, "bounds")

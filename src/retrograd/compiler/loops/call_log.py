@@ -347,7 +347,8 @@ def is_row(primitive: Primitive, params: Params) -> bool:
 
 
 def frozen(x: object) -> object:
-    """Return a hashable object that equals that of another argument only if the arguments do the same."""
+    """Return a hashable key of an argument. Keys of two arguments are equal only if the arguments are
+    interchangeable."""
     kind = type(x)
     if kind is int or kind is str or kind is bool or x is None or x is Ellipsis:
         return kind, x

@@ -506,7 +506,8 @@ class _Steps:
         return dict(zip(carried, last, strict=True))
 
     def _bypass(self, results: Sequence[Tensor]) -> None:
-        """Note results on which later steps or other results depend, although the graph does not say so."""
+        """Note results on which later steps or other results depend, although the graph does not contain this
+        dependency."""
         self._tracer.bypassed |= {x._node for x in results if x._node is not None}
 
     def _view(self, step: int, k: int) -> Tensor | None:

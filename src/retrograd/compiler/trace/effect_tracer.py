@@ -26,7 +26,7 @@ from .untrace import is_real
 class Bypassed(BaseException):
     """The function needs the steps of a loop that was followed one by one.
 
-    For example, it differentiates with respect to a result on which later steps depend, although no node says so.
+    For example, it differentiates with respect to a result on which later steps depend, although no node refers to it.
 
     Not an Exception, so that ``except Exception`` in the function does not catch it.
     """

@@ -121,7 +121,7 @@ class Kumaraswamy(TransformedDistribution):
         return x.clamp(min=tiny_of(x), max=1 - eps_of(x) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        """Without the intermediate numbers of the transforms, which round to 0 and 1."""
+        """Compute the density directly: the intermediate numbers of the transforms would round to 0 and 1."""
         a, b = self.concentration1, self.concentration0
         above = -xlogy(a, value).expm1()  # 1 - x^a
         return a.log() + b.log() + (a - 1).xlogy(value) + (b - 1).xlogy(above)

@@ -144,7 +144,7 @@ class StickBreakingTransform(Transform):
 
 
 def _left(x: Tensor) -> Tensor:
-    """How many parts are left after each element: n, n - 1, ... 1."""
+    """Return the number of parts that remain after each element: n, n - 1, ... 1."""
     return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
 
 

@@ -30,7 +30,7 @@ class Generator:
     """A source of random numbers with a seed and a state that can be stored.
 
     Args:
-        device: taken for PyTorch's sake; one generator serves every device.
+        device: accepted for compatibility; one generator serves every device.
 
     >>> a, b = rg.Generator().manual_seed(1), rg.Generator().manual_seed(1)
     >>> bool((rg.rand(3, generator=a) == rg.rand(3, generator=b)).all())

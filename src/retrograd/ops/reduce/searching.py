@@ -153,7 +153,7 @@ def searchsorted(
         sorted_sequence: in ascending order along the last dimension.
         out_int32: give int32.
         right: after equal elements: ``s[i-1] <= x < s[i]``.
-        side: ``"left"`` or ``"right"``, NumPy's way to say it.
+        side: ``"left"`` or ``"right"``, NumPy's name for the same option.
         sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
 
     Raises:

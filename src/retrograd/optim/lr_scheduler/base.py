@@ -11,7 +11,7 @@ from ...core.tensor.tensor import Tensor
 from ..hyperparameters import ParamGroup, number
 from ..optimizer import Optimizer
 
-# What docstrings of schedulers say alike.
+# Sentences that docstrings of schedulers share.
 ARGUMENTS = {
     "optimizer": "the optimizer whose learning rates change.",
     "last_epoch": "the epochs already done; -1 to start.",

@@ -423,7 +423,7 @@ def resample(
     window: Window | None = None,
     domain: str = "time",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return ``num`` samples of the signal, which is taken for periodic, by Fourier transforms.
+    """Return ``num`` samples of the signal, which is assumed to be periodic, by Fourier transforms.
 
     >>> rg.scipy.signal.resample(rg.tensor([1.0, 0.0, -1.0, 0.0]), 2)
     tensor([ 1., -1.])

@@ -54,7 +54,7 @@ def nodes_in(a: Argument) -> list[Node]:
 
 
 class Owner(Protocol):
-    """What a node needs of its graph."""
+    """The part of a graph's interface that a node needs."""
 
     names: Namespace
     owning_module: Value
@@ -227,7 +227,7 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let every user of this node read another node, and return the changed users.
+        """Replace this node by another in all nodes that read it, and return these nodes.
 
         Args:
             replace_with: the node to read.

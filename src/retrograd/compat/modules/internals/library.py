@@ -288,7 +288,7 @@ class Library:
     Args:
         ns: its name.
         kind: ``"DEF"``, ``"FRAGMENT"`` or ``"IMPL"``; all are treated alike.
-        dispatch_key: what the functions of ``impl`` are for, if they do not say it.
+        dispatch_key: the default key of functions of ``impl``.
 
     >>> from retrograd.compat.modules.internals.library import Library
     >>> library = Library("example", "DEF")
@@ -347,7 +347,7 @@ def fallthrough_kernel() -> None:
 
 
 class DispatchKey(Enum):
-    """What PyTorch's dispatcher chooses functions by. The keys that packages name."""
+    """The keys by which PyTorch's dispatcher chooses functions: those that packages name."""
 
     AutocastCPU = "AutocastCPU"
     AutocastCUDA = "AutocastCUDA"

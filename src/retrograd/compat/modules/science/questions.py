@@ -178,7 +178,7 @@ def sparse_compressed_tensor(
     layout: Any,
     **options: Any,
 ) -> Any:
-    """Return ``sparse_csr_tensor`` or ``sparse_csc_tensor`` of the arguments, as the layout says.
+    """Return ``sparse_csr_tensor`` or ``sparse_csc_tensor`` of the arguments, according to the layout.
 
     Raises:
         RuntimeError: the layout is neither ``sparse_csr`` nor ``sparse_csc``.

@@ -44,7 +44,7 @@ def sparse_csr_tensor(
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.

@@ -487,7 +487,7 @@ def sparse_coo_tensor(
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; coordinates are always checked.
+        check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
