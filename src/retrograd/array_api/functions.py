@@ -45,12 +45,7 @@ DTYPES = {
 
 
 def asarray(
-    obj: object,
-    /,
-    *,
-    dtype: PublicDType | None = None,
-    device: DeviceLike = None,
-    copy: bool | None = None,
+    obj: object, /, *, dtype: PublicDType | None = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
     """Return a Tensor of a number, nested lists, an array or a Tensor, whose memory and history are shared."""
     if not isinstance(obj, Tensor):

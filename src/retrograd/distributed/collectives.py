@@ -221,11 +221,7 @@ def all_gather_into_tensor(
 
 
 def gather(
-    tensor: Tensor,
-    gather_list: list[Tensor] | None = None,
-    dst: int = 0,
-    group: object = None,
-    async_op: bool = False,
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Gather the Tensors of all ranks on rank ``dst``.
 
@@ -262,11 +258,7 @@ def gather(
 
 
 def scatter(
-    tensor: Tensor,
-    scatter_list: list[Tensor] | None = None,
-    src: int = 0,
-    group: object = None,
-    async_op: bool = False,
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Send one Tensor of rank ``src``'s list to each rank.
 

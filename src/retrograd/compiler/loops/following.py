@@ -30,21 +30,7 @@ from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .body import Leaves
-from .call_log import (
-    BEFORE,
-    NUMBER,
-    OWN,
-    PLAIN,
-    SAME,
-    SLICE,
-    Block,
-    Call,
-    CallLog,
-    Identity,
-    Source,
-    Unknown,
-    is_row,
-)
+from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, SLICE, Block, Call, CallLog, Identity, Source, Unknown, is_row
 from .rolled import RolledLoop
 
 MIN_STEPS = 8  # of a loop; fewer are recorded call by call

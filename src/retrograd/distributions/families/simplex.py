@@ -37,10 +37,7 @@ class Beta(Distribution):
     concentration0: Tensor
 
     def __init__(
-        self,
-        concentration1: Tensor | Number,
-        concentration0: Tensor | Number,
-        validate_args: bool | None = None,
+        self, concentration1: Tensor | Number, concentration0: Tensor | Number, validate_args: bool | None = None
     ) -> None:
         self._set(validate_args, concentration1=concentration1, concentration0=concentration0)
 
@@ -101,10 +98,7 @@ class Kumaraswamy(TransformedDistribution):
     concentration0: Tensor
 
     def __init__(
-        self,
-        concentration1: Tensor | Number,
-        concentration0: Tensor | Number,
-        validate_args: bool | None = None,
+        self, concentration1: Tensor | Number, concentration0: Tensor | Number, validate_args: bool | None = None
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         super().__init__(

@@ -221,11 +221,7 @@ class Node:
         self._set_arguments(args, kwargs)
 
     def replace_all_uses_with(
-        self,
-        replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] | None = None,
-        *,
-        propagate_meta: bool = False,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
         """Replace this node by another in all nodes that read it, and return these nodes.
 

@@ -264,11 +264,7 @@ def define(qualname: str, schema: str, *, lib: object = None, tags: object = ())
 
 
 def impl(
-    qualname: str | Library,
-    types: str | Sequence[str],
-    func: Kernel | str | None = None,
-    *,
-    lib: object = None,
+    qualname: str | Library, types: str | Sequence[str], func: Kernel | str | None = None, *, lib: object = None
 ) -> Kernel | Callable[[Kernel], Kernel]:
     """Register a function of a defined operator, for device types. It may be a decorator.
 

@@ -208,11 +208,7 @@ def _reparametrize_module(
 
 
 def call_for_per_sample_grads(
-    module: Module,
-    *,
-    batch_size: int | None = None,
-    loss_reduction: str = "sum",
-    batch_first: bool = True,
+    module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Value]:
     """Return a function that calls the module so that backward stores ``grad_sample``, a gradient per example.
 
