@@ -20,7 +20,7 @@ BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 254,
     "lines of docstrings that repeat another one": 766,
-    "files of 60 lines and fewer, without `__init__.py`": 81,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 79,
     "uses of Any": 3586,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 149,
@@ -162,7 +162,11 @@ def measured() -> dict[str, int]:
         sum(module in reachable(module) for module in MODULES),
         repeats(operators),
         repeats(described),
-        sum(len(text.splitlines()) <= 60 for name, text in texts.items() if MODULES[name].name != "__init__.py"),
+        sum(
+            len(text.splitlines()) <= 60
+            for name, text in texts.items()
+            if MODULES[name].name != "__init__.py" and "_generated" not in name
+        ),
         sum(isinstance(node, ast.Name) and node.id == "Any" for node in nodes),
         sum(re.search("^# mypy:", text, re.MULTILINE) is not None for text in texts.values()),
         sum(text.count("# type: ignore") for text in texts.values()),

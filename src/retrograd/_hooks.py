@@ -84,7 +84,7 @@ def _tensor_subclass(cls: type) -> None:
 def _of_other_classes(
     name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    """What objects with ``__torch_function__`` answer to an operator that failed."""
+    """Return the result of ``__torch_function__`` of the arguments, after an operator has failed on them."""
     values = [*args, *kwargs.values()]
     values += [item for value in values if isinstance(value, (list, tuple)) for item in value]
     if not any(hasattr(type(value), "__torch_function__") for value in values):

@@ -163,7 +163,7 @@ def _load_stream(stream: Any, path: Any, map_location: Any, weights_only: bool) 
     if _is_pt_file(first):
         from .compat.files.pt_reader import read
     elif first == _OBJECTS[:8]:
-        from .compat.files.object_files import read
+        from .compat.files.pt_reader import read_objects as read
     else:
         return read_file(path, lambda array: _placed(new_tensor(array), "cpu", map_location))
     placing: list[BaseException] = []  # errors of map_location or of the device, not of the file

@@ -87,6 +87,17 @@ def test_a_missing_name_says_where_it_is_or_what_is_near():
         rg.zyzzyva
 
 
+def test_calling_a_module_that_is_named_like_a_class_names_the_class():
+    for package, name, meant in (
+        (rg.nn, "linear", "Linear"), (rg.optim, "adam", "Adam"), (rg.distributions, "half_cauchy", "HalfCauchy"),
+        (rg.distributions, "independent", "Independent"), (rg.optim, "adamw", "AdamW"),
+    ):  # fmt: skip
+        path = package.__name__
+        with pytest.raises(TypeError, match=rf"^{path}.{name} is a module .* did you mean {path}.{meant}\?$"):
+            getattr(package, name)(3, 2)
+    assert not callable(rg.optim.adaptive)
+
+
 def test_a_legacy_name_leaves_its_module_as_it_is():
     assert rg.nn.DataParallel is rg.nn.DataParallel and rg.FloatTensor is rg.FloatTensor
     assert "DataParallel" not in vars(rg.nn) and "FloatTensor" not in vars(rg)

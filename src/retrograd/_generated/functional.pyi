@@ -16,126 +16,24 @@ from typing import Literal as Literal
 from typing import overload as overload
 
 __all__ = [
-    "adaptive_avg_pool1d",
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "adaptive_max_pool1d",
-    "adaptive_max_pool2d",
-    "adaptive_max_pool3d",
-    "affine_grid",
-    "alpha_dropout",
-    "avg_pool1d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "batch_norm",
-    "bilinear",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "celu",
-    "celu_",
-    "channel_shuffle",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "cosine_embedding_loss",
-    "cosine_similarity",
-    "cross_entropy",
-    "ctc_loss",
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "elu",
-    "elu_",
-    "embedding",
-    "embedding_bag",
-    "feature_alpha_dropout",
-    "fold",
-    "fractional_max_pool2d",
-    "fractional_max_pool2d_with_indices",
-    "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices",
-    "gaussian_nll_loss",
-    "gelu",
-    "glu",
-    "grid_sample",
-    "group_norm",
-    "gumbel_softmax",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "hardtanh_",
-    "hinge_embedding_loss",
-    "huber_loss",
-    "instance_norm",
-    "interpolate",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "leaky_relu",
-    "leaky_relu_",
-    "linear",
-    "linear_cross_entropy",
-    "local_response_norm",
-    "log_softmax",
-    "logsigmoid",
-    "lp_pool1d",
-    "lp_pool2d",
-    "lp_pool3d",
-    "margin_ranking_loss",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "max_unpool1d",
-    "max_unpool2d",
-    "max_unpool3d",
-    "mish",
-    "mse_loss",
-    "multi_head_attention_forward",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_soft_margin_loss",
-    "nll_loss",
-    "normalize",
-    "one_hot",
-    "pad",
-    "pairwise_distance",
-    "pdist",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "poisson_nll_loss",
-    "prelu",
-    "relu",
-    "relu6",
-    "relu_",
-    "rms_norm",
-    "rrelu",
-    "rrelu_",
-    "scaled_dot_product_attention",
-    "selu",
-    "selu_",
-    "sigmoid",
-    "silu",
-    "smooth_l1_loss",
-    "soft_margin_loss",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "tanh",
-    "tanhshrink",
-    "threshold",
-    "threshold_",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
-    "unfold",
-    "upsample",
-    "upsample_bilinear",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool2d",
+    "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm",
+    "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "celu_", "channel_shuffle",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "elu_",
+    "embedding", "embedding_bag", "feature_alpha_dropout", "fold", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices",
+    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate",
+    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy",
+    "local_response_norm", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss",
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu", "rrelu_",
+    "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax",
+    "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear",
     "upsample_nearest",
 ]
 
@@ -1164,7 +1062,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
         max_norm: rows that are looked up and are longer are first scaled down to this norm, in place.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide a row's gradient by how often it was looked up.
-        sparse: taken for PyTorch's sake; gradients are dense.
+        sparse: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1191,7 +1089,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.
-        sparse: taken for PyTorch's sake; gradients are dense.
+        sparse: accepted for compatibility; gradients are dense.
         per_sample_weights: factors of the rows, of the input's shape, for ``mode="sum"``.
         include_last_offset: the last of ``offsets`` is where the last bag ends.
         padding_idx: rows of this number are left out of their bags.
@@ -1292,7 +1190,7 @@ def fractional_max_pool2d_with_indices(input: Operand, kernel_size: builtins.int
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
+        return_indices: accepted for compatibility, without effect.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:
@@ -1348,7 +1246,7 @@ def fractional_max_pool3d_with_indices(input: Operand, kernel_size: builtins.int
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
+        return_indices: accepted for compatibility, without effect.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
 
     Returns:
@@ -1647,7 +1545,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: builtins.str = 'mean', 
         input: the prediction.
         target: what it should be.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        delta: where the square goes over to the line; positive.
+        delta: the absolute error at which the loss changes from quadratic to linear; positive.
         weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
 
     Raises:
@@ -1694,11 +1592,11 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
 def interpolate(input: Tensor, size: Size | None = None, scale_factor: builtins.float | Sequence[builtins.float] | None = None, mode: builtins.str = 'nearest', align_corners: builtins.bool | None = None, recompute_scale_factor: builtins.bool | None = None, antialias: builtins.bool = False) -> Tensor:
     """``sum_j w_ij input[n, c, j]``: the input resized along its spatial axes.
 
-    Output i stands at the place ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
+    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
     ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -2353,7 +2251,7 @@ def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2378,7 +2276,7 @@ def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2405,7 +2303,7 @@ def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Size, stride: Size
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:
@@ -2496,7 +2394,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
-        is_causal: says that ``attn_mask``, which must be given, is the causal one.
+        is_causal: promises that ``attn_mask``, which must be given, is the causal mask.
 
     Returns:
         The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.
@@ -3074,7 +2972,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | 
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
-        beta: where the square goes over to the absolute value; not negative.
+        beta: the absolute error at which the loss changes from quadratic to linear; not negative.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3162,8 +3060,8 @@ def softplus(input: Tensor, beta: builtins.float = 1.0, threshold: builtins.floa
 
     Args:
         input: the input Tensor.
-        beta: how sharp the bend is.
-        threshold: where the function goes over to the identity.
+        beta: larger values make the function more like relu.
+        threshold: where ``beta * x`` is larger, the function is the identity.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3346,7 +3244,7 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
     """``interpolate(input, size, scale_factor, mode, align_corners)``, by its older name.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -3369,7 +3267,7 @@ def upsample_bilinear(input: Tensor, size: Size | None = None, scale_factor: bui
     """``interpolate(input, size, scale_factor)`` with mode ``"bilinear"`` and ``align_corners``.
 
     Derivative: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, H, W)``; the result has the given spatial size.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
@@ -3389,7 +3287,7 @@ def upsample_nearest(input: Tensor, size: Size | None = None, scale_factor: buil
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
     Derivative: each element gets the ``g`` of the outputs that repeat it.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating and uint8; kept.
 
     Args:

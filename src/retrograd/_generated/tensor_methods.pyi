@@ -1241,7 +1241,7 @@ class TensorMethods:
         Dtype: any to bool.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).bool().dtype
         retrograd.bool
@@ -1273,7 +1273,7 @@ class TensorMethods:
         Dtype: any to uint8.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).byte().dtype
         retrograd.uint8
@@ -1305,7 +1305,7 @@ class TensorMethods:
         Dtype: any to complex128.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).cdouble().dtype
         retrograd.complex128
@@ -1336,7 +1336,7 @@ class TensorMethods:
         Dtype: any to complex64.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).cfloat().dtype
         retrograd.complex64
@@ -1349,7 +1349,7 @@ class TensorMethods:
         Dtype: any to int8.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).char().dtype
         retrograd.int8
@@ -1612,7 +1612,7 @@ class TensorMethods:
         Dtype: any; the result has the input's dtype.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
         True
@@ -2293,7 +2293,7 @@ class TensorMethods:
         Dtype: any to float64.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).double().dtype
         retrograd.float64
@@ -2689,7 +2689,7 @@ class TensorMethods:
         Dtype: any to float32.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).float().dtype
         retrograd.float32
@@ -2853,7 +2853,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension.
             index: integers from 0 on.
-            sparse_grad: taken for PyTorch's sake; gradients are dense.
+            sparse_grad: accepted for compatibility; gradients are dense.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2877,7 +2877,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension.
             index: integers from 0 on.
-            sparse_grad: taken for PyTorch's sake; gradients are dense.
+            sparse_grad: accepted for compatibility; gradients are dense.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3054,7 +3054,7 @@ class TensorMethods:
         Dtype: any to float16.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).half().dtype
         retrograd.float16
@@ -3614,7 +3614,7 @@ class TensorMethods:
         Dtype: any to int32.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).int().dtype
         retrograd.int32
@@ -3812,8 +3812,8 @@ class TensorMethods:
         Dtype: any; the result has PyTorch's result type of all.
 
         Args:
-            input: whose elements are multiplied.
-            other: what stands in each block.
+            input: each element is the factor of one block.
+            other: the array that each block is a multiple of.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4345,7 +4345,7 @@ class TensorMethods:
         Dtype: any to int64.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).long().dtype
         retrograd.int64
@@ -5550,7 +5550,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             size: the number of rows.
-            fill_value: what stands in rows beyond the last element that is not zero.
+            fill_value: the value of rows beyond the last nonzero element.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6194,7 +6194,7 @@ class TensorMethods:
                 [1, 2, 1, 2]])
         """
     def repeat_interleave(self, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
-        """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
+        """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
 
         With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 
@@ -6619,7 +6619,7 @@ class TensorMethods:
         Dtype: any to int16.
 
         Args:
-            memory_format: taken for compatibility.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.tensor([0, 1]).short().dtype
         retrograd.int16
@@ -7378,7 +7378,7 @@ class TensorMethods:
     def threshold_(self, threshold: builtins.float, value: builtins.float) -> Tensor:
         """In-place form of ``threshold``: the result replaces the values of the Tensor, which is returned."""
     def tile(self, *dims: Size, **keywords: Size) -> Tensor:
-        """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+        """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
         Derivative: ``g`` summed over the copies.
         Shape: as ``repeat``.
@@ -7826,7 +7826,7 @@ class TensorMethods:
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7851,7 +7851,7 @@ class TensorMethods:
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7871,11 +7871,11 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             return_inverse: give also, per element (slice), its index in the result.
-            return_counts: give also how many neighbours each stands for.
+            return_counts: also return how many equal neighbours each element replaces.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7895,11 +7895,11 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             return_inverse: give also, per element (slice), its index in the result.
-            return_counts: give also how many neighbours each stands for.
+            return_counts: also return how many equal neighbours each element replaces.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
-            The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+            The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8010,7 +8010,7 @@ class TensorMethods:
         """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
         Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-        and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+        and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
         Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
         Dtype: floating and complex; the result is real.
 

@@ -35,414 +35,50 @@ from typing import Literal as Literal
 from typing import overload as overload
 
 __all__ = [
-    "abs",
-    "absolute",
-    "acos",
-    "acosh",
-    "add",
-    "addbmm",
-    "addcdiv",
-    "addcmul",
-    "addmm",
-    "addmv",
-    "addr",
-    "adjoint",
-    "alias_copy",
-    "all",
-    "allclose",
-    "amax",
-    "amin",
-    "aminmax",
-    "angle",
-    "any",
-    "arange",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "argmax",
-    "argmin",
-    "argsort",
-    "argwhere",
-    "as_strided",
-    "as_strided_copy",
-    "as_strided_scatter",
-    "as_tensor",
-    "asarray",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "baddbmm",
-    "bartlett_window",
-    "bernoulli",
-    "bincount",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "blackman_window",
-    "block_diag",
-    "bmm",
-    "broadcast_tensors",
-    "broadcast_to",
-    "bucketize",
-    "cartesian_prod",
-    "cat",
-    "cdist",
-    "ceil",
-    "celu",
-    "chain_matmul",
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "chunk",
-    "clamp",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "clone",
-    "column_stack",
-    "combinations",
-    "complex",
-    "concat",
-    "concatenate",
-    "conj",
-    "conj_physical",
-    "conjugate",
-    "constant_pad_nd",
-    "conv_tbc",
-    "copysign",
-    "corrcoef",
-    "cos",
-    "cosh",
-    "cosine_similarity",
-    "count_nonzero",
-    "cov",
-    "cross",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "cumulative_trapezoid",
-    "deg2rad",
-    "det",
-    "detach",
-    "detach_copy",
-    "diag",
-    "diag_embed",
-    "diagflat",
-    "diagonal",
-    "diagonal_copy",
-    "diagonal_scatter",
-    "diff",
-    "digamma",
-    "dist",
-    "div",
-    "divide",
-    "dot",
-    "dsplit",
-    "dstack",
-    "einsum",
-    "empty",
-    "empty_like",
-    "eq",
-    "equal",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expand_copy",
-    "expm1",
-    "eye",
-    "fill",
-    "fix",
-    "flatten",
-    "flip",
-    "fliplr",
-    "flipud",
-    "float_power",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frac",
-    "frexp",
-    "from_numpy",
-    "full",
-    "full_like",
-    "gather",
-    "gcd",
-    "ge",
-    "geqrf",
-    "ger",
-    "gradient",
-    "greater",
-    "greater_equal",
-    "gru",
-    "gru_cell",
-    "gt",
-    "hamming_window",
-    "hann_window",
-    "hardshrink",
-    "hash_tensor",
-    "heaviside",
-    "histc",
-    "histogram",
-    "histogramdd",
-    "hsplit",
-    "hstack",
-    "hypot",
-    "i0",
-    "igamma",
-    "igammac",
-    "imag",
-    "index_add",
-    "index_copy",
-    "index_fill",
-    "index_put",
-    "index_reduce",
-    "index_select",
-    "inner",
-    "inverse",
-    "is_complex",
-    "is_floating_point",
-    "is_tensor",
-    "isclose",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "istft",
-    "kaiser_window",
-    "kron",
-    "kthvalue",
-    "lcm",
-    "ldexp",
-    "le",
-    "lerp",
-    "less",
-    "less_equal",
-    "lgamma",
-    "linspace",
-    "lobpcg",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "log_softmax",
-    "logaddexp",
-    "logaddexp2",
-    "logcumsumexp",
-    "logdet",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logit",
-    "logspace",
-    "logsumexp",
-    "lstm",
-    "lstm_cell",
-    "lt",
-    "lu",
-    "lu_solve",
-    "lu_unpack",
-    "masked_fill",
-    "masked_scatter",
-    "masked_select",
-    "matmul",
-    "matrix_exp",
-    "matrix_power",
-    "max",
-    "maximum",
-    "mean",
-    "median",
-    "meshgrid",
-    "min",
-    "minimum",
-    "mm",
-    "mode",
-    "moveaxis",
-    "movedim",
-    "msort",
-    "mul",
-    "multinomial",
-    "multiply",
-    "mv",
-    "mvlgamma",
-    "nan_to_num",
-    "nanmean",
-    "nanmedian",
-    "nanquantile",
-    "nansum",
-    "narrow",
-    "narrow_copy",
-    "ne",
-    "neg",
-    "negative",
-    "nelement",
-    "nextafter",
-    "nonzero",
-    "nonzero_static",
-    "norm",
-    "normal",
-    "not_equal",
-    "numel",
-    "ones",
-    "ones_like",
-    "orgqr",
-    "ormqr",
-    "outer",
-    "pairwise_distance",
-    "pca_lowrank",
-    "permute",
-    "permute_copy",
-    "pinverse",
-    "poisson",
-    "polar",
-    "polygamma",
-    "positive",
-    "pow",
-    "prelu",
-    "prod",
-    "put",
-    "qr",
-    "quantile",
-    "rad2deg",
-    "rand",
-    "rand_like",
-    "randint",
-    "randint_like",
-    "randn",
-    "randn_like",
-    "randperm",
-    "ravel",
-    "real",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "renorm",
-    "repeat_interleave",
-    "reshape",
-    "rnn_relu",
-    "rnn_relu_cell",
-    "rnn_tanh",
-    "rnn_tanh_cell",
-    "roll",
-    "rot90",
-    "round",
-    "row_stack",
-    "rsqrt",
-    "rsub",
-    "scatter",
-    "scatter_add",
-    "scatter_reduce",
-    "searchsorted",
-    "segment_reduce",
-    "select",
-    "select_copy",
-    "select_scatter",
-    "selu",
-    "sgn",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "sin",
-    "sinc",
-    "sinh",
-    "slice_copy",
-    "slice_scatter",
-    "slogdet",
-    "softmax",
-    "sort",
-    "sparse_coo_tensor",
-    "sparse_csc_tensor",
-    "sparse_csr_tensor",
-    "split",
-    "split_copy",
-    "split_with_sizes",
-    "split_with_sizes_copy",
-    "spmm",
-    "sqrt",
-    "square",
-    "squeeze",
-    "squeeze_copy",
-    "stack",
-    "std",
-    "std_mean",
-    "stft",
-    "sub",
-    "subtract",
-    "sum",
-    "svd",
-    "svd_lowrank",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "t_copy",
-    "take",
-    "take_along_dim",
-    "tan",
-    "tanh",
-    "tensor",
-    "tensor_split",
-    "tensordot",
-    "threshold",
-    "tile",
-    "topk",
-    "trace",
-    "transpose",
-    "transpose_copy",
-    "trapezoid",
-    "trapz",
-    "triangular_solve",
-    "tril",
-    "tril_indices",
-    "triu",
-    "triu_indices",
-    "true_divide",
-    "trunc",
-    "unbind",
-    "unbind_copy",
-    "unflatten",
-    "unfold_copy",
-    "unique",
-    "unique_consecutive",
-    "unravel_index",
-    "unsafe_chunk",
-    "unsafe_split",
-    "unsafe_split_with_sizes",
-    "unsqueeze",
-    "unsqueeze_copy",
-    "var",
-    "var_mean",
-    "vdot",
-    "view_as_complex",
-    "view_as_complex_copy",
-    "view_as_real",
-    "view_as_real_copy",
-    "view_copy",
-    "vsplit",
-    "vstack",
-    "where",
-    "xlogy",
-    "zeros",
-    "zeros_like",
+    "abs", "absolute", "acos", "acosh", "add", "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "adjoint",
+    "alias_copy", "all", "allclose", "amax", "amin", "aminmax", "angle", "any", "arange", "arccos", "arccosh", "arcsin",
+    "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere", "as_strided",
+    "as_strided_copy", "as_strided_scatter", "as_tensor", "asarray", "asin", "asinh", "atan", "atan2", "atanh",
+    "atleast_1d", "atleast_2d", "atleast_3d", "baddbmm", "bartlett_window", "bernoulli", "bincount", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "blackman_window",
+    "block_diag", "bmm", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cat", "cdist", "ceil",
+    "celu", "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "combinations", "complex", "concat", "concatenate", "conj",
+    "conj_physical", "conjugate", "constant_pad_nd", "conv_tbc", "copysign", "corrcoef", "cos", "cosh",
+    "cosine_similarity", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "deg2rad", "det", "detach", "detach_copy", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_copy", "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dsplit", "dstack",
+    "einsum", "empty", "empty_like", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand_copy", "expm1",
+    "eye", "fill", "fix", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin",
+    "fmod", "frac", "frexp", "from_numpy", "full", "full_like", "gather", "gcd", "ge", "geqrf", "ger", "gradient",
+    "greater", "greater_equal", "gru", "gru_cell", "gt", "hamming_window", "hann_window", "hardshrink", "hash_tensor",
+    "heaviside", "histc", "histogram", "histogramdd", "hsplit", "hstack", "hypot", "i0", "igamma", "igammac", "imag",
+    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select", "inner", "inverse",
+    "is_complex", "is_floating_point", "is_tensor", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "isreal", "istft", "kaiser_window", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less",
+    "less_equal", "lgamma", "linspace", "lobpcg", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp",
+    "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit",
+    "logspace", "logsumexp", "lstm", "lstm_cell", "lt", "lu", "lu_solve", "lu_unpack", "masked_fill", "masked_scatter",
+    "masked_select", "matmul", "matrix_exp", "matrix_power", "max", "maximum", "mean", "median", "meshgrid", "min",
+    "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "mvlgamma",
+    "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "narrow_copy", "ne", "neg", "negative",
+    "nelement", "nextafter", "nonzero", "nonzero_static", "norm", "normal", "not_equal", "numel", "ones", "ones_like",
+    "orgqr", "ormqr", "outer", "pairwise_distance", "pca_lowrank", "permute", "permute_copy", "pinverse", "poisson",
+    "polar", "polygamma", "positive", "pow", "prelu", "prod", "put", "qr", "quantile", "rad2deg", "rand", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "randperm", "ravel", "real", "reciprocal", "relu", "remainder",
+    "renorm", "repeat_interleave", "reshape", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "roll", "rot90",
+    "round", "row_stack", "rsqrt", "rsub", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "segment_reduce",
+    "select", "select_copy", "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh",
+    "slice_copy", "slice_scatter", "slogdet", "softmax", "sort", "sparse_coo_tensor", "sparse_csc_tensor",
+    "sparse_csr_tensor", "split", "split_copy", "split_with_sizes", "split_with_sizes_copy", "spmm", "sqrt", "square",
+    "squeeze", "squeeze_copy", "stack", "std", "std_mean", "stft", "sub", "subtract", "sum", "svd", "svd_lowrank",
+    "swapaxes", "swapdims", "t", "t_copy", "take", "take_along_dim", "tan", "tanh", "tensor", "tensor_split",
+    "tensordot", "threshold", "tile", "topk", "trace", "transpose", "transpose_copy", "trapezoid", "trapz",
+    "triangular_solve", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unbind_copy",
+    "unflatten", "unfold_copy", "unique", "unique_consecutive", "unravel_index", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "unsqueeze", "unsqueeze_copy", "var", "var_mean", "vdot", "view_as_complex",
+    "view_as_complex_copy", "view_as_real", "view_as_real_copy", "view_copy", "vsplit", "vstack", "where", "xlogy",
+    "zeros", "zeros_like",
 ]
 
 def abs(input: Tensor) -> Tensor:
@@ -1089,7 +725,7 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
     True
     """
 def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, copy: builtins.bool | None = None, requires_grad: builtins.bool = False) -> Tensor:
-    """``obj`` as a Tensor, on the same memory or not as ``copy`` says.
+    """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
     Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
     Shape: that of the data.
@@ -2879,7 +2515,7 @@ def einsum(equation: builtins.str | Operand, *operands: Operand | Sequence[built
     broadcast. Without ``->`` the output has the letters that occur once, sorted, behind the broadcast ones.
 
     Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
-    Shape: what the equation says; dimensions of length 1 broadcast. Of a single operand without a sum the result is
+    Shape: given by the equation; dimensions of length 1 broadcast. Of a single operand without a sum the result is
     a view.
     Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
 
@@ -3053,7 +2689,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -
     Args:
         input: the input Tensor.
         size: the new lengths.
-        implicit: taken for PyTorch's sake; it changes nothing.
+        implicit: accepted for compatibility, without effect.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3407,7 +3043,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
         input: the input Tensor.
         dim: the dimension.
         index: integers from 0 on.
-        sparse_grad: taken for PyTorch's sake; gradients are dense.
+        sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3431,7 +3067,7 @@ def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: bui
         input: the input Tensor.
         dim: the dimension.
         index: integers from 0 on.
-        sparse_grad: taken for PyTorch's sake; gradients are dense.
+        sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4512,8 +4148,8 @@ def kron(input: Operand, other: Operand) -> Tensor:
     Dtype: any; the result has PyTorch's result type of all.
 
     Args:
-        input: whose elements are multiplied.
-        other: what stands in each block.
+        input: each element is the factor of one block.
+        other: the array that each block is a multiple of.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4711,7 +4347,7 @@ def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X:
         k: how many; by default as X has columns, else one.
         B: symmetric positive definite matrices, by default the unit matrix.
         X: where an iteration would start; says how many.
-        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: taken for compatibility.
+        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted for compatibility.
         largest: the largest ones, the default, in descending order; else the smallest, in ascending order.
 
     Returns: (E, X).
@@ -6232,7 +5868,7 @@ def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.in
     Args:
         input: the input Tensor.
         size: the number of rows.
-        fill_value: what stands in rows beyond the last element that is not zero.
+        fill_value: the value of rows beyond the last nonzero element.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7088,7 +6724,7 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
             [0.3, 0.4]])
     """
 def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
-    """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
+    """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
 
     With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 
@@ -7515,7 +7151,7 @@ def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtin
         input: the input Tensor.
         out_int32: give int32.
         right: after equal elements: ``s[i-1] <= x < s[i]``.
-        side: ``"left"`` or ``"right"``, NumPy's way to say it.
+        side: ``"left"`` or ``"right"``, NumPy's name for the same option.
         sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
 
     Raises:
@@ -7926,13 +7562,13 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
 
     Args:
         indices: the coordinates of the values, a column each.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all coordinates.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; coordinates are always checked.
-        is_coalesced: promises that every coordinate stands there once, in row-major order.
+        check_invariants: accepted for compatibility; coordinates are always checked.
+        is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
         RuntimeError: shapes do not fit, or a coordinate is out of range.
@@ -7951,12 +7587,12 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
     Args:
         ccol_indices: where each column's values begin, and the last one's end.
         row_indices: the row of each value, ascending within a column.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.
@@ -7975,12 +7611,12 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
     Args:
         crow_indices: where each row's values begin, and the last one's end.
         col_indices: the column of each value, ascending within a row.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.
@@ -8624,7 +8260,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -
     tensor([-9.,  2.])
     """
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+    """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
     Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.
@@ -9015,7 +8651,7 @@ def unique(input: Operand, sorted: builtins.bool = True, *, return_inverse: Lite
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9040,7 +8676,7 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9060,11 +8696,11 @@ def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False
     Args:
         input: the input Tensor.
         return_inverse: give also, per element (slice), its index in the result.
-        return_counts: give also how many neighbours each stands for.
+        return_counts: also return how many equal neighbours each element replaces.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9084,11 +8720,11 @@ def unique_consecutive(input: Operand, return_inverse: builtins.bool = False, re
     Args:
         input: the input Tensor.
         return_inverse: give also, per element (slice), its index in the result.
-        return_counts: give also how many neighbours each stands for.
+        return_counts: also return how many equal neighbours each element replaces.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9252,7 +8888,7 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
     Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
     Dtype: floating and complex; the result is real.
 

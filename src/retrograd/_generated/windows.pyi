@@ -7,17 +7,8 @@ from retrograd.ops.table.types import DTypeLike as DTypeLike
 from retrograd.ops.table.types import DeviceLike as DeviceLike
 
 __all__ = [
-    "bartlett",
-    "blackman",
-    "cosine",
-    "exponential",
-    "gaussian",
-    "general_cosine",
-    "general_hamming",
-    "hamming",
-    "hann",
-    "kaiser",
-    "nuttall",
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",
+    "kaiser", "nuttall",
 ]
 
 def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: builtins.bool = False) -> Tensor:

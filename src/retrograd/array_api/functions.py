@@ -45,12 +45,7 @@ DTYPES = {
 
 
 def asarray(
-    obj: object,
-    /,
-    *,
-    dtype: PublicDType | None = None,
-    device: DeviceLike = None,
-    copy: bool | None = None,
+    obj: object, /, *, dtype: PublicDType | None = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
     """Return a Tensor of a number, nested lists, an array or a Tensor, whose memory and history are shared."""
     if not isinstance(obj, Tensor):
@@ -345,14 +340,14 @@ def _cumulative(
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: PublicDType | None = None, include_initial: bool = False
 ) -> Tensor:
-    """Return the sums of the first elements along an axis, with ``include_initial`` from that of none on."""
+    """Return the cumulative sums along an axis; with ``include_initial`` a 0 comes first."""
     return _cumulative(np.cumsum, 0, x, axis, dtype, include_initial)
 
 
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: PublicDType | None = None, include_initial: bool = False
 ) -> Tensor:
-    """Return the products of the first elements along an axis, with ``include_initial`` from that of none on."""
+    """Return the cumulative products along an axis; with ``include_initial`` a 1 comes first."""
     return _cumulative(np.cumprod, 1, x, axis, dtype, include_initial)
 
 
@@ -400,7 +395,7 @@ class Special:
 
 
 class Info:
-    """What ``__array_namespace_info__()`` returns: capabilities, devices and dtypes of the namespace."""
+    """The result of ``__array_namespace_info__()``: capabilities, devices and dtypes of the namespace."""
 
     def capabilities(self) -> dict[str, bool | int]:
         """Return which optional parts of the standard exist."""

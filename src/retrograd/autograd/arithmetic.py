@@ -136,12 +136,7 @@ def rule_forward(name: str, values: list[Array | None], out: object, dtype: DTyp
 
 
 def _forward(
-    name: str,
-    known: list[tuple[int, Array]],
-    values: list[Array | None],
-    out: Any,
-    dtype: DType,
-    params: Params,
+    name: str, known: list[tuple[int, Array]], values: list[Array | None], out: Any, dtype: DType, params: Params
 ) -> Finding:
     expression = written(name, values, params)
     pairs = [x for _, x in known]

@@ -14,6 +14,7 @@ from inspect import isfunction
 from types import ModuleType
 from typing import Any
 
+from ..core.missing_names import ModuleOfClass, class_named
 from . import absent
 from .modules.science.places import PATHS as _SCIENCE
 
@@ -222,6 +223,8 @@ class _Loader:
             module.__dict__.update({name: value for name, value in names.items() if name not in here})
             file = import_module(f"retrograd.{source.partition(':')[0]}")
             module.__doc__, module.__file__ = file.__doc__, file.__file__
+        if kind is ModuleType and class_named(name, vars(module)):
+            module.__class__ = ModuleOfClass
         return module
 
     def exec_module(self, module: ModuleType) -> None:

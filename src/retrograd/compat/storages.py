@@ -99,7 +99,7 @@ def _full_name(storage: _Storage, name: str) -> str:
 
 
 class _Storage:
-    """What storages of numbers and of bytes have in common. Items can be read and assigned."""
+    """The base class of storages of numbers and of bytes. Items can be read and assigned."""
 
     _default: PublicDType | None = None
 

@@ -34,12 +34,12 @@ _WITHOUT = {Tensor, Parameter, Buffer, int, float, bool, complex, str, type(None
 
 
 class _State(threading.local):
-    """What holds on one thread."""
+    """The state of one thread."""
 
     def __init__(self) -> None:
         self.modes: list[TorchFunctionMode] = []
-        self.subclasses = True  # whether subclasses of Tensor are asked
-        self.enabled = True  # whether anybody is asked
+        self.subclasses = True  # whether ``__torch_function__`` of subclasses of Tensor is called
+        self.enabled = True  # whether any ``__torch_function__`` is called
 
 
 _state = _State()
@@ -55,7 +55,7 @@ def _disabled_torch_function_impl(
 
 
 def _is_asked(kind: type) -> bool:
-    """Whether operators ask the type what to do."""
+    """Return whether operators call ``__torch_function__`` of the type."""
     found = _known.get(kind)
     if found is None:
         protocol = getattr(kind, "__torch_function__", None)
@@ -70,7 +70,7 @@ def _is_asked(kind: type) -> bool:
 
 
 def _asked(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
-    """The values whose types are asked, also within lists and tuples."""
+    """Return the values whose ``__torch_function__`` counts, also those within lists and tuples."""
     for value in values:
         kind = type(value)
         if kind in _WITHOUT:
@@ -125,7 +125,8 @@ def answer(function: Function, args: tuple[Value, ...], kwargs: dict[str, Value]
 
 
 def _overridable(inner: Function, public: Function) -> Function:
-    """A version of an operator that asks modes and the types of its arguments, for ``public``."""
+    """Return a version of the operator ``public`` that first calls ``__torch_function__`` of modes and argument
+    types."""
 
     @wraps(inner)
     def call(*args: Value, **kwargs: Value) -> Value:
@@ -243,7 +244,7 @@ def subclass_defined(cls: type) -> None:
     """Prepare for instances of a subclass of Tensor that a program defines.
 
     Raises:
-        TypeError: the class defines an attribute in which the engine keeps what it knows of a Tensor.
+        TypeError: the class defines an attribute that the engine uses on Tensors.
     """
     taken = sorted(_SLOTS & vars(cls).keys())
     if taken:
@@ -264,7 +265,7 @@ _installed = False
 
 
 def install() -> None:
-    """Let each operator and method ask modes and the types of its arguments."""
+    """Make each operator and method call ``__torch_function__`` of modes and of the types of its arguments."""
     global _installed
     if _installed:
         return
@@ -311,7 +312,8 @@ _DUNDERS = frozenset(
 
 
 def _of_dunder(name: str, method: Function) -> Function:
-    """The function that a Python operator is told to be, as in PyTorch: ``x + y`` is ``add``."""
+    """Return the function that ``__torch_function__`` receives for a Python operator, as in PyTorch: ``add`` for
+    ``+``."""
     found = OPERATORS.get(_BINARY.get(name.strip("_"), ""))
     return method if found is None else _public(found.namespace, found.name, found.function)
 
@@ -416,7 +418,7 @@ class DisableTorchFunctionSubclass(_Switch):
 
 
 class DisableTorchFunction(_Switch):
-    """A context manager in which operators ask neither modes nor objects."""
+    """A context manager in which operators call no ``__torch_function__``, neither of modes nor of arguments."""
 
     name = "enabled"
 
@@ -443,7 +445,7 @@ def handle_torch_function(public_api: Function, relevant_args: Iterable[Value], 
     """Return what a mode or the arguments answer to a call of ``public_api``.
 
     Raises:
-        TypeError: nobody answers.
+        TypeError: every ``__torch_function__`` returned NotImplemented.
     """
     return dispatch(public_api, _asked(relevant_args, 0), args, kwargs)
 
@@ -495,7 +497,8 @@ def get_testing_overrides() -> dict[Function, Function]:
 
 
 def get_ignored_functions() -> set[Function]:
-    """Return the functions that do not ask: those that are no operators, none of which is listed."""
+    """Return the functions that do not call ``__torch_function__``; none of them is listed, because they are not
+    operators."""
     return set()
 
 
@@ -519,7 +522,7 @@ def resolve_name(f: Function) -> str | None:
 
 
 def enable_reentrant_dispatch() -> _Switch:
-    """Return a context manager without effect: operators inside ``__torch_function__`` ask as others do."""
+    """Return a context manager without effect: operators inside ``__torch_function__`` dispatch as all others do."""
     return _Nothing()
 
 

@@ -312,7 +312,7 @@ def replaced(nest: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def equal(x: object, y: object) -> bool:
-    """Return whether two constants among the arguments of instructions do the same."""
+    """Return whether two constants among the arguments of instructions are interchangeable."""
     if x is y:
         return True
     kind = type(x)

@@ -7,7 +7,8 @@ function imports its package when it is first called.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 provided: dict[str, Callable[..., Any]] = {}
 
@@ -29,6 +30,28 @@ def legacy_names(module: str) -> Callable[[str], Any]:
         return known[name]
 
     return __getattr__
+
+
+class ModuleOfClass(ModuleType):
+    """A module named like a class that it contains, such as ``nn.linear``; the error of a call names the class."""
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        parent, _, name = self.__name__.rpartition(".")
+        meant = class_named(name, vars(self))
+        raise TypeError(f"{self.__name__} is a module and not callable; did you mean {parent}.{meant}?")
+
+
+def class_named(name: str, namespace: dict[str, object]) -> str | None:
+    """Return the class of the namespace whose name differs from the module's name only in case and underscores."""
+    plain = name.replace("_", "").lower()
+    return next((key for key, value in namespace.items() if key.lower() == plain and isinstance(value, type)), None)
+
+
+def explain_calls(namespace: dict[str, object]) -> None:
+    """Make the error for a call of each submodule in a package's namespace name the class with the module's name."""
+    for name, value in namespace.items():
+        if type(value) is ModuleType and class_named(name, vars(value)):
+            value.__class__ = ModuleOfClass
 
 
 class LegacyMethod:

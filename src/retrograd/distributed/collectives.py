@@ -78,12 +78,11 @@ def all_reduce(
         ValueError: ``init_process_group`` was not called.
     """
     name = "all_reduce"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
     check_reduction(name, tensor.dtype, op)
-    if found is None:
+    if pg is None:
         return None
-    pg = found
 
     def run_all_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
@@ -109,12 +108,12 @@ def reduce(
         ValueError: ``dst`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "reduce"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
     check_reduction(name, tensor.dtype, op)
-    if found is None:
+    if pg is None:
         return None
-    pg, root = found, found.group_rank_of(name, dst, "dst")
+    root = pg.group_rank_of(name, dst, "dst")
 
     def run_reduce() -> Tensor:
         send, how = widened(flat(tensor.array), op)
@@ -140,11 +139,11 @@ def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool
         ValueError: ``src`` is not in the group. Other errors as for ``all_reduce``.
     """
     name = "broadcast"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if found is None:
+    if pg is None:
         return None
-    pg, root = found, found.group_rank_of(name, src, "src")
+    root = pg.group_rank_of(name, src, "src")
 
     def run_broadcast() -> Tensor:
         row = flat(tensor.array)
@@ -170,11 +169,10 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, 
         RuntimeError: a length, shape or dtype in the list does not match. Other errors as for ``all_reduce``.
     """
     name = "all_gather"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if found is None:
+    if pg is None:
         return None
-    pg = found
     _check_list(name, "tensor_list", tensor_list, tensor, pg.size())
 
     def run_all_gather() -> list[Tensor]:
@@ -208,12 +206,11 @@ def all_gather_into_tensor(
         ValueError: ``output_tensor`` has another size or dtype. Other errors as for ``all_reduce``.
     """
     name = "all_gather_into_tensor"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "input_tensor", input_tensor)
     tensor_of(name, "output_tensor", output_tensor)
-    if found is None:
+    if pg is None:
         return None
-    pg = found
     _check_sizes(name, "output_tensor", output_tensor, input_tensor, pg.size())
 
     def run_all_gather_into_tensor() -> Tensor:
@@ -224,11 +221,7 @@ def all_gather_into_tensor(
 
 
 def gather(
-    tensor: Tensor,
-    gather_list: list[Tensor] | None = None,
-    dst: int = 0,
-    group: object = None,
-    async_op: bool = False,
+    tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Gather the Tensors of all ranks on rank ``dst``.
 
@@ -242,11 +235,11 @@ def gather(
         ValueError: ``gather_list`` is missing on ``dst`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "gather"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if found is None:
+    if pg is None:
         return None
-    pg, root = found, found.group_rank_of(name, dst, "dst")
+    root = pg.group_rank_of(name, dst, "dst")
     at_root = pg.rank() == root
     if at_root != bool(gather_list):
         raise ValueError(f"gather: gather_list must be given on rank dst={dst} and on no other rank")
@@ -265,11 +258,7 @@ def gather(
 
 
 def scatter(
-    tensor: Tensor,
-    scatter_list: list[Tensor] | None = None,
-    src: int = 0,
-    group: object = None,
-    async_op: bool = False,
+    tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Send one Tensor of rank ``src``'s list to each rank.
 
@@ -283,11 +272,11 @@ def scatter(
         ValueError: ``scatter_list`` is missing on ``src`` or given elsewhere. Other errors as for ``all_reduce``.
     """
     name = "scatter"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "tensor", tensor)
-    if found is None:
+    if pg is None:
         return None
-    pg, root = found, found.group_rank_of(name, src, "src")
+    root = pg.group_rank_of(name, src, "src")
     if (pg.rank() == root) != bool(scatter_list):
         raise ValueError(f"scatter: scatter_list must be given on rank src={src} and on no other rank")
     if scatter_list:
@@ -319,13 +308,13 @@ def reduce_scatter(
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "output", output)
     check_reduction(name, output.dtype, op)
-    if found is None:
+    if pg is None:
         return None
-    _check_list(name, "input_list", input_list, output, found.size())
-    return _reduce_scatter(name, found, output, lambda: _joined(input_list), op, async_op)
+    _check_list(name, "input_list", input_list, output, pg.size())
+    return _reduce_scatter(name, pg, output, lambda: _joined(input_list), op, async_op)
 
 
 def reduce_scatter_tensor(
@@ -339,14 +328,14 @@ def reduce_scatter_tensor(
         op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter_tensor"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "output", output)
     tensor_of(name, "input", input)
     check_reduction(name, output.dtype, op)
-    if found is None:
+    if pg is None:
         return None
-    _check_sizes(name, "input", input, output, found.size())
-    return _reduce_scatter(name, found, output, lambda: flat(input.array), op, async_op)
+    _check_sizes(name, "input", input, output, pg.size())
+    return _reduce_scatter(name, pg, output, lambda: flat(input.array), op, async_op)
 
 
 def _reduce_scatter(
@@ -381,10 +370,9 @@ def all_to_all(
         RuntimeError: a list has another length than the group, or an input has another size than its receiver's output.
     """
     name = "all_to_all"
-    found = group_of(group)
-    if found is None:
+    pg = group_of(group)
+    if pg is None:
         return None
-    pg = found
     lists = {"output_tensor_list": output_tensor_list, "input_tensor_list": input_tensor_list}
     for argument, tensors in lists.items():
         _check_list(name, argument, tensors, None, pg.size())
@@ -427,12 +415,11 @@ def all_to_all_single(
         RuntimeError: the lengths do not add up to the first dimension, or differ from those of the receivers.
     """
     name = "all_to_all_single"
-    found = group_of(group)
+    pg = group_of(group)
     tensor_of(name, "output", output)
     tensor_of(name, "input", input)
-    if found is None:
+    if pg is None:
         return None
-    pg = found
     if input.dtype != output.dtype:
         raise RuntimeError(
             f"{name}: output and input must have one dtype, got {describe(output)} and {describe(input)}"
@@ -493,10 +480,9 @@ def barrier(group: object = None, async_op: bool = False, device_ids: object = N
         group, async_op: see ``all_reduce``.
         device_ids: ignored; for compatibility.
     """
-    found = group_of(group)
-    if found is None:
+    pg = group_of(group)
+    if pg is None:
         return None
-    pg = found
     return communicator.run(lambda: pg.run("barrier()", None), async_op)
 
 

@@ -10,6 +10,7 @@ lets gradients flow to the parameters, ``log_prob`` scores values, ``kl_divergen
 
 from typing import TYPE_CHECKING
 
+from ..core.missing_names import explain_calls as _explain_calls
 from ..core.missing_names import legacy_names
 from ..ops.table.documentation import complete as _complete
 from . import constraints, transforms, utils
@@ -89,6 +90,7 @@ __all__ = [
 ]  # fmt: skip
 
 _complete(globals(), object, utils.ARGUMENTS, utils.ERRORS)
+_explain_calls(globals())
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)

@@ -1,6 +1,6 @@
 """Regions in which parameters and samples must lie, under the names of ``torch.distributions.constraints``.
 
-``constraints.positive.check(x)`` says of every event of x whether it lies there.
+``constraints.positive.check(x)`` returns for every event of x whether it is in the region.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Bound = Tensor | float
 
 
 class Constraint:
-    """A region for a variable. A subclass gives ``check``, and says whether its values are discrete."""
+    """A region for a variable. A subclass defines ``check``, and declares whether its values are discrete."""
 
     is_discrete: bool = False
     event_dim: int = 0  # how many last dimensions make one event; check leaves them away
@@ -113,7 +113,7 @@ def is_dependent(constraint: object) -> bool:
 class DependentProperty(property, Dependent):
     """A property that is a constraint: on the class a Dependent, on an instance what the function gives.
 
-    ``@dependent_property(is_discrete=False, event_dim=0)`` says beforehand what does not depend on the instance.
+    ``@dependent_property(is_discrete=False, event_dim=0)`` declares the properties that do not depend on the instance.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Say whether distributions made from now on check parameters and values, unless told by ``validate_args``.
+        """Set the default of ``validate_args`` for distributions that are created from now on.
 
         Raises:
             ValueError: the value is no bool.

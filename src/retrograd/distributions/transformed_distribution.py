@@ -86,7 +86,7 @@ class TransformedDistribution(Distribution):
         return x
 
     def _kept(self, x: Tensor) -> Tensor:
-        """Samples kept off the bounds of the support, where rounding put them there; a family says how."""
+        """Return samples inside the support, also those that rounding moved to its bounds. Families override this."""
         return x
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:

@@ -181,7 +181,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     return matrices
 
 
-# What docstrings of distributions and transforms say alike, and what a class with an argument refuses.
+# Sentences that docstrings of distributions and transforms share, and the errors that an argument raises.
 ARGUMENTS = {
     "validate_args": "whether to check the parameters and the values.",
     "cache_size": "the size of the cache, 0 or 1.",

@@ -63,7 +63,7 @@ def jacfwd(
     Args:
         func, argnums, has_aux: as for ``jacrev``.
         chunk_size: the number of columns to compute together, all by default.
-        randomness: accepted for PyTorch's sake; the function runs once, so all columns see the same random numbers.
+        randomness: accepted for compatibility; the function runs once, so all columns see the same random numbers.
 
     Returns:
         As for ``jacrev``.

@@ -27,13 +27,13 @@ Value: TypeAlias = "Call | tuple[Call, int]"
 
 
 class Part(Protocol):
-    """What a Call reads of the segment to which it belongs."""
+    """The part of a segment's interface that its calls need."""
 
     def restore(self, target: Call) -> None:
         """Recompute what the node of ``target`` saved."""
 
     def replace(self, old: Node, new: Node) -> None:
-        """Let another node have the call of a node."""
+        """Move the call of a node to another node."""
 
 
 class Source(NamedTuple):
@@ -67,7 +67,7 @@ class Call:
     """One recorded call, which can be repeated. It takes the place of ``node.saved`` while the node's arrays are freed.
 
     ``inputs`` are values, Sources and plain numbers; ``layout`` is that of the written Tensor if the call was in place.
-    ``array`` (a tuple of several outputs) and ``version`` tell whether a Tensor still has the value that the call
+    ``array`` (a tuple of several outputs) and ``version`` show whether a Tensor still has the value that the call
     returned. ``held`` is the memory of the node's saved arrays, ``segment`` the part of the tape with the call.
     """
 

@@ -79,7 +79,7 @@ class Segment:
         self.pool.restore(target, self)
 
     def replace(self, old: Node, new: Node) -> None:
-        """Let another node have the call of a node."""
+        """Move the call of a node to another node."""
         self.nodes = [ref(new) if reference() is old else reference for reference in self.nodes]
 
     def take(self, value: Value, array: Array, storage: Storage | None) -> None:

@@ -214,7 +214,7 @@ def _changes(symbols: list[Symbol], length: int | None) -> dict[int, dict[int, i
 
 def _built(
     base: Recording, others: list[Recording], symbols: list[Symbol], axes: dict[str, dict[int, str]], opset: int,
-    names: list[str], outputs: list[str], weights: dict[int, str],
+    names: list[str], outputs: list[str], weights: dict[int, str]
 ) -> Any:  # fmt: skip
     """Return the model's proto."""
     import onnx

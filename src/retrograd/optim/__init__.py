@@ -4,6 +4,7 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from ..core.missing_names import explain_calls as _explain_calls
 from ..core.missing_names import legacy_names as _legacy_names
 from ..ops.table.documentation import complete as _complete
 from . import differentiable as differentiable
@@ -13,6 +14,7 @@ from .adam import Adamax as Adamax
 from .adam import AdamW as AdamW
 from .adam import NAdam as NAdam
 from .adam import RAdam as RAdam
+from .adam import SparseAdam as SparseAdam
 from .adaptive import Adadelta as Adadelta
 from .adaptive import Adagrad as Adagrad
 from .adaptive import RMSprop as RMSprop
@@ -25,9 +27,9 @@ from .matrix import Muon as Muon
 from .optimizer import Optimizer as Optimizer
 from .sgd import ASGD as ASGD
 from .sgd import SGD as SGD
-from .sparse_adam import SparseAdam as SparseAdam
 
 _complete(globals(), Optimizer, _ARGUMENTS, _ERRORS)
+_explain_calls(globals())
 
 if TYPE_CHECKING:
     from . import swa_utils as swa_utils
@@ -36,7 +38,7 @@ else:
     _legacy = _legacy_names(__name__)
 
     def __getattr__(name: str) -> _Any:
-        if name == "minimize":  # it stands on func, which is loaded when it is asked for
+        if name == "minimize":  # ``minimize`` needs func, which is imported at the first use
             globals()[name] = _import_module(f"{__name__}.minimization").minimize
             return globals()[name]
         return _legacy(name)

@@ -9,25 +9,27 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
 from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
-from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
+from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm, writable
 from .steps import decay_towards, decay_towards_square, descend, descent
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def _of_moments(group: ParamGroup) -> tuple[float, float, float, float]:
-    """What the moments move by, and keep: the factors of their averages."""
+    """Return ``1 - beta1``, ``beta1``, ``beta2`` and ``1 - beta2``, rounded as in ``_update``."""
     beta1, beta2 = map(number, group["betas"])
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
 
 
 @lru_cache(maxsize=16)
 def _rate_and_eps(lr: float, eps: float, beta1: float, beta2: float, step: int) -> tuple[float, float]:
-    """``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))``: a pass less.
+    """Return ``lr * sqrt(c2) / c1`` and ``eps * sqrt(c2)`` for the bias corrections c1 and c2.
 
-    The parameters of a group mostly are at the same step.
+    ``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))`` saves a pass over memory.
+    The cache serves the parameters of a group, which are mostly at the same step.
     """
     root = sqrt(1 - beta2**step)
     return lr * root / (1 - beta1**step), eps * root
@@ -88,7 +90,7 @@ class Adam(Optimizer):
             descend(p, rate, m, b, a)
 
     def _rate_and_eps(self, group: ParamGroup, step: int) -> tuple[float, float]:
-        """What the first moment is multiplied by, and what is added to the second one's root."""
+        """Return the factor of the first moment, and the summand of the root of the second moment."""
         beta1, beta2 = group["betas"]
         return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
 
@@ -336,3 +338,49 @@ class RAdam(Optimizer):
             return rate, False
         rectification = (rho_t - 4) * (rho_t - 2) * rho / ((rho - 4) * (rho - 2) * rho_t)
         return rate * sqrt(rectification * correction), True
+
+
+class SparseAdam(Optimizer):
+    r"""Adam that moves only the rows with a gradient.
+
+    ``p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * (m / (sqrt(v) + eps))`` with Adam's moments m and v.
+
+    Rows of zeros in the gradient are left as they are, their moments, too; the others have Adam's. Gradients are dense
+    here: of ``Embedding(sparse=True)``, rows that were not looked up are zero.
+
+    Args:
+        betas: the factors of the moments.
+        eps: keeps the quotient finite.
+
+    Source: Kingma and Ba, Adam, 2015.
+
+    >>> x = rg.ones(3, 1, requires_grad=True)
+    >>> optimizer = rg.optim.SparseAdam([x], lr=0.1)
+    >>> x[1].sum().backward()
+    >>> optimizer.step()
+    >>> x.detach().flatten()
+    tensor([1. , 0.9, 1. ])
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: LearningRate = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: NotNegative = 1e-8,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, hyperparameters(locals()))
+
+    def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
+        lr, eps = numbers(group, "lr", "eps")
+        beta1, beta2 = map(number, group["betas"])
+        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq")
+        xp = array_module(gradient)
+        touched = xp.flatnonzero((gradient.reshape(len(gradient), -1) != 0).any(axis=1))
+        p, first, second = writable(parameter), state["exp_avg"].array, state["exp_avg_sq"].array
+        g = -gradient[touched] if group["maximize"] else gradient[touched]
+        first[touched] += (g - first[touched]) * (1 - beta1)
+        second[touched] += (g * g - second[touched]) * (1 - beta2)
+        size = lr * (1 - beta2**step) ** 0.5 / (1 - beta1**step)
+        p[touched] -= size * first[touched] / (np.sqrt(second[touched]) + eps)

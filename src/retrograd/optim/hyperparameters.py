@@ -31,7 +31,8 @@ def numbers(group: ParamGroup, *names: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Range:
-    """What a hyper-parameter may be, in words and as a predicate of its number, or of ``count`` numbers one by one."""
+    """The condition for a hyperparameter, in words and as a predicate of its number, or of ``count`` numbers one by
+    one."""
 
     words: str
     allows: Callable[[Any], bool]
@@ -85,7 +86,7 @@ def _ranges(optimizer: type) -> dict[str, Range]:
     }
 
 
-# What docstrings of optimizers say alike: descriptions of arguments, and what an optimizer with an argument refuses.
+# Sentences that docstrings of optimizers share: descriptions of arguments, and the errors that an argument raises.
 ARGUMENTS = {
     "params": "the parameters, or groups of them.",
     "lr": "the learning rate.",

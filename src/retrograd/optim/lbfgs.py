@@ -39,7 +39,7 @@ class LBFGS(Optimizer):
         params: the parameters.
         lr: the step length (with a line search, its first trial).
         max_iter: iterations per ``step``.
-        max_eval: calls of the closure per ``step``; ``max_iter * 5 / 4`` unless told.
+        max_eval: calls of the closure per ``step``; by default ``max_iter * 5 / 4``.
         tolerance_grad: end when the largest gradient is below.
         tolerance_change: end when loss or parameters change less.
         history_size: how many pairs are kept.

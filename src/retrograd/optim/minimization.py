@@ -52,13 +52,13 @@ def minimize(
         x0: where to begin: a Tensor or an array, or a nest of them (dicts, lists, tuples, named tuples, dataclasses).
             A number, or a list of numbers, is an array of float64, as for SciPy.
         args: further arguments of ``fun``.
-        method: as SciPy names it, by default BFGS, L-BFGS-B or SLSQP by what is asked for.
+        method: a name of SciPy; by default BFGS, L-BFGS-B with bounds, or SLSQP with constraints.
         hess: form the whole Hessian for methods that can use products.
         bounds: ``scipy.optimize.Bounds`` or a pair ``(lower, upper)`` for each number, in order, None where there is
             none; or a nest like ``x0`` with one pair for each Tensor, of numbers or arrays that broadcast to it.
         constraints: as for SciPy: dictionaries, ``LinearConstraint`` (of the numbers in order) and
             ``NonlinearConstraint``, or a list of them. Their functions take the nest, and are differentiated here.
-        tol: the tolerance of whatever the method compares.
+        tol: the tolerance of the method's stopping criterion.
         callback: called after each iteration as SciPy's is, with the nest in place of the vector.
         options: of the method, as SciPy documents them.
 
@@ -170,7 +170,7 @@ class _Nest:
         )
 
     def bounds(self, bounds: object) -> Any:
-        """What SciPy takes, of bounds by the nest's Tensors."""
+        """Return SciPy's form of bounds that are given for each Tensor of the nest."""
         if bounds is None or hasattr(bounds, "lb") or self._is_by_number(bounds):
             return bounds
         pairs = self.structure.leaves_of(bounds, "bounds")
@@ -214,7 +214,8 @@ class _Function:
         self._product: tuple[bytes, Any] = (b"", None)
 
     def tensor(self, *leaves: Tensor) -> Tensor:
-        """The function's value; a list of them as one Tensor. Bare numbers only where nobody differentiates."""
+        """The function's value; a list of them as one Tensor. Plain numbers are allowed only where no derivative is
+        needed."""
         y = self.function(self.nest.structure.unflatten(leaves))
         if isinstance(y, (list, tuple)) and any(isinstance(part, Tensor) for part in y):
             y = stack([operand(part) for part in y])
@@ -248,7 +249,7 @@ class _Function:
         return tuple(range(len(self.nest.points)))
 
     def hessian_product(self, vector: Array, direction: Array) -> np.ndarray:
-        """``H(x) @ v``; the gradient's record at a point serves all directions that are asked for there."""
+        """``H(x) @ v``; the recorded gradient at a point serves all directions ``v`` at that point."""
         point = np.asarray(vector).tobytes()
         if self._product[0] != point:
             self._product = point, vjp(grad(self._traced, self._everything), *self.nest.leaves(vector))[1]
@@ -276,7 +277,7 @@ class _Function:
         return np.concatenate(parts, 1).astype(np.float64)
 
     def weighted(self, vector: np.ndarray, weights: object) -> np.ndarray:
-        """The Hessian of the values' sum with these weights, as SciPy asks constraints for it."""
+        """Return the Hessian of the weighted sum of the values, the form that SciPy needs of constraints."""
 
         def total(nest: object) -> Tensor:
             y = self.tensor(*self.nest.structure.leaves_of(nest)).reshape(-1)

@@ -38,7 +38,7 @@ BLOCK = 1 << 15
 
 
 class UpdateForm(NamedTuple):
-    """What ``_update`` computes, for compiled code that does the same, operation by operation.
+    """A description of the computation of ``_update``, for compiled code that repeats it operation by operation.
 
     ``static``: the form's name, then what the formula consists of; ``numbers``: those that may differ from step to
     step; ``state``: the names of the entries of a parameter's state."""
@@ -142,7 +142,7 @@ class Optimizer:
 
     Args:
         params: Tensors, ``(name, Tensor)`` pairs, or dictionaries, each a group with ``params`` and its own options.
-        defaults: the options of groups that do not say otherwise.
+        defaults: the options of groups without options of their own.
 
     Raises:
         TypeError: something is not a Tensor, or a set, whose order changes from run to run.
@@ -216,7 +216,7 @@ class Optimizer:
     # Parameters
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for what is left out."""
+        """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for missing options."""
         if modes.tracer is not None:  # each call makes an optimizer, or a group, of its own, with a state of its own
             modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
         me = type(self).__name__
@@ -334,7 +334,7 @@ class Optimizer:
         for parameter, row in zip(moved, rows, strict=True):
             if len(row) < 2 + len(states):
                 row[2:] = [self._state_array(parameter, key) for key in states]
-            storage_of(parameter).version += 1  # the array itself is writable, as whatever the loops take
+            storage_of(parameter).version += 1  # the loops take writable arrays only, so no copy is made
         weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
         if group.get("decoupled_weight_decay"):
             weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay
@@ -346,13 +346,13 @@ class Optimizer:
         return None
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        """Of the numbers that ``_update`` takes those that differ between parameters; the step is counted here."""
+        """Return those numbers of an ``_update`` that differ between parameters, and count the step."""
         loop = self._loop(group)
         self._begin(parameter, *(loop[1] if loop else ()))
         return ()
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """What ``_update`` would compute now; None where no compiled code does the same."""
+        """Return the description of an ``_update`` with the current options; None where no compiled code repeats it."""
         return None
 
     def step_is_watched(self) -> bool:
@@ -445,7 +445,8 @@ class Optimizer:
         return state, step
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
-        """The shape that an entry of the state must have; None where any will do, as in a step that we do not know."""
+        """The shape that an entry of the state must have; None where any shape is allowed, as in an optimizer of a
+        program."""
         if type(self).step is not Optimizer.step:
             return None
         return () if key in self.scalar_state else parameter.array.shape

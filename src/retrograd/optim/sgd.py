@@ -11,7 +11,7 @@ from .steps import decay_towards, descent
 
 
 class SGD(Optimizer):
-    r"""Stochastic gradient descent, with momentum if asked for: ``p -= lr * d``.
+    r"""Stochastic gradient descent, optionally with momentum: ``p -= lr * d``.
 
     ``d = g + weight_decay * p``. With momentum the buffer ``b = momentum * b + (1 - dampening) * d``, which begins as
     ``d``, takes the place of ``d``; with ``nesterov``, ``d + momentum * b`` does.

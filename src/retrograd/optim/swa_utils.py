@@ -119,7 +119,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Let the averages take in what the model's parameters are now."""
+        """Add the current parameters of the model to the averages."""
 
         def tensors(module: Module) -> list[Tensor]:
             buffers = module.buffers() if self.use_buffers else ()
@@ -196,7 +196,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
-        """How far the learning rate is on its way."""
+        """Return the fraction of the annealing that is done, from 0 to 1."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 

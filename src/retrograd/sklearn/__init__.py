@@ -10,7 +10,7 @@ from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import LRScheduler as LRScheduler
 from .estimators import NeuralNetClassifier as NeuralNetClassifier
 from .estimators import NeuralNetRegressor as NeuralNetRegressor
-from .history import History as History
+from .net import History as History
 from .net import NeuralNet as NeuralNet
 from .splits import ValidSplit as ValidSplit
 from .splits import predefined_split as predefined_split

@@ -24,7 +24,6 @@ from ..ops.make.generators import Generator, get_rng_state, manual_seed, set_rng
 from ..optim import SGD, Adam
 from ..serialization import load, save
 from .callbacks import Callback
-from .history import History
 from .splits import Predefined, ValidSplit
 
 _PREFIXES = ("module__", "criterion__", "optimizer__", "iterator_train__", "iterator_valid__")
@@ -45,6 +44,33 @@ class Perceptron(nn.Sequential):
         for before, after in zip(sizes, sizes[1:]):
             layers += [nn.Linear(before, after), nn.ReLU()]
         super().__init__(*layers[:-1])
+
+
+class History(list[dict[str, Any]]):
+    """A list of dictionaries, one per epoch, which can also be indexed by rows and names, as skorch's.
+
+    >>> from retrograd.sklearn import History
+    >>> history = History([{"epoch": 1, "train_loss": 0.9}, {"epoch": 2, "train_loss": 0.5}])
+    >>> history[:, "train_loss"], history[-1, ("epoch", "train_loss")]
+    ([0.9, 0.5], (2, 0.5))
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, tuple):
+            return super().__getitem__(key)
+        if len(key) != 2:
+            raise KeyError(f"history takes at most two keys, history[epochs, names], got {len(key)}")
+        rows, names = super().__getitem__(key[0]), key[1]
+        single = isinstance(rows, dict)
+        for row in [rows] if single else rows:
+            for name in names if isinstance(names, (tuple, list)) else (names,):
+                if name not in row:
+                    raise KeyError(f"the name must be one of {', '.join(row)}, got {name!r}")
+        found = [
+            tuple(row[name] for name in names) if isinstance(names, (tuple, list)) else row[names]
+            for row in ([rows] if single else rows)
+        ]
+        return found[0] if single else found
 
 
 class NeuralNet(BaseEstimator):  # type: ignore[misc]

@@ -50,7 +50,7 @@ class CsvFile:
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell says that its value is missing.
+    """Return whether a cell marks its value as missing.
 
     >>> from retrograd.cli.tasks.csv_files import is_missing
     >>> [is_missing(cell) for cell in ("", "NA", "0", "nan")]

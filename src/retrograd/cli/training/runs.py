@@ -1,4 +1,4 @@
-"""A run: a task, its trainer, and the loop; what its curves say."""
+"""A run: a task, its trainer, and the loop; a reading of its curves."""
 
 import math
 from collections.abc import Iterator
@@ -88,13 +88,13 @@ def fitting(settings: Settings, loop: Loop) -> Iterator[None]:
 
 
 def explained(run: Run) -> str:
-    """Return what the curves say, and what to try next."""
+    """Return a reading of the curves, and advice."""
     return "\n".join([*_figures(run.task), *_curves(run)])
 
 
 def _figures(task: Task) -> list[str]:
     part = task.test.name
-    held_out = f"The {part} rows were not used for training; only their figures say how the model does on new data."
+    held_out = f"The {part} rows were not used for training; only their figures measure the model on new data."
     if task.score == "r2":
         return [
             held_out,

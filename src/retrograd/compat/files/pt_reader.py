@@ -20,6 +20,7 @@ from .sealed_pickle import SealedUnpickler
 from .zip_archives import Reader
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+OBJECTS_MAGIC = b"retrograd objects\n"
 
 
 def read(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
@@ -130,7 +131,7 @@ def _sealed(stream: IO[bytes], names: FileNames, persistent: Callable[[object], 
 
 
 class _UnsafeUnpickler(pickle.Unpickler):
-    """Python's unpickler, which runs arbitrary code. Of PyTorch's classes it knows those of tensors only."""
+    """Python's unpickler, which runs arbitrary code. Of PyTorch's classes, only those of tensors are allowed."""
 
     def __init__(self, stream: IO[bytes], persistent: Callable[[object], Storage]) -> None:
         super().__init__(stream, encoding="latin1")
@@ -148,3 +149,14 @@ class _UnsafeUnpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: object) -> Storage:
         return self._persistent(pid)
+
+
+def read_objects(stream: IO[bytes], placed: Placed, weights_only: bool) -> Any:
+    """Return the content of a file of whole objects that an earlier version wrote: a first line and a pickle."""
+    stream.seek(len(OBJECTS_MAGIC), 1)
+    if not weights_only:
+        return pickle.Unpickler(stream).load()
+    names = FileNames(placed)
+    unpickler = SealedUnpickler(stream, names.find)
+    names.reads_for(unpickler)
+    return unpickler.load()

@@ -28,7 +28,8 @@ from ...distributed.launcher import launched
 
 @dataclass(frozen=True)
 class Placement:
-    """How a dimension of processes holds a Tensor. Programs describe plans with it; no Tensor is distributed here."""
+    """The placement of a Tensor on one dimension of processes, for programs that describe plans; no Tensor is
+    distributed."""
 
     def is_replicate(self) -> bool:
         """Return whether every process has the whole Tensor."""

@@ -143,7 +143,7 @@ def sum(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the sum of the selected elements; 0 of none."""
+    """Return the sum of the selected elements; 0 if the mask selects none."""
     x = _filled("sum", input, mask)
     return _ops.sum(x, _canonical_dim(dim, x.ndim), bool(keepdim), dtype=_summed_dtype(x, dtype))
 
@@ -156,7 +156,7 @@ def prod(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the product of the selected elements; 1 of none."""
+    """Return the product of the selected elements; 1 if the mask selects none."""
     x = _filled("prod", input, mask)
     result = x.to(_summed_dtype(x, dtype))
     for axis in reversed(_canonical_dim(dim, x.ndim)):
@@ -184,7 +184,7 @@ def amax(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the largest selected element; -inf, or the smallest integer of the dtype, of none."""
+    """Return the largest selected element; -inf, or the smallest integer of the dtype, if there is none."""
     x = _filled("amax", input, mask)
     return _converted(_ops.amax(x, _canonical_dim(dim, x.ndim), bool(keepdim)), dtype)
 
@@ -197,7 +197,7 @@ def amin(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the smallest selected element; inf, or the largest integer of the dtype, of none."""
+    """Return the smallest selected element; inf, or the largest integer of the dtype, if there is none."""
     x = _filled("amin", input, mask)
     return _converted(_ops.amin(x, _canonical_dim(dim, x.ndim), bool(keepdim)), dtype)
 
@@ -246,7 +246,7 @@ def mean(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of the selected elements; NaN of none.
+    """Return the mean of the selected elements; NaN if there are none.
 
     Raises:
         ValueError: the dtype is not floating or complex.
@@ -260,14 +260,9 @@ def mean(
 
 
 def median(
-    input: Tensor,
-    dim: int = -1,
-    *,
-    keepdim: bool = False,
-    dtype: DTypeLike | None = None,
-    mask: Tensor | None = None,
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DTypeLike | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """Return the median of the selected elements; NaN of none.
+    """Return the median of the selected elements; NaN if there are none.
 
     Raises:
         ValueError: the input holds integers, and a row of it has no selected element.
@@ -317,7 +312,7 @@ def norm(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the vector norm of the selected elements; of none 0, and inf for a negative ``ord``."""
+    """Return the vector norm of the selected elements; if there are none 0, or inf for a negative ``ord``."""
     order = 2.0 if ord is None else ord
     x = _filled("norm", input, mask, order)
     return _linalg.vector_norm(x, order, _canonical_dim(dim, x.ndim), bool(keepdim), dtype=dtype)
@@ -333,7 +328,7 @@ def var(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the variance of the selected elements; NaN of none.
+    """Return the variance of the selected elements; NaN if there are none.
 
     Raises:
         TypeError: both ``unbiased`` and ``correction`` are given.
@@ -364,7 +359,7 @@ def std(
     dtype: DTypeLike | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the standard deviation of the selected elements; NaN of none. See ``var``."""
+    """Return the standard deviation of the selected elements; NaN if there are none. See ``var``."""
     variance = var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask)
     zero = variance == 0  # the gradient of std is 0 there, as in torch.std
     return _ops.where(zero, _ops.zeros_like(variance), _ops.sqrt(_ops.where(zero, _ops.ones_like(variance), variance)))

@@ -332,7 +332,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str = "cuda") -> Any:
 
 
 def _scaled(x: Tensor, multiply: Callable[[Tensor], Tensor], scale: float) -> Tensor:
-    """Multiply, and tell observers that the product and its backward pass may overflow."""
+    """Multiply, and notify observers that the product and its backward pass may overflow."""
     factor = new_tensor(np.array(scale, np.float32))  # the product with a float16 loss, which has no dimension: float32
     if not watchers:
         return multiply(factor)

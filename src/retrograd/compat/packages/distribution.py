@@ -16,7 +16,7 @@ from ..modules.toplevel import __version__
 NAME: Final = "torch"
 MODULES: Final = ("torch", "functorch")
 MARK: Final = "+retrograd"
-"""The local label of the version, by which the distribution is told from PyTorch's."""
+"""The local label of the version, which distinguishes the distribution from PyTorch's."""
 
 _METADATA = """\
 Metadata-Version: 2.1

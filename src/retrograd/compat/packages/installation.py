@@ -18,7 +18,7 @@ from .distribution import MARK, MODULES, NAME, is_ours, metadata_files, module_f
 
 
 class InstallationError(Exception):
-    """The environment cannot be changed as asked; the message says why and what to do."""
+    """The requested change of the environment is impossible; the message gives the reason and a remedy."""
 
 
 def install(user: bool = False, break_system_packages: bool = False) -> Path:

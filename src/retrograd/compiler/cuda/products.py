@@ -54,7 +54,7 @@ class Pointer(Protocol):
 
 
 class DeviceArray(Protocol):
-    """What is read of CuPy's arrays."""
+    """The attributes of CuPy's arrays that are read."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]

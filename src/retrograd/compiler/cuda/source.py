@@ -216,7 +216,7 @@ class Tile(NamedTuple):
 
     def kernel(
         self, parameters: str, kind: str, indices: Sequence[str], each: Sequence[str], terms: Sequence[str],
-        results: Sequence[str],
+        results: Sequence[str]
     ) -> Kernel:  # fmt: skip
         """Return the kernel that writes ``results``, which are computed from the sums ``z`` of ``terms``.
 

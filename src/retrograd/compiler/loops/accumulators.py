@@ -100,11 +100,7 @@ def accumulators(
 
 
 def _placed(
-    block: Block,
-    numbers: dict[int, tuple[str, Index]],
-    k: int,
-    start: Value,
-    leaves: Callable[[int, bool], bool],
+    block: Block, numbers: dict[int, tuple[str, Index]], k: int, start: Value, leaves: Callable[[int, bool], bool]
 ) -> tuple[Rows, set[int]] | None:
     """Return the rows of ``sum += place(v, i)``, if nothing else reads the sum."""
     parts: list[tuple[int | None, Index]] = []

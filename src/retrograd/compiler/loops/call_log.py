@@ -329,7 +329,7 @@ def _alike(found: tuple[list[list[Source]], dict[int, int]] | None, sources: lis
 
 
 def identity(x: Tensor, tracer: object) -> Identity:
-    """Return what tells a Tensor from others in a trace."""
+    """Return a key that identifies a Tensor in a trace."""
     array = x.array
     if type(array) is not Traced or array.tracer is not tracer or type(array.numbers) is not np.ndarray:
         raise Unknown
@@ -347,7 +347,8 @@ def is_row(primitive: Primitive, params: Params) -> bool:
 
 
 def frozen(x: object) -> object:
-    """Return a hashable object that equals that of another argument only if the arguments do the same."""
+    """Return a hashable key of an argument. Keys of two arguments are equal only if the arguments are
+    interchangeable."""
     kind = type(x)
     if kind is int or kind is str or kind is bool or x is None or x is Ellipsis:
         return kind, x

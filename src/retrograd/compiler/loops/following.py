@@ -30,21 +30,7 @@ from ..program import Value, equal
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .body import Leaves
-from .call_log import (
-    BEFORE,
-    NUMBER,
-    OWN,
-    PLAIN,
-    SAME,
-    SLICE,
-    Block,
-    Call,
-    CallLog,
-    Identity,
-    Source,
-    Unknown,
-    is_row,
-)
+from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, SLICE, Block, Call, CallLog, Identity, Source, Unknown, is_row
 from .rolled import RolledLoop
 
 MIN_STEPS = 8  # of a loop; fewer are recorded call by call
@@ -506,7 +492,8 @@ class _Steps:
         return dict(zip(carried, last, strict=True))
 
     def _bypass(self, results: Sequence[Tensor]) -> None:
-        """Note results on which later steps or other results depend, although the graph does not say so."""
+        """Note results on which later steps or other results depend, although the graph does not contain this
+        dependency."""
         self._tracer.bypassed |= {x._node for x in results if x._node is not None}
 
     def _view(self, step: int, k: int) -> Tensor | None:

@@ -55,12 +55,7 @@ class _LoopModule(Module):
     """The module of a loop. Items of the tuple: see ``NativeLoop.run``."""
 
     def __init__(
-        self,
-        steps: Sequence[Step],
-        inputs: Sequence[Buffer],
-        outs: Sequence[Buffer],
-        arena: int,
-        repeated: Repeated,
+        self, steps: Sequence[Step], inputs: Sequence[Buffer], outs: Sequence[Buffer], arena: int, repeated: Repeated
     ) -> None:
         self._rows, self._pairs, self._reverse = repeated
         super().__init__(steps, inputs, outs, arena)

@@ -23,7 +23,7 @@ def without_repeats(
     given = {value.root for value in gives}
     given |= {value.root for step in instructions if step.kind == "effect" for value in step.reads()}
     outer = {value.root for value in takes}
-    effects = 0  # memory from outside may change at an effect
+    effects = 0  # the number of effects so far, each of which may change memory of the inputs
     known: dict[object, Instruction] = {}
     same: dict[Value, Value] = {}
     kept: list[Instruction] = []

@@ -26,7 +26,7 @@ from .untrace import is_real
 class Bypassed(BaseException):
     """The function needs the steps of a loop that was followed one by one.
 
-    For example, it differentiates with respect to a result on which later steps depend, although no node says so.
+    For example, it differentiates with respect to a result on which later steps depend, although no node refers to it.
 
     Not an Exception, so that ``except Exception`` in the function does not catch it.
     """
@@ -224,7 +224,7 @@ class EffectTracer(Observer):
             entry.grad = grad
 
     def _holder(self, x: Tensor) -> Any:
-        """Return what stands for a Tensor object in an effect: the Tensor, or an input if it is an argument."""
+        """Return the representation of a Tensor object in an effect: the Tensor, or an input if it is an argument."""
         index = self.arguments.get(id(x))
         if index is None:
             return x

@@ -57,7 +57,7 @@ class Tracing(Protocol):
         """Return elements that leave the program."""
 
     def cannot_trace(self, what: str) -> bool:
-        """Tell that something cannot be recorded."""
+        """Report that an operation cannot be recorded."""
 
     def takes_loops(self) -> bool:
         """Whether a compiled loop may take traced arrays."""

@@ -32,7 +32,7 @@ def run_in_place(node: Node, g: Array, cotangents: dict[object, Array], summed: 
     if plan.node_hooks is not None or node.hooks is not None or type(saved) is not tuple or type(g) is not ndarray:
         return False
     node.saved = None
-    if getrefcount(saved) != LOCAL_ONLY:  # somebody restores the saved values after the pass
+    if getrefcount(saved) != LOCAL_ONLY:  # another object restores the saved values after the pass
         node.saved = saved
         return False
     values: Values = list(saved)

@@ -22,17 +22,7 @@ from ..graph import plan
 from ..graph.primitive import Primitive, changes, primitives
 from ..tensor.mutation import check_writable
 from ..tensor.tensor import Tensor, is_dense, new_tensor
-from .arrays import (
-    META,
-    NO_DATA,
-    MetaArray,
-    Value,
-    data_dependent,
-    elementwise,
-    plain,
-    reserved,
-    without_numbers,
-)
+from .arrays import META, NO_DATA, MetaArray, Value, data_dependent, elementwise, plain, reserved, without_numbers
 
 # Primitives that move arrays between devices.
 _MOVES = {"transfer"}

@@ -198,7 +198,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(ClassWeights):
-    """How often each of K classes comes in n independent draws.
+    """The number of times that each of K classes occurs in n independent draws.
 
     Args:
         total_count: ``n``.

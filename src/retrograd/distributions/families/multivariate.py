@@ -376,7 +376,8 @@ class Wishart(_WithCovariance):
         return self._matrix_df * (covariance.square() + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """By Bartlett's decomposition: normal numbers below a diagonal of roots of chi-square numbers."""
+        """Sample by Bartlett's decomposition: standard normal numbers below a diagonal of square roots of chi-square
+        numbers."""
         shape = self._extended_shape(sample_shape)
         halves = 0.5 * (self.df.unsqueeze(-1) - self._steps())
         chi = (2 * standard_gamma(halves.expand(shape[:-1]))).sqrt()
@@ -440,7 +441,7 @@ class LKJCholesky(Distribution):
         super().__init__(self.concentration.shape, (dim, dim), validate_args=validate_args)
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        """By the onion method: row k is a direction times the root of a beta number."""
+        """Sample by the onion method: row k is a random direction times the square root of a beta number."""
         with recording(False):
             like = self.concentration
             row = arange(1, self.dim, dtype=like.dtype, device=like.device)

@@ -392,7 +392,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, choose(bounded, self.loc - self.scale / c, math.inf))
 
     def _safe(self) -> tuple[Tensor, Tensor]:
-        """Where the concentration is 0, and the concentration with 1 in its place there."""
+        """Return where the concentration is 0, and the concentration with these zeros replaced by 1."""
         is_zero = self.concentration.abs() < 1e-8
         return is_zero, choose(is_zero, 1.0, self.concentration)
 

@@ -305,7 +305,7 @@ class Uniform(Distribution):
         return self.icdf(uniform(self._extended_shape(sample_shape), self.low))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        """At ``high`` itself the density is 0, as in PyTorch."""
+        """The density is 0 at ``high`` itself, as in PyTorch."""
         inside = (value >= self.low) & (value < self.high)
         return choose(inside, -(self.high - self.low).log(), -math.inf)
 

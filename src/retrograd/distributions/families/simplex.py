@@ -37,10 +37,7 @@ class Beta(Distribution):
     concentration0: Tensor
 
     def __init__(
-        self,
-        concentration1: Tensor | Number,
-        concentration0: Tensor | Number,
-        validate_args: bool | None = None,
+        self, concentration1: Tensor | Number, concentration0: Tensor | Number, validate_args: bool | None = None
     ) -> None:
         self._set(validate_args, concentration1=concentration1, concentration0=concentration0)
 
@@ -101,10 +98,7 @@ class Kumaraswamy(TransformedDistribution):
     concentration0: Tensor
 
     def __init__(
-        self,
-        concentration1: Tensor | Number,
-        concentration0: Tensor | Number,
-        validate_args: bool | None = None,
+        self, concentration1: Tensor | Number, concentration0: Tensor | Number, validate_args: bool | None = None
     ) -> None:
         self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
         super().__init__(
@@ -121,7 +115,7 @@ class Kumaraswamy(TransformedDistribution):
         return x.clamp(min=tiny_of(x), max=1 - eps_of(x) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        """Without the intermediate numbers of the transforms, which round to 0 and 1."""
+        """Compute the density directly: the intermediate numbers of the transforms would round to 0 and 1."""
         a, b = self.concentration1, self.concentration0
         above = -xlogy(a, value).expm1()  # 1 - x^a
         return a.log() + b.log() + (a - 1).xlogy(value) + (b - 1).xlogy(above)

@@ -50,7 +50,7 @@ _LAPLACE_TRANSFORM: dict[type[Distribution], Expectation] = {
 
 
 def _of_family(table: dict[type[Distribution], Any], d: Distribution) -> Any:
-    """What the table says of the distribution's family, which may be that of an ancestor: Chi2 is a Gamma."""
+    """Return the table's entry for the distribution's class or its nearest ancestor: for Chi2 that of Gamma."""
     return next((table[kind] for kind in type(d).__mro__ if kind in table), None)
 
 
@@ -138,7 +138,7 @@ def _divergence(minus_mean_log_q: Callable[..., Tensor]) -> Callable[..., Tensor
 
 
 def _infinite(p: Distribution, q: Distribution) -> Tensor:
-    """Where no p of the family lies within the support of any q."""
+    """Return infinity: no p of this family has its support within the support of any q."""
     return p.mean.new_full(broadcast_shapes(p.batch_shape, q.batch_shape), math.inf)
 
 

@@ -19,7 +19,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence
     """A decorator that enters a function of p and q as their KL divergence.
 
     The most special entry that fits the two classes is used. Where the entries most special in p and in q differ, a
-    RuntimeWarning says which pair to register.
+    RuntimeWarning names the pair to register.
 
     Args:
         type_p: a class of distributions. It may also be a base class that does not derive from ``Distribution``.

@@ -115,7 +115,7 @@ class Transform:
         return y
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        """What the transform maps to y."""
+        """Return the x that the transform maps to y."""
         if self._cache_size == 0:
             return self._inverse(y)
         old_x, old_y = self._cached_x_y

@@ -13,7 +13,7 @@ from .base import Transform
 
 
 class _JoinedTransform(Transform):
-    """Several transforms, each of a piece of the input; a subclass says how pieces are cut and joined."""
+    """Several transforms, each of a piece of the input; a subclass defines how pieces are cut and joined."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         if not all(isinstance(transform, Transform) for transform in tseq):

@@ -144,15 +144,15 @@ class StickBreakingTransform(Transform):
 
 
 def _left(x: Tensor) -> Tensor:
-    """How many parts are left after each element: n, n - 1, ... 1."""
+    """Return the number of parts that remain after each element: n, n - 1, ... 1."""
     return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
 
 
 class CorrCholeskyTransform(Transform):
     """Vectors of ``D (D - 1) / 2`` numbers to Cholesky factors of ``D × D`` correlation matrices.
 
-    By rows of the triangle, the squares of tanh(x) break a stick (Lewandowski, Kurowicka and Joe, 2009; the Stan
-    reference manual, "Cholesky factors of correlation matrices").
+    In each row of the triangle, the squares of tanh(x) are the fractions of a stick-breaking process (Lewandowski,
+    Kurowicka and Joe, 2009; the Stan reference manual, "Cholesky factors of correlation matrices").
 
     >>> rg.distributions.CorrCholeskyTransform()(rg.zeros(1))
     tensor([[1., 0.],

@@ -260,7 +260,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
         return x
     recorded = None
     if modes.level is not None:
-        # A layer gets a node only if something on it requires grad there, which a call on the plain solution tells.
+        # A layer gets a node only if something on it requires grad there, which a call on the plain solution shows.
         with enable_grad():
             differing, recorded = _facts(residual(x), modes.level)
         if any(differing):

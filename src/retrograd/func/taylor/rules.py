@@ -112,7 +112,7 @@ def _pow(node: Expanded) -> Recurrence | None:
         return None
     try:
         n = float(exponent[0])
-    except (TypeError, ValueError, RuntimeError):  # it has no value yet, inside of vmap
+    except (TypeError, ValueError, RuntimeError):  # inside vmap the Tensor has no value yet
         return None
     if n != int(n) or not 1 <= n <= 32:
         return None
@@ -190,17 +190,17 @@ def _by_itself(factor: Callable[[Series, int], Coefficient]) -> Callable[[Expand
 
 
 def _minus_square(y: Series, k: int) -> Coefficient:
-    """Of ``1 - y^2``."""
+    """Return Taylor coefficient k of ``1 - y^2``."""
     return 1 - y[0] * y[0] if k == 0 else negative(products(y, y, k, 0, k))
 
 
 def _plus_square(y: Series, k: int) -> Coefficient:
-    """Of ``1 + y^2``."""
+    """Return Taylor coefficient k of ``1 + y^2``."""
     return 1 + y[0] * y[0] if k == 0 else products(y, y, k, 0, k)
 
 
 def _logistic(y: Series, k: int) -> Coefficient:
-    """Of ``y (1 - y)``."""
+    """Return Taylor coefficient k of ``y (1 - y)``."""
     return y[0] * (1 - y[0]) if k == 0 else plus(at(y, k), negative(products(y, y, k, 0, k)))
 
 

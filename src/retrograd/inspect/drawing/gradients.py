@@ -2,7 +2,7 @@
 
 The scale is logarithmic and relative to a reference, the usual norm near the loss, because norms of healthy networks
 differ by orders of magnitude between programs but rarely by more than a factor of 30 within one. Blue and red are the
-hues of Okabe and Ito, and the line's pattern says the same without colour: dots for zero, dashes for vanishing, double
+hues of Okabe and Ito, and the line's pattern shows the same without colour: dots for zero, dashes for vanishing, double
 width for exploding.
 """
 

@@ -195,7 +195,7 @@ def _operator(picture: Picture, node: Node) -> Vertex:
 
 
 def add_record_details(vertex: Vertex, site: Any) -> None:
-    """Add to a vertex what a trace's record, or only a line, says of its operator."""
+    """Add to a vertex the data of its operator from a trace's record, or only the line."""
     code = f"  {site.code}" if site.code else ""
     vertex.details.append(("line", f"{Path(site.file).name}:{site.line}{code}"))
     if site.module:

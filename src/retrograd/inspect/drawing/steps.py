@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
     @property
     def signature(self) -> tuple[Hashable, ...]:
-        """What must be equal for two steps to be drawn as one."""
+        """The properties in which two steps must agree to be drawn as one."""
         return tuple([(record.operator, record.module, record.shape) for record in self.records])
 
 

@@ -146,7 +146,7 @@ def _is_leaf(x: Input) -> bool:
 
 
 def _output(giver: Vertex, x: Input, taken: dict[int, int]) -> int:
-    """Return which of several outputs is read. Records do not say, so take the next output of that shape."""
+    """Return which of several outputs is read. Records do not contain this, so take the next output of that shape."""
     first = taken.get(giver.key, 0)
     for output in range(first, len(giver.shapes)):
         if giver.shapes[output] == tuple(x.shape):

@@ -20,7 +20,7 @@ from ..drawing.figures import number, numbers_of
 
 
 class Step(Protocol):
-    """What is known of one operator of a backward pass: see ``Event``."""
+    """The data of one operator of a backward pass: see ``Event``."""
 
     operator: str
     call: str
@@ -221,7 +221,7 @@ def _dot(a: tuple[str, np.ndarray], b: tuple[str, np.ndarray]) -> str:
 def _element(
     name: str, array: np.ndarray, index: tuple[int, ...], shape: tuple[int, ...], summed: tuple[int, ...]
 ) -> list[str]:
-    """Return the element of an array that belongs to an element of the gradient, if shapes say which."""
+    """Return the element of an array that belongs to an element of the gradient, if shapes determine it."""
     if array.shape == () and array.dtype.kind in "fiuc":
         return [f"{name} = {_number(array[()])}"]
     if summed:

@@ -149,7 +149,7 @@ def _real(array: Array) -> Array:
 
 
 class Reading(NamedTuple):
-    """What is measured of an array before it changes. ``exact`` has mean, standard deviation, minimum and maximum of a
+    """The measures of an array before it changes. ``exact`` has mean, standard deviation, minimum and maximum of a
     large array; for smaller arrays the sample is the whole array."""
 
     size: int

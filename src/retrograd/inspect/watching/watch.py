@@ -162,7 +162,8 @@ class watch:
 
     @property
     def cause(self) -> str:
-        """What changed before the first alarm, such as ``"lr 0.5 -> 25 at step 200"``, else that alarm; "" if none."""
+        """Return the change before the first alarm, such as ``"lr 0.5 -> 25 at step 200"``, else that alarm; "" if
+        none."""
         return cause_of(self.records, self.alarms)[0]
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ class Watcher(Observer):
         self.carried = False
         self._model = model
         self._paths: dict[int, str] = {}
-        self._layers: dict[str, bool] = {}  # by module without children: whether it has parameters
+        self._layers: dict[str, bool] = {}  # module without children -> whether the module has parameters
         for path, module in model.named_modules():
             self._paths[id(module)] = path
             if not module._modules:

@@ -18,7 +18,7 @@ DeviceLike: TypeAlias = types.DeviceLike | None
 DTypeLike: TypeAlias = types.DTypeLike | None
 
 
-# What docstrings of modules say alike.
+# Sentences that docstrings of modules share.
 DESCRIPTIONS = {
     "bias": "whether a bias is added.",
     "device": "the device of the parameters, by default the default device.",

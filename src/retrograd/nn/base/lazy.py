@@ -10,23 +10,9 @@ from typing import Any, ClassVar
 from ...core.errors import describe
 from ...core.tensor.tensor import Tensor
 from ...ops.make.creation import tensor
-from ..layers.convolution import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
+from ..layers.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ..layers.linear import Linear
-from ..layers.normalization import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-)
+from ..layers.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from ..parameter import Parameter
 from .arguments import DeviceLike, DTypeLike, Size
 from .module import Module

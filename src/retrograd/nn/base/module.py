@@ -538,7 +538,7 @@ class Module(State):
         return self._apply(lambda x: x.cuda(device))
 
     def xpu(self: Self, device: object = None) -> Self:
-        """Raise RuntimeError: Retrograd does not have the device. ``ipu`` and ``mtia`` do the same."""
+        """Raise RuntimeError: Retrograd does not support the device. ``ipu`` and ``mtia`` raise it, too."""
         raise RuntimeError("Retrograd computes on 'cpu' and 'cuda', and does not have the devices xpu, ipu and mtia")
 
     ipu = mtia = xpu

@@ -165,20 +165,12 @@ class UninitializedBuffer(Uninitialized, Buffer):
     becomes = Buffer
 
     def __new__(
-        cls,
-        requires_grad: bool = False,
-        device: DeviceLike = None,
-        dtype: DTypeLike = None,
-        persistent: bool = True,
+        cls, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True
     ) -> UninitializedBuffer:
         return Tensor.__new__(cls)
 
     def __init__(
-        self,
-        requires_grad: bool = False,
-        device: DeviceLike = None,
-        dtype: DTypeLike = None,
-        persistent: bool = True,
+        self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, persistent: bool = True
     ) -> None:
         self._begin(requires_grad, device, dtype)
         self.persistent = persistent

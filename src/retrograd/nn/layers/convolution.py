@@ -19,7 +19,7 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions hold, with the arguments of PyTorch's class of this name."""
+    """The base class of all convolutions, with the arguments of PyTorch's class of this name."""
 
     weight: Parameter
     bias: Parameter | None
@@ -255,7 +255,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """What must be added to the smallest output to give the wanted one."""
+        """Return the padding that extends the smallest output to the wanted size."""
         wanted = tuple(output_size)[-self.rank :]
         if len(output_size) not in (self.rank, input.ndim) or input.ndim not in (self.rank + 1, self.rank + 2):
             raise ValueError(

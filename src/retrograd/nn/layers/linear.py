@@ -133,7 +133,7 @@ class Flatten(Module):
     """The dimensions from ``start_dim`` to ``end_dim`` as one: ``(*, A, ..., B, *)`` to ``(*, A ... B, *)``.
 
     Args:
-        start_dim, end_dim: the first and the last of them; by default all but the first dimension of all.
+        start_dim, end_dim: the first and the last dimension to flatten; by default 1 and -1.
 
     >>> rg.nn.Flatten()(rg.ones(2, 3, 4)).shape
     (2, 12)

@@ -223,7 +223,7 @@ class ReplicationPad3d(_ReplicationPadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Pads the last dimension with what stands at the other end.
+    """Pads the last dimension with the values from its other end.
 
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 

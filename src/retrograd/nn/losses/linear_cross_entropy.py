@@ -16,7 +16,7 @@ from ..layers.linear import Linear
 
 @dataclass(frozen=True, kw_only=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch divides the work of ``linear_cross_entropy``; taken for its sake, no result depends on it.
+    """PyTorch's options for dividing the work of ``linear_cross_entropy``; accepted for compatibility, without effect.
 
     Args:
         batch_chunk_size: how many examples are worked on at a time.

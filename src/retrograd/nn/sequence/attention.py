@@ -133,7 +133,7 @@ class MultiheadAttention(Module):
             need_weights: also return the attention weights.
             attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers added.
             average_attn_weights: average the weights over the heads.
-            is_causal: says that ``attn_mask`` is the causal mask.
+            is_causal: promises that ``attn_mask`` is the causal mask.
 
         Returns:
             The result, shaped as the query, and the weights ``(N, L, S)`` or None.

@@ -69,7 +69,8 @@ def _run_packed(
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: the weights of every layer and direction, and the shapes of inputs and states.
+    """The base class of RNN, LSTM and GRU: the weights of every layer and direction, and the shapes of inputs and
+    states.
 
     ``mode`` is ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``; the other arguments are those of ``LSTM``.
 
@@ -376,7 +377,8 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 / sqrt(H)``.
+    """The base class of the cells: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 /
+    sqrt(H)``.
 
     Args:
         input_size, hidden_size, bias, device, dtype: as for ``RNN``.

@@ -25,7 +25,7 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
 @operator("Attention")
 def attention(
     at: Attributes, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, past_k: Tensor | None = None,
-    past_v: Tensor | None = None, lengths: Tensor | None = None,
+    past_v: Tensor | None = None, lengths: Tensor | None = None
 ) -> Tensor | tuple[Tensor | None, ...]:  # fmt: skip
     flat = q.ndim == 3
     q = _heads(q, at("q_num_heads"))

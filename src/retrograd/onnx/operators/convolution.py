@@ -13,7 +13,7 @@ from ..table import Attributes, operator
 
 
 def pads_of(at: Attributes, sizes: Any, kernel: Any, strides: Any, dilations: Any) -> list[tuple[int, int]]:
-    """How far each axis is padded before and after."""
+    """Return the padding before and after each axis."""
     mode, rank = at("auto_pad", "NOTSET"), len(kernel)
     if mode in ("SAME_UPPER", "SAME_LOWER"):
         found = []

@@ -155,7 +155,7 @@ def unique(at: Attributes, x: Tensor) -> Any:
 @operator("NonMaxSuppression")
 def non_max_suppression(
     at: Attributes, boxes: Tensor, scores: Tensor, most: Tensor | None = None, overlap: Tensor | None = None,
-    threshold: Tensor | None = None,
+    threshold: Tensor | None = None
 ) -> Tensor:  # fmt: skip
     limit = 0 if most is None else int(most.item())
     allowed = 0.0 if overlap is None else float(overlap.item())

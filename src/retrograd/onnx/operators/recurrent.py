@@ -124,7 +124,7 @@ def _plain(at: Attributes, default: list[str]) -> bool:
 @operator("LSTM")
 def lstm(
     at: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
-    h0: Tensor | None = None, c0: Tensor | None = None, peepholes: Tensor | None = None,
+    h0: Tensor | None = None, c0: Tensor | None = None, peepholes: Tensor | None = None
 ) -> Any:  # fmt: skip
     default = ["sigmoid", "tanh", "tanh"]
     hidden = r.shape[2]
@@ -162,7 +162,7 @@ def lstm(
 @operator("GRU")
 def gru(
     at: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
-    h0: Tensor | None = None,
+    h0: Tensor | None = None
 ) -> Any:  # fmt: skip
     default = ["sigmoid", "tanh"]
     hidden = r.shape[2]
@@ -199,7 +199,7 @@ def gru(
 @operator("RNN")
 def rnn(
     at: Attributes, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None, lengths: Tensor | None = None,
-    h0: Tensor | None = None,
+    h0: Tensor | None = None
 ) -> Any:  # fmt: skip
     hidden = r.shape[2]
 

@@ -145,7 +145,7 @@ def adaptive_maximum(b: Builder, input: Tensor, output_size: object, return_indi
 @whole("batch_norm", accepts=lambda x, mean=None, var=None, w=None, b=None, training=False, *args, **kw: not training)
 def batch_norm(
     b: Builder, input: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None,
-    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5
 ) -> str:  # fmt: skip
     inputs = [*_per_channel(b, input, weight, bias), b.argument(running_mean), b.argument(running_var)]
     return b.node("BatchNormalization", inputs, epsilon=float(eps))
@@ -162,7 +162,7 @@ def _per_channel(b: Builder, input: Tensor, weight: Tensor | None, bias: Tensor 
 @whole("layer_norm")
 def layer_norm(
     b: Builder, input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-5,
+    eps: float = 1e-5
 ) -> str:  # fmt: skip
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     x, axis = b.argument(input), -len(shape)
@@ -196,7 +196,7 @@ def rms_norm(
 @whole("group_norm")
 def group_norm(
     b: Builder, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
-    eps: float = 1e-5,
+    eps: float = 1e-5
 ) -> str:  # fmt: skip
     dtype = input.dtype
     groups = b.node("Reshape", [b.argument(input), b.ints(0, num_groups, -1)])
@@ -212,7 +212,7 @@ def group_norm(
 @whole("instance_norm")
 def instance_norm(
     b: Builder, input: Tensor, running_mean: object = None, running_var: object = None, weight: Tensor | None = None,
-    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5
 ) -> str:  # fmt: skip
     if not use_input_stats:
         return batch_norm(b, input, running_mean, running_var, weight, bias, eps=eps)
@@ -238,7 +238,7 @@ def distance(
 @whole("cross_entropy")
 def cross_entropy(
     b: Builder, input: Tensor, target: Tensor, weight: Tensor | None = None, *args: object, ignore_index: int = -100,
-    reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: object,
+    reduction: str = "mean", label_smoothing: float = 0.0, **kwargs: object
 ) -> str:  # fmt: skip
     if args or kwargs or label_smoothing or target.dtype.kind == "f" or input.ndim < 2:
         raise b.fail("class probabilities, label smoothing and legacy arguments are not supported")
@@ -249,7 +249,7 @@ def cross_entropy(
 @whole("interpolate")
 def interpolate(
     b: Builder, input: Tensor, size: object = None, scale_factor: object = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False,
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None, antialias: bool = False
 ) -> str:  # fmt: skip
     assert b._call is not None
     kinds = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}

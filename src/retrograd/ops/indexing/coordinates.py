@@ -43,7 +43,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
     Args:
         size: the number of rows.
-        fill_value: what stands in rows beyond the last element that is not zero.
+        fill_value: the value of rows beyond the last nonzero element.
 
     Raises:
         RuntimeError: ``size`` is negative.

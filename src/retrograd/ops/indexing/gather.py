@@ -30,7 +30,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
     Args:
         index: integers from 0 on.
-        sparse_grad: taken for PyTorch's sake; gradients are dense.
+        sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         RuntimeError: the index does not fit or is out of range.

@@ -66,7 +66,8 @@ def _extreme_rule(
 def _prod_rule(
     g: Array, x: Array, src: Array, index: Index, include_self: bool, needs: tuple[bool, ...]
 ) -> tuple[Any, Any]:
-    """Each factor gets g times the product of the other factors at its position, which is correct for zeros."""
+    """The gradient of each factor is g times the product of the other factors at its position, which is correct for
+    zeros."""
     xp = array_module(x)
     ones = xp.ones_like(raw(x))
     gx = gsrc = None

@@ -178,7 +178,7 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``obj`` as a Tensor, on the same memory or not as ``copy`` says.
+    """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
     Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
     Shape: that of the data.

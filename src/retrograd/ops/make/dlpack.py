@@ -104,7 +104,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
     Raises:
         BufferError: the memory cannot be shared.
-        TypeError: the object knows nothing of DLPack.
+        TypeError: the object has no ``__dlpack__``.
 
     Source: https://dmlc.github.io/dlpack/latest
 

@@ -197,11 +197,7 @@ def eye(
 
 @operator(method=False, differentiable=False)
 def zeros_like(
-    input: Tensor,
-    *,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike | None = None,
-    requires_grad: bool = False,
+    input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """``0`` everywhere, in the shape, dtype and device of ``input``.
 
@@ -219,11 +215,7 @@ def zeros_like(
 
 @operator(method=False, differentiable=False, like=zeros_like)
 def ones_like(
-    input: Tensor,
-    *,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike | None = None,
-    requires_grad: bool = False,
+    input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """``1`` everywhere, in the shape, dtype and device of ``input``.
 
@@ -236,11 +228,7 @@ def ones_like(
 
 @operator(method=False, differentiable=False, like=zeros_like)
 def empty_like(
-    input: Tensor,
-    *,
-    dtype: DTypeLike | None = None,
-    device: DeviceLike | None = None,
-    requires_grad: bool = False,
+    input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Whatever the memory held, in the shape, dtype and device of ``input``.
 

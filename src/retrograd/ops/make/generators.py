@@ -30,7 +30,7 @@ class Generator:
     """A source of random numbers with a seed and a state that can be stored.
 
     Args:
-        device: taken for PyTorch's sake; one generator serves every device.
+        device: accepted for compatibility; one generator serves every device.
 
     >>> a, b = rg.Generator().manual_seed(1), rg.Generator().manual_seed(1)
     >>> bool((rg.rand(3, generator=a) == rg.rand(3, generator=b)).all())
@@ -131,7 +131,7 @@ class Generator:
         Returns: this generator.
 
         Raises:
-            TypeError: it is no Tensor.
+            TypeError: the state is not a Tensor.
             RuntimeError: it is no state of a generator.
 
         >>> generator = rg.Generator()
@@ -236,7 +236,7 @@ def set_rng_state(new_state: Tensor) -> None:
         new_state: what it gave.
 
     Raises:
-        TypeError: it is no Tensor.
+        TypeError: the state is not a Tensor.
         RuntimeError: it is no state of a generator.
     """
     default_generator.set_state(new_state)

@@ -263,12 +263,7 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
 
 
 @operator(namespace="Tensor", name="random_", differentiable=False)
-def random_(
-    self: Tensor,
-    *bounds: int | None,
-    generator: Generator | None = None,
-    **keywords: int | None,
-) -> Tensor:
+def random_(self: Tensor, *bounds: int | None, generator: Generator | None = None, **keywords: int | None) -> Tensor:
     """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
     ``random_(from, to)``.
 

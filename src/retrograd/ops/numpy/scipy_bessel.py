@@ -19,18 +19,7 @@ from ..math.special.bessel import J0, K0, Y0
 from ..math.special.orders import by_order
 from ..table.masks import WHERE
 from .arguments import tensor
-from .scipy_special import (
-    AIRY,
-    BETAINC,
-    ELLIPEINC,
-    IV,
-    RULES,
-    define,
-    floor,
-    outputs_of,
-    real,
-    with_integer_first,
-)
+from .scipy_special import AIRY, BETAINC, ELLIPEINC, IV, RULES, define, floor, outputs_of, real, with_integer_first
 
 _PI = math.pi
 _SQRT_PI = math.sqrt(_PI)

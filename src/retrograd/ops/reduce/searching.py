@@ -65,7 +65,7 @@ def unique(
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
-        The elements, or a tuple ``(elements, inverse, counts)`` of what was asked for.
+        The elements, or a tuple ``(elements, inverse, counts)`` of the requested results.
 
     >>> rg.unique(rg.tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -104,7 +104,7 @@ def unique_consecutive(
 
     Args:
         return_inverse: give also, per element (slice), its index in the result.
-        return_counts: give also how many neighbours each stands for.
+        return_counts: also return how many equal neighbours each element replaces.
 
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -153,7 +153,7 @@ def searchsorted(
         sorted_sequence: in ascending order along the last dimension.
         out_int32: give int32.
         right: after equal elements: ``s[i-1] <= x < s[i]``.
-        side: ``"left"`` or ``"right"``, NumPy's way to say it.
+        side: ``"left"`` or ``"right"``, NumPy's name for the same option.
         sorter: the indices that sort ``sorted_sequence``, where it is not in order itself.
 
     Raises:

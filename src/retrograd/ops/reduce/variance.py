@@ -128,7 +128,7 @@ def var(
     """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
-    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions as the formula says.
+    and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
 
     Args:
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.

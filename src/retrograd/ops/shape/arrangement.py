@@ -91,7 +91,7 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
 
 @operator()
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``input.repeat(dims)``, where 1 stands in front of fewer numbers than dimensions.
+    """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
     Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.
@@ -141,7 +141,7 @@ REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 def repeat_interleave(
     input: Tensor, repeats: Dims | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each element repeated in its place: ``repeats`` times, or each as often as a vector says.
+    """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
 
     With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
 

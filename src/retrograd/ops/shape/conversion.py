@@ -253,7 +253,7 @@ def _dtype_method(name: str, dtype: str) -> None:
     Dtype: any to {dtype}.
 
     Args:
-        memory_format: taken for compatibility.
+        memory_format: accepted for compatibility, without effect.
 
     >>> rg.tensor([0, 1]).{name}().dtype
     retrograd.{dtype}
@@ -362,7 +362,7 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     Derivative: ``g``.
 
     Args:
-        memory_format: taken for compatibility.
+        memory_format: accepted for compatibility, without effect.
 
     >>> rg.ones(2, 3).transpose(0, 1).contiguous().is_contiguous()
     True

@@ -95,7 +95,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
 
     Args:
         size: the new lengths.
-        implicit: taken for PyTorch's sake; it changes nothing.
+        implicit: accepted for compatibility, without effect.
 
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],

@@ -89,7 +89,7 @@ ARGUMENTS: dict[str, str | dict[str, str]] = {
     "size": "the lengths of the dimensions.",
     "size_average": "deprecated form of ``reduction``.",
     "sorted": "accepted; the elements always come in order.",
-    "sparse": "taken for PyTorch's sake; gradients are dense.",
+    "sparse": "accepted for compatibility; gradients are dense.",
     "stable": "accepted; every sort here is stable.",
     "stride": {"Size | None = None": "the distance of windows, by default ``kernel_size``."},
     "tensors": "a list or tuple of Tensors.",

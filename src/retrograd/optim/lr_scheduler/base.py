@@ -11,7 +11,7 @@ from ...core.tensor.tensor import Tensor
 from ..hyperparameters import ParamGroup, number
 from ..optimizer import Optimizer
 
-# What docstrings of schedulers say alike.
+# Sentences that docstrings of schedulers share.
 ARGUMENTS = {
     "optimizer": "the optimizer whose learning rates change.",
     "last_epoch": "the epochs already done; -1 to start.",
@@ -26,7 +26,7 @@ class LRScheduler:
 
     Raises:
         TypeError: ``optimizer`` is not an Optimizer.
-        KeyError: ``last_epoch`` is given, but a group does not know its ``initial_lr``.
+        KeyError: ``last_epoch`` is given, but a group has no ``initial_lr``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)

@@ -143,7 +143,7 @@ class ChainedScheduler(_CompositeLR):
         self._last_lr = rates_of(self.optimizer)
 
     def step(self) -> None:  # type: ignore[override]
-        """Let every scheduler step."""
+        """Make a step of every scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = rates_of(self.optimizer)

@@ -148,7 +148,7 @@ class ConstantLR(Chainable):
 
     Args:
         factor: the factor, in ``[0, 1]``.
-        total_iters: the epoch from which on the learning rate is the initial one.
+        total_iters: the first epoch with the initial learning rate.
 
     Raises:
         ValueError: ``factor`` outside ``[0, 1]``.

@@ -1,4 +1,4 @@
-"""Interpolation on Tensors: results are differentiable by the values, by the points asked for, and by the knots.
+"""Interpolation on Tensors: results are differentiable with respect to values, evaluation points and knots.
 
 ``piecewise`` has cubic interpolants, ``splines`` and ``smoothing`` B-splines through and near values, ``tables``
 interpolation in tables. Objects compute in the dtype of the Tensors. Programs call them by

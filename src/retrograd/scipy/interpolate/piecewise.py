@@ -1,6 +1,6 @@
 """Piecewise polynomials, and the cubic ones that go through given points: Hermite, natural and clamped, PCHIP, Akima.
 
-Everything is composed of operators, so values, slopes, points asked for and breakpoints have derivatives of any order.
+Everything is composed of operators, so values, slopes, evaluation points and breakpoints have derivatives of any order.
 """
 
 from __future__ import annotations

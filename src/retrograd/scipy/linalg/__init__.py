@@ -44,19 +44,7 @@ from .equations import (
     solve_triangular,
     solveh_banded,
 )
-from .functions import (
-    coshm,
-    cosm,
-    expm,
-    expm_frechet,
-    fractional_matrix_power,
-    logm,
-    sinhm,
-    sinm,
-    sqrtm,
-    tanhm,
-    tanm,
-)
+from .functions import coshm, cosm, expm, expm_frechet, fractional_matrix_power, logm, sinhm, sinm, sqrtm, tanhm, tanm
 from .riccati import solve_continuous_are, solve_discrete_are
 from .structured import (
     block_diag,

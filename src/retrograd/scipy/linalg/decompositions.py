@@ -44,11 +44,7 @@ def cho_factor(
 
 @linalg
 def lu(
-    a: ArrayLike,
-    permute_l: bool = False,
-    overwrite_a: bool = False,
-    check_finite: bool = True,
-    p_indices: bool = False,
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
 ) -> tuple[Tensor, ...]:
     """Return ``p``, ``l`` and ``u`` with ``a = p @ l @ u``, or ``p @ l`` and ``u`` with ``permute_l``.
 

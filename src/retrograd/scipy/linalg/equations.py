@@ -283,7 +283,7 @@ def solveh_banded(
     """
     half, y = pair(matrix(ab, check_finite), b, check_finite)
     width = half.shape[-2] - 1
-    if not lower:  # the rows of the other half, from the diagonal down
+    if not lower:  # convert the upper to the lower form, whose first row is the diagonal
         n = half.shape[-1]
         places = np.arange(n) + np.arange(width + 1)[:, None]
         inside = places < n

@@ -48,7 +48,7 @@ def _all_pole_rule(g: Array, ans: Array, a: Array, needs: tuple[bool, bool]) -> 
     n = ans.shape[-1]
     products = [below[..., k:] * ans[..., : max(n - k, 0)] for k in range(a.shape[-1])]
     sums = [-part.sum(-1) for part in products]
-    sums[0] = 0 * sums[0]  # the first coefficient is taken for 1
+    sums[0] = 0 * sums[0]  # the filter assumes that the first coefficient is 1
     return np.stack(sums, -1), below
 
 

@@ -146,7 +146,7 @@ def stft(
 
 
 def _named(window: Window) -> Window:
-    """Return a window by the name that SciPy's versions before 1.17 know, too."""
+    """Return a window under the name that SciPy before 1.17 has, too."""
     return "hann" if window == "hann_periodic" else ("tukey", *window[1:]) if _is_tukey(window) else window
 
 
@@ -423,7 +423,7 @@ def resample(
     window: Window | None = None,
     domain: str = "time",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return ``num`` samples of the signal, which is taken for periodic, by Fourier transforms.
+    """Return ``num`` samples of the signal, which is assumed to be periodic, by Fourier transforms.
 
     >>> rg.scipy.signal.resample(rg.tensor([1.0, 0.0, -1.0, 0.0]), 2)
     tensor([ 1., -1.])

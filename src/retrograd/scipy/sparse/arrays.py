@@ -1,7 +1,7 @@
 """Sparse arrays with SciPy's interface whose values are a Tensor: ``csr_array``, ``csc_array``, ``coo_array``.
 
 Values are differentiable, the places are constant. SciPy finds where each value goes in slices and conversions: it
-moves the numbers 1, 2, ... in place of the values, and the result says which value stands where.
+moves the numbers 1, 2, ... in place of the values; the result contains the old position of each value.
 """
 
 from __future__ import annotations
@@ -481,7 +481,7 @@ class _Compressed(SparseArray):
 
     @property
     def indptr(self) -> Array:
-        """Where the values of each row, or column, begin, and those of the last one end."""
+        """The index at which the values of each row, or column, begin, and the end of the last one."""
         starts = self._stored._starts
         assert starts is not None
         return starts

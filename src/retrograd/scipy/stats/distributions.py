@@ -71,7 +71,8 @@ class Distribution:
         """Return a method of a point. Without a Tensor, SciPy's is called.
 
         Raises:
-            AttributeError: a density of integers, or probabilities of real numbers, are asked for.
+            AttributeError: the call wants a density of a discrete distribution, or a probability mass of a continuous
+                one.
         """
         if not has_tensor((point, *args, *kwargs.values())):
             result: Tensor = getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)

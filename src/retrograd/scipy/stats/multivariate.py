@@ -143,7 +143,8 @@ class Dirichlet:
         return getattr(_theirs("dirichlet"), name)
 
     def logpdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
-        """Return the logarithm of the density at vectors along the first axis of ``x``; the last part may be left out.
+        """Return the logarithm of the density at vectors along the first axis of ``x``; their last element can be
+        omitted.
 
         Raises:
             ValueError: the parts are negative or do not sum to 1, or a concentration is not positive.

@@ -114,7 +114,7 @@ class PyTreeCodeGen(CodeGen):
 
 
 class Coded(Protocol):
-    """What is read of a graph to generate its code."""
+    """The part of a graph's interface that the generation of code needs."""
 
     _codegen: CodeGen
 

@@ -81,7 +81,7 @@ class Interpreter:
         return self.run(*args)
 
     def _run_named(self, node: Node) -> Value:
-        """Run a node; an error says which."""
+        """Run a node; an error names it."""
         try:
             return self.run_node(node)
         except Exception as error:

@@ -57,7 +57,7 @@ class Namespace:
         return name
 
     def associate(self, name: str, obj: object) -> None:
-        """Let later calls of ``create_name`` return ``name`` for the object."""
+        """Make later calls of ``create_name`` return ``name`` for the object."""
         self._owners[id(obj)] = name
         self._objects.append(obj)
         self._used.add(name)

@@ -54,7 +54,7 @@ def nodes_in(a: Argument) -> list[Node]:
 
 
 class Owner(Protocol):
-    """What a node needs of its graph."""
+    """The part of a graph's interface that a node needs."""
 
     names: Namespace
     owning_module: Value
@@ -221,13 +221,9 @@ class Node:
         self._set_arguments(args, kwargs)
 
     def replace_all_uses_with(
-        self,
-        replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] | None = None,
-        *,
-        propagate_meta: bool = False,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
-        """Let every user of this node read another node, and return the changed users.
+        """Replace this node by another in all nodes that read it, and return these nodes.
 
         Args:
             replace_with: the node to read.

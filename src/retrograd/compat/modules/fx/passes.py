@@ -17,7 +17,7 @@ from .node import Node, map_aggregate, map_arg
 
 
 class TensorMetadata(NamedTuple):
-    """What is known of a Tensor without its values."""
+    """The properties of a Tensor other than its values."""
 
     shape: Value
     dtype: DType
@@ -71,7 +71,7 @@ class ShapeProp(Interpreter):
 
 
 class PassResult(NamedTuple):
-    """What a pass returns: the module, and whether the pass changed it."""
+    """The result of a pass: the module, and whether the pass changed it."""
 
     graph_module: GraphModule
     modified: bool

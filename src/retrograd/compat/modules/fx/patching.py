@@ -17,7 +17,7 @@ _wrapped_methods: list[tuple[type, str]] = []
 
 
 def wrap(fn_or_name: str | Callable[..., Value]) -> Value:
-    """Let tracing record calls of a function instead of entering it. Call it at the top of a module.
+    """Make tracing record calls of a function instead of entering it. Call it at the top of a module.
 
     Args:
         fn_or_name: a function of the module, or the name of a global or builtin function. As a decorator it returns

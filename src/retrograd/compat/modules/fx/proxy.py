@@ -1,4 +1,4 @@
-"""``Proxy``: the value of a node while a function is traced. What is done to it becomes nodes."""
+"""``Proxy``: the value of a node while a function is traced. Operations on a Proxy become nodes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Proxy:
     tracer: TracerBase
 
     def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
-        install()  # operators ask a Proxy before they look at it, since it answers every attribute
+        install()  # operators must dispatch on a Proxy before they read its attributes: a Proxy has every attribute
         self.node = node
         self.tracer = GraphAppendingTracer(cast("Graph", node.graph)) if tracer is None else tracer
 

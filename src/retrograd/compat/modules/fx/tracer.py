@@ -195,7 +195,7 @@ class Tracer(TracerBase):
         return dict(concrete_args or {})
 
     def _argument(self, name: str, concrete: dict[str, Value], parameters: Value, function: Value) -> Value:
-        """Return the value of one argument: a Proxy, or what ``concrete_args`` says, with a check in the graph."""
+        """Return the value of one argument: a Proxy, or the value from ``concrete_args``, with a check in the graph."""
         default = parameters[name].default
         options = {} if default is inspect.Parameter.empty else {"default": default}
         annotation = function.__annotations__.get(name)

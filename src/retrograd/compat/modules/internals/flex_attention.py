@@ -231,14 +231,14 @@ def create_block_mask(
 
 
 class AuxRequest(NamedTuple):
-    """What ``flex_attention`` returns besides its result."""
+    """A choice of the values that ``flex_attention`` returns besides its result."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for by ``AuxRequest``."""
+    """The values that ``AuxRequest`` selected."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None

@@ -85,7 +85,7 @@ class CustomOp:
         Registered.__name__ = self.__name__
         return Registered
 
-    # PyTorch tells overloads of an operator apart. Here all of them are the operator.
+    # PyTorch distinguishes overloads of an operator. Here every overload is the operator itself.
 
     @property
     def default(self) -> CustomOp:
@@ -264,11 +264,7 @@ def define(qualname: str, schema: str, *, lib: object = None, tags: object = ())
 
 
 def impl(
-    qualname: str | Library,
-    types: str | Sequence[str],
-    func: Kernel | str | None = None,
-    *,
-    lib: object = None,
+    qualname: str | Library, types: str | Sequence[str], func: Kernel | str | None = None, *, lib: object = None
 ) -> Kernel | Callable[[Kernel], Kernel]:
     """Register a function of a defined operator, for device types. It may be a decorator.
 
@@ -288,7 +284,7 @@ class Library:
     Args:
         ns: its name.
         kind: ``"DEF"``, ``"FRAGMENT"`` or ``"IMPL"``; all are treated alike.
-        dispatch_key: what the functions of ``impl`` are for, if they do not say it.
+        dispatch_key: the default key of functions of ``impl``.
 
     >>> from retrograd.compat.modules.internals.library import Library
     >>> library = Library("example", "DEF")
@@ -347,7 +343,7 @@ def fallthrough_kernel() -> None:
 
 
 class DispatchKey(Enum):
-    """What PyTorch's dispatcher chooses functions by. The keys that packages name."""
+    """The keys by which PyTorch's dispatcher chooses functions: those that packages name."""
 
     AutocastCPU = "AutocastCPU"
     AutocastCUDA = "AutocastCUDA"

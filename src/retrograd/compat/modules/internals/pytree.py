@@ -72,7 +72,7 @@ class GetAttrKey:
 
 
 class NodeDef(NamedTuple):
-    """How containers of a class are flattened and rebuilt, and how their context is written as JSON."""
+    """The functions that flatten and rebuild containers of a class, and write their context as JSON."""
 
     type: object
     flatten_fn: Flatten

@@ -59,7 +59,7 @@ def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = Non
 
 
 def _tuple_postprocess(res: Value, to_unpack: bool | tuple[bool, bool]) -> Value:
-    """Return a tuple of one element as this element, unless ``to_unpack`` says that it was given as a tuple."""
+    """Return the element of a tuple of one, unless the argument was a tuple according to ``to_unpack``."""
     if isinstance(to_unpack, tuple):
         outer, inner = to_unpack
         if not inner:
@@ -208,11 +208,7 @@ def _reparametrize_module(
 
 
 def call_for_per_sample_grads(
-    module: Module,
-    *,
-    batch_size: int | None = None,
-    loss_reduction: str = "sum",
-    batch_first: bool = True,
+    module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Value]:
     """Return a function that calls the module so that backward stores ``grad_sample``, a gradient per example.
 
@@ -284,7 +280,7 @@ def boolean_dispatch(
     module_name: str,
     func_name: str,
 ) -> Callable[..., Value]:
-    """Return a function that calls one of two functions, as a boolean argument says."""
+    """Return a function that calls one of two functions, chosen by a boolean argument."""
 
     def call(*args: Value, **kwargs: Value) -> Value:
         chosen = kwargs[arg_name] if arg_name in kwargs else args[arg_index] if arg_index < len(args) else default

@@ -170,15 +170,9 @@ def _convert_indices_from_csr_to_coo(
 
 
 def sparse_compressed_tensor(
-    compressed_indices: Tensor,
-    plain_indices: Tensor,
-    values: Tensor,
-    size: Any = None,
-    *,
-    layout: Any,
-    **options: Any,
+    compressed_indices: Tensor, plain_indices: Tensor, values: Tensor, size: Any = None, *, layout: Any, **options: Any
 ) -> Any:
-    """Return ``sparse_csr_tensor`` or ``sparse_csc_tensor`` of the arguments, as the layout says.
+    """Return ``sparse_csr_tensor`` or ``sparse_csc_tensor`` of the arguments, according to the layout.
 
     Raises:
         RuntimeError: the layout is neither ``sparse_csr`` nor ``sparse_csc``.

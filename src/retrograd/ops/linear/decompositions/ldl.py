@@ -198,7 +198,7 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = Fals
     Args:
         LD: the packed factors.
         pivots: the interchanges.
-        hermitian: what ``ldl_factor`` was told.
+        hermitian: the ``hermitian`` of the call of ``ldl_factor``.
 
     Raises:
         LinAlgError: D is singular.

@@ -127,7 +127,7 @@ def lobpcg(
         k: how many; by default as X has columns, else one.
         B: symmetric positive definite matrices, by default the unit matrix.
         X: where an iteration would start; says how many.
-        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: taken for compatibility.
+        n, iK, niter, tol, method, tracker, ortho_iparams, ortho_fparams, ortho_bparams: accepted for compatibility.
         largest: the largest ones, the default, in descending order; else the smallest, in ascending order.
 
     Returns: (E, X).

@@ -339,7 +339,7 @@ def einsum(equation: str | Operand, *operands: Operand | Sequence[int | Ellipsis
     broadcast. Without ``->`` the output has the letters that occur once, sorted, behind the broadcast ones.
 
     Derivative: each operand: the einsum of ``g`` with the other operands to its letters.
-    Shape: what the equation says; dimensions of length 1 broadcast. Of a single operand without a sum the result is
+    Shape: given by the equation; dimensions of length 1 broadcast. Of a single operand without a sum the result is
     a view.
     Dtype: any, the same of all, kept; PyTorch's result type of two operands of which no shared letter is summed.
 

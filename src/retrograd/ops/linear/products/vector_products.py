@@ -123,8 +123,8 @@ def kron(input: Operand, other: Operand) -> Tensor:
     Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
 
     Args:
-        input: whose elements are multiplied.
-        other: what stands in each block.
+        input: each element is the factor of one block.
+        other: the array that each block is a multiple of.
 
     >>> rg.kron(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 10.0]))
     tensor([ 1., 10.,  2., 20.])

@@ -1,7 +1,7 @@
 """Inverses, solutions and factors that report failures per matrix instead of raising errors.
 
-``info`` is 0 where a matrix could be done. Elsewhere it says why; inverses and solutions are infinite or NaN there,
-from divisions by zero pivots, and a Cholesky factor is what elimination had computed.
+``info`` is 0 where the computation succeeded. Elsewhere it gives the reason; inverses and solutions are infinite or NaN
+there, from divisions by zero pivots, and a Cholesky factor is what elimination had computed.
 """
 
 from __future__ import annotations

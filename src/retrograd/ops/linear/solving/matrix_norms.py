@@ -50,12 +50,7 @@ def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
 @operator(namespace="linalg", method=False)
 @also_named(input="A")
 def matrix_norm(
-    A: Operand,
-    ord: Order = "fro",
-    dim: Dims = (-2, -1),
-    keepdim: bool = False,
-    *,
-    dtype: DTypeLike | None = None,
+    A: Operand, ord: Order = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``||A||`` of each matrix: Frobenius, nuclear, or an operator norm.
 

@@ -52,7 +52,7 @@ def truncated(x: Tensor, atol: Array, rtol: Array) -> Tensor:
     """Return the matrix without the singular values that count as zero.
 
     The projector onto the other singular vectors is an analytic function of ``x^H x`` where no singular value is equal
-    to the tolerance, and its derivative says how the dropped part turns.
+    to the tolerance, and its derivative describes the rotation of the dropped part.
     """
     rows, columns = x.array.shape[-2:]
     options = {"atol": atol, "rtol": rtol}

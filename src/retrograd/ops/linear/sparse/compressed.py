@@ -39,12 +39,12 @@ def sparse_csr_tensor(
     Args:
         crow_indices: where each row's values begin, and the last one's end.
         col_indices: the column of each value, ascending within a row.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; indices are always checked.
+        check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
         RuntimeError: indices are not integers, do not fit, or are out of range.

@@ -407,7 +407,7 @@ class CompressedTensor(SparseTensor):
     __rmul__ = mul = multiply = __mul__
 
     def coalesce(self) -> SparseTensor:
-        """Itself: each coordinate stands there once."""
+        """Return the array itself: each coordinate occurs once."""
         return self
 
 
@@ -482,13 +482,13 @@ def sparse_coo_tensor(
 
     Args:
         indices: the coordinates of the values, a column each.
-        values: what stands there.
+        values: the elements at these indices.
         size: the shape, by default the smallest that has all coordinates.
         dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
-        check_invariants: taken for PyTorch's sake; coordinates are always checked.
-        is_coalesced: promises that every coordinate stands there once, in row-major order.
+        check_invariants: accepted for compatibility; coordinates are always checked.
+        is_coalesced: promises that every coordinate occurs once, in row-major order.
 
     Raises:
         RuntimeError: shapes do not fit, or a coordinate is out of range.

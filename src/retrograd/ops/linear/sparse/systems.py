@@ -119,13 +119,7 @@ def _solve(values: Array, b: Array, places: Places, solver: Solver, transposed: 
 
 
 def _solve_rule(
-    g: Array,
-    ans: Array,
-    values: Array,
-    places: Places,
-    solver: Solver,
-    transposed: bool,
-    needs: tuple[bool, bool],
+    g: Array, ans: Array, values: Array, places: Places, solver: Solver, transposed: bool, needs: tuple[bool, bool]
 ) -> tuple[Array | None, Array | None]:
     below = SPSOLVE(values, g, places=places, solver=solver, transposed=not transposed)
     if not needs[0]:

@@ -11,7 +11,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import complex_of
 from ....core.errors import describe
-from ....core.graph.primitive import Primitive, apply
+from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor
 from ...nn.spatial.padding import PAD
 from ...table import batching
@@ -253,3 +253,46 @@ def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
     tensor([1., 0., 0.])
     """
     return _to_half(input, None if n is None else [n], dim, OPPOSITE[norm_of(norm)]).conj()
+
+
+def _inverse(input: Tensor, s: Sequence[int] | None, dim: Dims | None, norm: Norm | None) -> Tensor:
+    """The half spectrum is the conjugate of ``rfftn`` with the opposite norm."""
+    if operand(input).dtype.kind == "c":
+        raise RuntimeError(f"expects a real input, got {describe(input)}")
+    return rfftn(input, s, dim, OPPOSITE[norm_of(norm)]).conj()
+
+
+@operator(namespace="fft", method=False)
+def ihfft2(input: Tensor, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
+    """The inverse of ``hfft2``: ``ihfft`` along the last of two dimensions, ``ifft`` along the other.
+
+    Derivative: the transform's transpose, which is linear.
+    Shape: the input's, with ``n // 2 + 1`` for the last transformed length n.
+    Dtype: float32 and float64, integers become the default dtype; complex.
+
+    Args:
+        dim: the two dimensions.
+        norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
+
+    Raises:
+        RuntimeError: the input is complex, or lengths and dimensions do not fit.
+
+    >>> rg.fft.ihfft2(rg.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    return _inverse(input, s, dim, norm)
+
+
+@operator(namespace="fft", method=False, like=ihfft2)
+def ihfftn(input: Tensor, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
+    """The inverse of ``hfftn``: ``ihfft`` along the last of several dimensions, ``ifft`` along the others.
+
+    Args:
+        dim: the dimensions, by default all, or the last as many as ``s`` has.
+
+    >>> rg.fft.ihfftn(rg.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    return _inverse(input, s, dim, norm)

@@ -106,8 +106,8 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     Derivative: ``g sigmoid(beta input)``; ``g`` above the threshold.
 
     Args:
-        beta: how sharp the bend is.
-        threshold: where the function goes over to the identity.
+        beta: larger values make the function more like relu.
+        threshold: where ``beta * x`` is larger, the function is the identity.
 
     >>> F.softplus(rg.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.    ])

@@ -136,7 +136,7 @@ def multi_head_attention_forward(
         q_proj_weight, k_proj_weight, v_proj_weight: ``(E, E)``, ``(E, Ek)``, ``(E, Ev)``.
         static_k, static_v: keys and values in place of the projected ones, ``(N * num_heads, S, E / num_heads)``.
         average_attn_weights: average the returned weights over the heads.
-        is_causal: says that ``attn_mask``, which must be given, is the causal one.
+        is_causal: promises that ``attn_mask``, which must be given, is the causal mask.
 
     Returns:
         The output, and the weights ``(N, L, S)`` (``(N, num_heads, L, S)`` per head) or None.

@@ -217,7 +217,7 @@ def smooth_l1_loss(
     minus that. The second derivative at the bounds is 0.
 
     Args:
-        beta: where the square goes over to the absolute value; not negative.
+        beta: the absolute error at which the loss changes from quadratic to linear; not negative.
 
     Raises:
         RuntimeError: ``beta`` is negative, or input and target do not broadcast.
@@ -246,7 +246,7 @@ def huber_loss(
     derivative at the bounds is 0.
 
     Args:
-        delta: where the square goes over to the line; positive.
+        delta: the absolute error at which the loss changes from quadratic to linear; positive.
         weight: factors of the input's shape; the mean divides, as PyTorch's, by the number of elements.
 
     Raises:

@@ -59,11 +59,7 @@ def _normalized_shape(x: Tensor, normalized_shape: Size) -> tuple[int, ...]:
 
 @operator(namespace="nn.functional", method=False, raises="dtypes, real")
 def layer_norm(
-    input: Tensor,
-    normalized_shape: Size,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    input: Tensor, normalized_shape: Size, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance of each example.
 

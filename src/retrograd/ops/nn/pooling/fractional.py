@@ -171,7 +171,7 @@ def fractional_max_pool2d_with_indices(
         kernel_size: the windows' lengths.
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
-        return_indices: taken for compatibility.
+        return_indices: accepted for compatibility, without effect.
         _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
 
     Returns:

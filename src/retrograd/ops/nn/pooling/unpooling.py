@@ -67,7 +67,7 @@ def _define(axes: int) -> Callable[..., Tensor]:
 
     Derivative: ``g`` at the index of each element, also of those that were written over.
     Shape: {input}; per axis
-    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` says otherwise.
+    ``(L - 1) * stride + kernel_size - 2 * padding``, unless ``output_size`` is given.
     Dtype: real floating, kept; the indices are int64.
 
     Args:

@@ -68,12 +68,7 @@ def lstm_cell(
 
 @operator(method=False, dtype="equal real", raises="dtypes")
 def gru_cell(
-    input: Tensor,
-    hx: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
@@ -95,12 +90,7 @@ def gru_cell(
 
 @operator(method=False, like=gru_cell)
 def rnn_tanh_cell(
-    input: Tensor,
-    hx: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_tanh``.
 
@@ -117,12 +107,7 @@ def rnn_tanh_cell(
 
 @operator(method=False, like=rnn_tanh_cell)
 def rnn_relu_cell(
-    input: Tensor,
-    hx: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """``h' = relu(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_relu``.
 

@@ -22,11 +22,7 @@ from .windows import Ints
 
 @operator(namespace="nn.functional", method=False, dtype="equal real", raises="dtypes")
 def grid_sample(
-    input: Tensor,
-    grid: Tensor,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
-    align_corners: bool | None = None,
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
     """``sum_t w[n, p, t] input[n, c, index[n, p, t]]``: the input at the points p of a grid, between its elements.
 

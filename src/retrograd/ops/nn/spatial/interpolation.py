@@ -131,11 +131,11 @@ def interpolate(
 ) -> Tensor:
     """``sum_j w_ij input[n, c, j]``: the input resized along its spatial axes.
 
-    Output i stands at the place ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
+    Output i is at position ``(i + 1/2) * scale - 1/2`` of the input, ``scale`` being the ratio of the lengths or
     ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -247,7 +247,7 @@ def upsample_nearest(
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
     Derivative: each element gets the ``g`` of the outputs that repeat it.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating and uint8; kept.
 
     Args:
@@ -270,7 +270,7 @@ def upsample_bilinear(
     """``interpolate(input, size, scale_factor)`` with mode ``"bilinear"`` and ``align_corners``.
 
     Derivative: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, H, W)``; the result has the spatial size asked for.
+    Shape: ``(N, C, H, W)``; the result has the given spatial size.
 
     Raises:
         NotImplementedError: the input is not 4-D, or not real floating.
