@@ -6,9 +6,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import _hooks, autograd, ops
+from . import _hooks, ops
 from ._generated import toplevel as _operators
-from ._generated.toplevel import *  # noqa: F403
 from .core.arrays.devices import Device as device
 from .core.arrays.devices import get_array_module, get_default_device, is_cuda_available, set_default_device
 from .core.arrays.dtypes import can_cast, set_default_dtype
@@ -31,6 +30,8 @@ from .core.arrays.public_dtypes import (
     uint32,
     uint64,
 )
+from .core.graph import backward as _backward  # noqa: F401  adds its methods to Tensor
+from .core.graph import hooks as _graph_hooks  # noqa: F401
 from .core.graph.modes import (
     enable_grad,
     inference_mode,
@@ -40,6 +41,7 @@ from .core.graph.modes import (
     set_grad_enabled,
 )
 from .core.missing_names import legacy_names as _legacy_names
+from .core.missing_names import operator_names as _operator_names
 from .core.missing_names import repr_html as _repr_html
 from .core.tensor.tensor import Size, Tensor
 from .core.tensor.tensor import tensor_method as _tensor_method
@@ -52,11 +54,11 @@ from .ops.make.generators import (
     seed,
     set_rng_state,
 )
-from .ops.numpy.index_tricks import c_, r_
 from .ops.shape.conversion import get_default_dtype, promote_types, result_type
 
 if TYPE_CHECKING:
     from . import array_api as array_api
+    from . import autograd as autograd
     from . import cli as cli
     from . import data as data
     from . import distributed as distributed
@@ -81,8 +83,11 @@ if TYPE_CHECKING:
     from . import training as training
     from . import utils as utils
     from . import weights as weights
+    from ._generated.toplevel import *  # noqa: F403
     from .compiler import compile as compile
     from .func.budget import memory_budget as memory_budget
+    from .ops.numpy.index_tricks import c_ as c_
+    from .ops.numpy.index_tricks import r_ as r_
     from .serialization import load as load
     from .serialization import save as save
 
@@ -96,15 +101,15 @@ half, float, double, short, int, long, cfloat, cdouble = (
 )  # fmt: skip
 
 _LAZY = (
-    "array_api", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect", "linalg",
-    "manual", "nn", "ode", "onnx", "optim", "random", "scalar", "scipy", "signal", "sklearn", "sparse", "special",
-    "testing", "training", "utils", "weights",
+    "array_api", "autograd", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect",
+    "linalg", "manual", "nn", "ode", "onnx", "optim", "random", "scalar", "scipy", "signal", "sklearn", "sparse",
+    "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 
 if not TYPE_CHECKING:  # type checkers know the names above, and that there are no others
 
-    def __getattr__(name: str) -> _Any:
+    def _further_name(name: str) -> _Any:
         if name in _LAZY:
             return _import_module(f"{__name__}.{name}")
         if name == "bool":
@@ -115,7 +120,11 @@ if not TYPE_CHECKING:  # type checkers know the names above, and that there are 
             return _import_module(f"{__name__}.func").memory_budget
         if name in ("save", "load"):
             return getattr(_import_module(f"{__name__}.serialization"), name)
+        if name in ("c_", "r_"):
+            return getattr(_import_module(f"{__name__}.ops.numpy.index_tricks"), name)
         return _legacy_name(name)
+
+    __getattr__, __dir__ = _operator_names(__name__, _operators.HOMES, _further_name)
 
 
 _legacy_name = _legacy_names(__name__)

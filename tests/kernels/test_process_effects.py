@@ -262,12 +262,14 @@ if number is not None:
             raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     seen = []
+    def call(turn):
+        while armed:
+            blas.one_thread(seen.append, turn)
     for turn in range(3000):
         try:
             armed.append(turn)
             signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + turn % 40))
-            while armed:
-                blas.one_thread(seen.append, turn)
+            call(turn)  # a loop here would end outside of the try block on Python 3.12 and 3.13
         except KeyboardInterrupt:
             pass
     signal.setitimer(signal.ITIMER_REAL, 0)

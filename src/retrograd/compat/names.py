@@ -154,10 +154,10 @@ def _public_names(place: str) -> list[str]:
         module = import_module(f"retrograd.{place}".rstrip("."))
     except ImportError:
         module = sys.modules["retrograd"]
+    names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     return [
         name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and not isinstance(value, (ModuleType, bool))
+        for name, value in names.items()
+        if not isinstance(value, (ModuleType, bool))
         and getattr(value, "__module__", "retrograd").partition(".")[0] == "retrograd"
     ]

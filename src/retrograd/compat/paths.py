@@ -190,7 +190,8 @@ def names_in(source: str) -> dict[str, Any]:
     file, _, section = source.partition(":")
     found = import_module(f"retrograd.{file}")
     if not section:
-        return {name: value for name, value in vars(found).items() if not name.startswith("__")}
+        own = {name: value for name, value in vars(found).items() if not name.startswith("__")}
+        return own | {name: getattr(found, name) for name in own.get("HOMES", ())}
     names: str | dict[str, Any] = found.NAMES[section]
     if isinstance(names, dict):
         return names

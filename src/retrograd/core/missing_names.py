@@ -1,16 +1,55 @@
-"""Functions that packages above the engine register for it: legacy names, legacy calls, HTML for notebooks.
+"""Names that are found at first use: operators and their methods, legacy names, HTML for notebooks.
 
-The engine does not import these packages. ``retrograd._hooks`` puts one function per purpose into ``provided``; each
-function imports its package when it is first called.
+The engine does not import the packages above it. ``retrograd._hooks`` puts one function per purpose into ``provided``;
+each function imports its package when it is first called. A module of operators is imported when one of its public
+names or methods is first used.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 from typing import Any, NoReturn
 
 provided: dict[str, Callable[..., Any]] = {}
+
+
+def definitions(tables: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the module and the function that define each public name, from a table of modules and their names.
+
+    >>> definitions({"ops.math.arithmetic": "add abs=abs_"})
+    {'add': ('ops.math.arithmetic', 'add'), 'abs': ('ops.math.arithmetic', 'abs_')}
+    """
+    pairs = ((module, name.partition("=")) for module, names in tables.items() for name in names.split())
+    return {public: (module, own or public) for module, (public, _, own) in pairs}
+
+
+def operator_names(
+    module: str, homes: dict[str, tuple[str, str]], otherwise: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a module that offers operators, each imported at first use.
+
+    Args:
+        module: the name of the module.
+        homes: the module and the function that define each operator, as ``definitions`` returns them.
+        otherwise: the ``__getattr__`` for all other names, by default that of legacy names.
+    """
+    names = vars(sys.modules[module])
+    fallback = otherwise or legacy_names(module)
+
+    def __getattr__(name: str) -> Any:
+        if name not in homes:
+            return fallback(name)
+        home, own = homes[name]
+        value = names[name] = getattr(import_module(f"retrograd.{home}"), own)
+        return value
+
+    def __dir__() -> list[str]:
+        return list({**homes, **dict.fromkeys(names["__all__"]), **names})
+
+    return __getattr__, __dir__
 
 
 def legacy_names(module: str) -> Callable[[str], Any]:
@@ -63,6 +102,47 @@ class LegacyMethod:
     def __get__(self, instance: object, owner: type) -> Any:
         provided["legacy_methods"]()
         return getattr(owner if instance is None else instance, self.name)
+
+
+class LazyMethod:
+    """A method or property of Tensor whose module is imported at the first use; then the method replaces this object.
+
+    It is replaced after the import, and not by it: another thread may use the method while the module is imported.
+    """
+
+    def __init__(self, owner: type, name: str, module: str) -> None:
+        self.owner, self.name, self.module = owner, name, module
+        self.value: Any = None
+
+    def loaded(self) -> Any:
+        """Return the method, and enter it in the class unless the user has put another one there."""
+        import_module(self.module)
+        if self.value is None:
+            raise AttributeError(f"{self.module} does not define Tensor.{self.name}; run tools/generate.py")
+        lazy_methods.pop(self.name, None)
+        if vars(self.owner).get(self.name) is self:
+            setattr(self.owner, self.name, self.value)
+        return self.value
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self.loaded().__get__(instance, owner)
+
+    def __set__(self, instance: object, value: object) -> None:
+        self.loaded()
+        setattr(instance, self.name, value)
+
+
+lazy_methods: dict[str, LazyMethod] = {}  # those of Tensor that have not been used
+
+
+def enter_lazy_methods(owner: type, tables: dict[str, str]) -> None:
+    """Enter a LazyMethod on the class for each method of the modules that have not been imported."""
+    for module, names in tables.items():
+        path = f"retrograd.{module}"
+        if path not in sys.modules:
+            for name in names.split():
+                lazy_methods[name] = method = LazyMethod(owner, name, path)
+                setattr(owner, name, method)
 
 
 def legacy_call(name: str, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:

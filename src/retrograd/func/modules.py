@@ -85,12 +85,17 @@ def functional_call(
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with substituted(((module, substitutes),)):
         result = module(*args, **(kwargs or {}))
-        for each in dicts:
-            for name in each if isinstance(each, dict) else ():
-                if name in substitutes:
-                    table, key = _table_and_key(module, name)
-                    each[name] = table.get(key, each[name])
+        _read_back(module, substitutes, dicts)
     return result
+
+
+def _read_back(module: object, substitutes: Mapping[str, Tensor], dicts: Sequence[object]) -> None:
+    """Enter in the dicts what the module has replaced during the call, such as running statistics."""
+    for each in dicts:
+        for name in each if isinstance(each, dict) else ():
+            if name in substitutes:
+                table, key = _table_and_key(module, name)
+                each[name] = table.get(key, each[name])
 
 
 def _members(module: Any) -> dict[str, Tensor]:

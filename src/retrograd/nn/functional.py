@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 from .._generated import functional as _names
-from .._generated.functional import *  # noqa: F403
-from ..core.missing_names import legacy_names
+from ..core.missing_names import operator_names
 
 __all__: list[str] = []
 __all__ += _names.__all__
 
-if not TYPE_CHECKING:
-    __getattr__ = legacy_names(__name__)
+if TYPE_CHECKING:
+    from .._generated.functional import *  # noqa: F403
+else:
+    __getattr__, __dir__ = operator_names(__name__, _names.HOMES)

@@ -113,12 +113,7 @@ def with_hooks(step: Step) -> Step:
         self._stepping = True
         try:
             args = (self, *args)
-            for hook in [*_pre_hooks_of_all.values(), *self._step_pre_hooks.values()]:
-                changed = hook(self, args, kwargs)
-                if changed is not None:
-                    if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {changed}")
-                    args, kwargs = changed
+            args, kwargs = self._after_pre_hooks(args, kwargs)
             result = observed_step(step, args, kwargs) if watchers else step(*args, **kwargs)
             self._stepped = True
             for hook in [*self._step_post_hooks.values(), *_post_hooks_of_all.values()]:
@@ -293,14 +288,29 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with silent():
-            for group in self.param_groups:
-                moved = [parameter for parameter in group["params"] if parameter._grad is not None]
-                if group.get("differentiable"):
-                    self._update_recorded(moved, group)
-                elif not self._update_together(moved, group):
-                    for parameter in moved:
-                        self._update(parameter, parameter._grad.array, group)
+            self._update_groups()
         return loss
+
+    def _update_groups(self) -> None:
+        for group in self.param_groups:
+            moved = [parameter for parameter in group["params"] if parameter._grad is not None]
+            if group.get("differentiable"):
+                self._update_recorded(moved, group)
+            elif not self._update_together(moved, group):
+                for parameter in moved:
+                    self._update(parameter, parameter._grad.array, group)
+
+    def _after_pre_hooks(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """Return the arguments of a step as the hooks before it change them."""
+        for hook in [*_pre_hooks_of_all.values(), *self._step_pre_hooks.values()]:
+            changed = hook(self, args, kwargs)
+            if changed is not None:
+                if not (isinstance(changed, tuple) and len(changed) == 2):
+                    raise RuntimeError(f"a step pre-hook must return None or (args, kwargs), got {changed}")
+                args, kwargs = changed
+        return args, kwargs
 
     def _update_recorded(self, moved: list[Tensor], group: ParamGroup) -> None:
         update = recorded_updates.get(type(self)._update)

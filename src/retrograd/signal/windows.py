@@ -1,7 +1,14 @@
 """Window functions under PyTorch's names."""
 
+from typing import TYPE_CHECKING
+
 from .._generated import windows as _names
-from .._generated.windows import *  # noqa: F403
+from ..core.missing_names import operator_names
 
 __all__: list[str] = []
 __all__ += _names.__all__
+
+if TYPE_CHECKING:
+    from .._generated.windows import *  # noqa: F403
+else:
+    __getattr__, __dir__ = operator_names(__name__, _names.HOMES)

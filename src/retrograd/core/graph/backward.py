@@ -519,10 +519,14 @@ def accumulate_gradients(
     if not inputs:
         return
     with recording(create_graph):
-        for x in dict.fromkeys(inputs):
-            g = found.get(edge := edge_of(x))
-            if g is not None and not x.retains_grad:  # otherwise its hook has stored the gradient
-                accumulate(edge if isinstance(edge, Tensor) else x, g, True, create_graph)
+        _accumulate_found(inputs, found, create_graph)
+
+
+def _accumulate_found(inputs: Sequence[Tensor], found: dict[object, Any], create_graph: bool) -> None:
+    for x in dict.fromkeys(inputs):
+        g = found.get(edge := edge_of(x))
+        if g is not None and not x.retains_grad:  # otherwise its hook has stored the gradient
+            accumulate(edge if isinstance(edge, Tensor) else x, g, True, create_graph)
 
 
 @cache

@@ -37,7 +37,7 @@ from ..errors import (
 from ..graph.handles import LeafHooks
 from ..graph.modes import modes, tell_departed, watchers
 from ..graph.nodes import edge_of
-from ..missing_names import provided
+from ..missing_names import lazy_methods, provided
 from .copies import Copies
 from .printing import tensor_repr
 from .storage import Storage, leave, share, sharers
@@ -409,7 +409,10 @@ def new_tensor(array: object) -> Tensor:
 def tensor_method(method: Method, *names: str) -> Method:
     """Add a function or property to Tensor, by default under its own name. Other packages add methods by it."""
     for name in names or (method.__name__,):
-        setattr(Tensor, name, method)
+        if name in lazy_methods:
+            lazy_methods[name].value = method
+        else:
+            setattr(Tensor, name, method)
     return method
 
 

@@ -61,6 +61,27 @@ class _Job:
                 self.results[share] = error
                 self.ended.put(None)
 
+    # The loops of the caller are methods: from Python 3.12 on, Ctrl-C at the jump back of a loop can leave the function
+    # without its ``finally``, since CPython forgets the handler of jumps that it inserts after a condition.
+
+    def begin(self, pool: _Pool, size: int, me: int) -> None:
+        """Offer all shares but one to workers, and compute those that none of them has claimed."""
+        shares = len(self.bounds) - 1
+        pool.grow(size)
+        for _ in range(shares - 1):
+            pool.give(self)
+        work = self.work
+        for share in range(shares):
+            if self.owners.setdefault(share, me) == me and work is not None:
+                work(self.bounds[share], self.bounds[share + 1])
+
+    def finish(self, me: int) -> None:
+        """Claim the shares that nobody has started and wait for the others. It may be interrupted and repeated."""
+        for share in range(len(self.bounds) - 1):
+            if self.owners.setdefault(share, me) != me:
+                while share not in self.results:
+                    self.ended.get()
+
 
 MOST_THREADS = 1024  # upper limit for the size of the pool: each thread needs memory for its stack
 
@@ -230,20 +251,12 @@ def in_shares(work: Callable[[int, int], object], total: int, least: int) -> Non
         return
     job, me, pool = _Job(work, total, shares), get_ident(), _pool
     try:
-        pool.grow(size)
-        for _ in range(shares - 1):
-            pool.give(job)
-        for share in range(shares):
-            if job.owners.setdefault(share, me) == me:
-                work(job.bounds[share], job.bounds[share + 1])
+        job.begin(pool, size, me)
     finally:
         interrupt = None
         while True:
-            try:  # repeated after a KeyboardInterrupt: each step is idempotent
-                for share in range(shares):
-                    if job.owners.setdefault(share, me) != me:
-                        while share not in job.results:
-                            job.ended.get()
+            try:
+                job.finish(me)
                 break
             except BaseException as error:
                 interrupt = error

@@ -459,13 +459,16 @@ class Module(State):
         for module in self.children() if recurse else ():
             module._apply(function)  # a subclass may override _apply
         with no_grad():
-            for name, parameter in self._parameters.items():
-                if parameter is not None:
-                    self._parameters[name] = convert(parameter, function)
-            for name, buffer in self._buffers.items():
-                if buffer is not None:
-                    self._buffers[name] = function(buffer)
+            self._apply_to_own(function)
         return self
+
+    def _apply_to_own(self, function: Callable[[Tensor], Tensor]) -> None:
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                self._parameters[name] = convert(parameter, function)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = function(buffer)
 
     def to(self: Self, *args: object, **kwargs: object) -> Self:
         """Move to a device, or cast floating Parameters and buffers to a dtype, in place; return the module."""

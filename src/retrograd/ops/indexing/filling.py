@@ -15,7 +15,7 @@ from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import ZEROS, Primitive, apply, operand
 from ...core.tensor.mutation import COPY, apply_inplace, memory_of_its_own
 from ...core.tensor.storage import overlaps_itself
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
 from ...kernels.loops.layout import copies
 from ..shape.shape import apply_view
@@ -113,7 +113,7 @@ def _fill_parts(x: Tensor, value: Number | Tensor) -> None:
         _fill_in_place(apply_view(GETITEM, x, {"index": index}), value)
 
 
-Tensor.fill_ = inplace_method("fill", _fill_in_place)  # type: ignore[method-assign]
+tensor_method(inplace_method("fill", _fill_in_place), "fill_")
 
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)

@@ -19,7 +19,7 @@ from ...core.graph.plan import Params
 from ...core.graph.primitive import Primitive, apply
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import apply_inplace
-from ...core.tensor.tensor import Tensor, new_tensor, to_array
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method, to_array
 from ..table.registry import inplace_method
 
 
@@ -112,4 +112,4 @@ def in_place(name: str, prepare: Callable[..., Write]) -> None:
         return self
 
     method.__signature__ = signature(prepare).replace(return_annotation=Tensor)  # type: ignore[attr-defined]
-    setattr(Tensor, name + "_", inplace_method(name, method))
+    tensor_method(inplace_method(name, method), name + "_")

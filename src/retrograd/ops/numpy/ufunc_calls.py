@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ..._generated import toplevel as ops
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping, is_array
 from ...core.arrays.dtypes import INEXACT, DType
 from ...core.errors import call_error, describe
 from ...core.tensor.tensor import Tensor
-from ..table.registry import OPERATORS, UFUNCS, assign
+from ..table.registry import UFUNCS, assign
 from . import scipy_bessel as scipy_bessel  # adds its rules to those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
@@ -75,8 +76,10 @@ def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
     if function is None:
         name = ufunc_name(ufunc)
         if name.startswith("np."):
-            entry = OPERATORS.get(UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__))
-            function = None if entry is None else entry.function
+            public = UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
+            if public in ops.__all__:
+                operator = getattr(ops, public)  # its module may enter the ufunc with another function
+                function = UFUNCS.get(ufunc, operator)
         elif name.startswith("scipy."):
             return scipy_special.RULES.get(ufunc.__name__)  # not cached in UFUNCS, since dtypes follow SciPy's loops
         if function is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.graph.modes import modes, recording
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..table.registry import named_errors
 from .permutation import t, transpose
 from .shape import squeeze, unsqueeze
@@ -39,4 +39,4 @@ for _name, _changed in (
     ("t", t),
     ("as_strided", as_strided),
 ):
-    setattr(Tensor, _name + "_", _reshaping_method(_name + "_", _changed))
+    tensor_method(_reshaping_method(_name + "_", _changed), _name + "_")

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...core.errors import describe
 from ...core.graph.primitive import Primitive, operand
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword
 from ..table.registry import operator
@@ -196,4 +196,4 @@ for _name, _function in (
     ("H", _adjoint),
     ("mH", _matrix_adjoint),
 ):
-    setattr(Tensor, _name, property(_function))
+    tensor_method(property(_function), _name)

@@ -11,17 +11,17 @@ import os
 import sys
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.arrays.dtypes import can_cast
 from ...core.errors import GuardError, answers, describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
-from ...core.missing_names import legacy_call
+from ...core.missing_names import legacy_call, provided
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.mutation import COPY, apply_inplace, check_writable, past_hooks
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from .arguments import dimension
 from .errors import failure
 
@@ -50,7 +50,19 @@ class Operator(NamedTuple):
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
 
-OPERATORS: dict[str, Operator] = {}
+_operators: dict[str, Operator] = {}
+
+if TYPE_CHECKING:
+    OPERATORS: dict[str, Operator]
+else:
+
+    def __getattr__(name: str) -> dict[str, Operator]:
+        if name != "OPERATORS":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        provided["all_operators"]()  # whoever asks for the table gets the whole
+        globals()["OPERATORS"] = _operators
+        return _operators
+
 
 # The operators called by np.sin(tensor) etc.; ``ops.numpy`` adds functions whose arguments differ from PyTorch's.
 UFUNCS: dict[object, Callable[..., object]] = {}
@@ -151,18 +163,19 @@ def operator(
         shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public
         function = plain if direct else named_errors(shown, plain, real)
         entry = Operator(public, function, namespace, method, bool(inplace), differentiable, note, aliases)
-        assert entry.qualified_name not in OPERATORS, f"{entry.qualified_name} is defined twice"
-        OPERATORS[entry.qualified_name] = entry
+        same = _operators.get(entry.qualified_name, entry)  # there already if an earlier import was interrupted
+        assert same.function.__module__ == function.__module__, f"{entry.qualified_name} is defined twice"
+        _operators[entry.qualified_name] = entry
         for qualified in also:
-            other, _, same = qualified.rpartition(".")
-            OPERATORS[qualified] = Operator(same, function, other, False, False, differentiable, note)
+            other, _, last = qualified.rpartition(".")
+            _operators[qualified] = Operator(last, function, other, False, False, differentiable, note)
         for ufunc in numpy if isinstance(numpy, tuple) else () if numpy is None else (numpy,):
-            UFUNCS[ufunc] = function
+            UFUNCS.setdefault(ufunc, function)  # a rule of ``ops.numpy`` takes precedence
         for method_name in (public, *aliases):
             if method or namespace == "Tensor":
-                setattr(Tensor, method_name, function)
+                tensor_method(function, method_name)
             if inplace:
-                setattr(Tensor, method_name + "_", _inplace_form(method_name, plain, inplace, real))
+                tensor_method(_inplace_form(method_name, plain, inplace, real), method_name + "_")
         return _with_out(plain) if direct else function
 
     return enter

@@ -90,8 +90,9 @@ def _public_functions() -> dict[int, str]:
         module: Value = sys.modules["retrograd"]
         for part in space.split(".") if space else ():
             module = getattr(module, part)
-        for name, value in vars(module).items():
-            if not name.startswith("_") and callable(value) and not isinstance(value, type):
+        for name in module.__dir__():  # of two names, the operator's own comes first
+            value = None if name.startswith("_") else getattr(module, name)
+            if callable(value) and not isinstance(value, type):
                 names.setdefault(id(value), f"{space}.{name}".lstrip("."))
     for qualified, entry in OPERATORS.items():
         if entry.namespace != "Tensor":
