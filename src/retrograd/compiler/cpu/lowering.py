@@ -21,14 +21,15 @@ from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
+from .array_functions import clip, filled_like, full, item, joined, where
 from .emission import TYPES, constant
 from .indices import add_at, getitem, setitem
 from .interpreter.map_code import SUPPORTED
 from .interpreter.step_code import check
 from .numpy_loops import accumulation, factorization, loop_call, reduction
-from .optimizer_updates import Update, lower_step
+from .optimizer_updates import Update, lower_step, lower_total_norm
 from .product_kernels import product
-from .scalar_operations import UFUNCS, choice, scalar
+from .scalar_operations import UFUNCS, scalar
 from .steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 
 MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
@@ -343,51 +344,6 @@ class Lowering:
             raise Unlowered("memory that is not dense")
         self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
 
-    def _where(self, instruction: Instruction) -> None:
-        if len(instruction.args) != 3 or instruction.kwargs:
-            raise Unlowered("where with one argument")
-        out = self.result(instruction.outs[0])
-        bools = np.dtype(bool)
-        self.map("where", out, [self.operand(x) for x in instruction.args], choice(out.dtype),
-                 [bools, out.dtype, out.dtype], out.dtype)  # fmt: skip
-
-    def _like(self, instruction: Instruction) -> None:
-        """Lower ``zeros_like`` and others, which use only the shape of the argument."""
-        value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
-        out = self.result(instruction.outs[0])
-        if value is not None:
-            self.copy((value, out.dtype), out)
-
-    def _full(self, instruction: Instruction) -> None:
-        if set(instruction.kwargs) - {"dtype"} or len(instruction.args) < 2:
-            raise Unlowered("unsupported arguments of full")
-        self.copy(self.operand(instruction.args[1]), self.result(instruction.outs[0]))
-
-    def _item(self, instruction: Instruction) -> None:
-        x = self.place(instruction.args[0])
-        if len(instruction.args) != 1 or x.size != 1:
-            raise Unlowered("item of an array with several elements")
-        self.copy(Place(x.buffer, x.offset, (), (), x.dtype), self.result(instruction.outs[0]))
-
-    def _joined(self, instruction: Instruction) -> None:
-        """Lower ``concatenate`` and ``stack``."""
-        parts, *rest = instruction.args
-        axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
-        if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
-            raise Unlowered(f"unsupported arguments of {instruction.name}")
-        stacked = instruction.name == "stack"
-        places = [self.operand(x) for x in parts]
-        out = self.result(instruction.outs[0])
-        axis, at = axis % len(out.shape), 0
-        for x in places:
-            if not isinstance(x, Place):
-                raise Unlowered("a number among arrays")
-            shape = (*x.shape[:axis], 1, *x.shape[axis:]) if stacked else x.shape
-            strides = (*x.strides[:axis], 0, *x.strides[axis:]) if stacked else x.strides
-            self.copy(x._replace(shape=shape, strides=strides),
-                      out._replace(shape=shape, offset=out.offset + at * out.strides[axis]))  # fmt: skip
-            at += shape[axis]
-
     def _reduced(self, instruction: Instruction) -> None:
         names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
         if instruction.name == "accurate_sum":
@@ -585,14 +541,16 @@ _REDUCTIONS = {
     "multiply": np.multiply, "max": np.maximum, "amax": np.maximum, "maximum": np.maximum, "min": np.minimum,
     "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
 }  # fmt: skip
-_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {"accurate_sum": Lowering._reduced}
+_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {
+    "accurate_sum": Lowering._reduced, "_total_norm": lower_total_norm,
+}  # fmt: skip
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
-    "where": Lowering._where, "item": Lowering._item, "concatenate": Lowering._joined, "stack": Lowering._joined,
-    "dot": Lowering._product, "full": Lowering._full, "getitem": getitem, "setitem": setitem,
-    "add.at": add_at, "inv": Lowering._linalg, "solve": Lowering._linalg,
+    "where": where, "clip": clip, "item": item, "concatenate": joined, "stack": joined, "dot": Lowering._product,
+    "full": full, "getitem": getitem, "setitem": setitem, "add.at": add_at, "inv": Lowering._linalg,
+    "solve": Lowering._linalg,
     **dict.fromkeys(("copy", "array", "asarray", "as_array", "ascontiguousarray", "astype"), Lowering._copied),
     **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
-    **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), Lowering._like),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), filled_like),
     **dict.fromkeys(("sum", "mean", "prod", "max", "min", "amax", "amin", "all", "any"), Lowering._reduced),
     **dict.fromkeys(("add.reduce", "multiply.reduce", "maximum.reduce", "minimum.reduce"), Lowering._reduced),
 }  # fmt: skip
