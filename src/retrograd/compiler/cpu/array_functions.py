@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ..program import Instruction
+from ..program import Instruction, Value
 from .scalar_operations import choice, scalar
 from .steps import Lowers, Place, Unlowered
 
@@ -63,9 +65,17 @@ def joined(lowering: Lowers, instruction: Instruction) -> None:
     axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
     if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
         raise Unlowered(f"unsupported arguments of {instruction.name}")
-    stacked = instruction.name == "stack"
+    _join(lowering, parts, axis, instruction.name == "stack", instruction.outs[0])
+
+
+def as_one(lowering: Lowers, instruction: Instruction) -> None:
+    """Lower the joining of arrays that were adjacent in the trace, and need not be so in a region, by a copy."""
+    _join(lowering, instruction.args, instruction.kwargs["dim"], instruction.kwargs["new"], instruction.outs[0])
+
+
+def _join(lowering: Lowers, parts: Sequence[object], axis: int, stacked: bool, value: Value) -> None:
     places = [lowering.operand(x) for x in parts]
-    out = lowering.result(instruction.outs[0])
+    out = lowering.result(value)
     axis, at = axis % len(out.shape), 0
     for x in places:
         if not isinstance(x, Place):

@@ -21,9 +21,9 @@ from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
-from .array_functions import clip, filled_like, full, item, joined, where
+from .array_functions import as_one, clip, filled_like, full, item, joined, where
 from .emission import TYPES, constant
-from .indices import add_at, getitem, setitem
+from .indices import add_at, getitem, setitem, take
 from .interpreter.map_code import SUPPORTED
 from .interpreter.step_code import check
 from .numpy_loops import accumulation, factorization, loop_call, reduction
@@ -101,6 +101,9 @@ class Lowering:
                     raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
+        if name in _KNOWN and _is_package_function(function):
+            _KNOWN[name](self, instruction)
+            return
         if is_view(instruction):
             self._view(instruction)
             return
@@ -121,9 +124,6 @@ class Lowering:
                 return
             if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
-        elif name in _KNOWN and _is_package_function(function):
-            _KNOWN[name](self, instruction)
-            return
         self._expand(instruction)
 
     # Places
@@ -506,9 +506,12 @@ class Lowering:
         if type(x) is not Traced:
             raise Unlowered("a constant result")
         place = self.place(x.node)
-        if place.shape != out.shape or place.dtype != out.dtype:
-            raise Unlowered("another shape than in the trace")
-        if place.strides != out.strides or place.buffer.kind == "input":
+        if place.shape != out.shape or place.dtype != out.dtype and (place.dtype.kind, out.dtype.kind) != ("f", "f"):
+            raise Unlowered("another shape or dtype than in the trace")
+        own = place.buffer.kind != "input" and place.dtype == out.dtype
+        if own and not dense(out.shape, out.strides, out.dtype.itemsize):
+            self.places[out] = place  # a slice of memory that the trace shared among results has its own memory here
+        elif place.strides != out.strides or not own:
             fresh = self.result(out)
             self.copy(place, fresh)
         else:
@@ -542,11 +545,11 @@ _REDUCTIONS = {
     "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
 }  # fmt: skip
 _KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {
-    "accurate_sum": Lowering._reduced, "_total_norm": lower_total_norm,
+    "accurate_sum": Lowering._reduced, "_as_one": as_one, "_total_norm": lower_total_norm,
 }  # fmt: skip
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     "where": where, "clip": clip, "item": item, "concatenate": joined, "stack": joined, "dot": Lowering._product,
-    "full": full, "getitem": getitem, "setitem": setitem, "add.at": add_at, "inv": Lowering._linalg,
+    "full": full, "getitem": getitem, "setitem": setitem, "take": take, "add.at": add_at, "inv": Lowering._linalg,
     "solve": Lowering._linalg,
     **dict.fromkeys(("copy", "array", "asarray", "as_array", "ascontiguousarray", "astype"), Lowering._copied),
     **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
