@@ -36,6 +36,21 @@ def clip(lowering: Lowers, instruction: Instruction) -> None:
         raise Unlowered("unsupported arguments of clip")
 
 
+def keep(lowering: Lowers, instruction: Instruction) -> None:
+    """Lower ``keep``, ``keep_where_not_zero`` and ``dropout``, whose references select by arithmetic on bits."""
+    x, mask = [lowering.operand(x) for x in (*instruction.args, *instruction.kwargs.values())][:2]
+    out = lowering.result(instruction.outs[0])
+    dtype, bools = out.dtype, np.dtype(bool)
+    if instruction.name == "keep_where_not_zero" and isinstance(mask, Place):
+        chosen = lowering.new(mask.shape, bools)
+        lowering.map("not_equal", chosen, [mask, (0, dtype)], scalar("not_equal", dtype), [dtype] * 2, bools)
+        mask = chosen
+    lowering.map("where", out, [mask, x, (0, dtype)], choice(dtype), [bools, dtype, dtype], dtype)
+    if instruction.name == "dropout":
+        scale = instruction.kwargs["scale"], dtype
+        lowering.map("multiply", out, [out, scale], scalar("multiply", dtype), [dtype] * 2, dtype)
+
+
 def filled_like(lowering: Lowers, instruction: Instruction) -> None:
     """Lower ``zeros_like`` and others, which use only the shape of the argument."""
     value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]

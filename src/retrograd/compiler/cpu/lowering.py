@@ -21,7 +21,7 @@ from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
-from .array_functions import as_one, clip, filled_like, full, item, joined, where
+from .array_functions import as_one, clip, filled_like, full, item, joined, keep, where
 from .emission import TYPES, constant
 from .indices import add_at, getitem, setitem, take
 from .interpreter.map_code import SUPPORTED
@@ -101,7 +101,7 @@ class Lowering:
                     raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
-        if name in _KNOWN and _is_package_function(function):
+        if name in _KNOWN and not instruction.writes and _is_package_function(function):
             _KNOWN[name](self, instruction)
             return
         if is_view(instruction):
@@ -545,7 +545,8 @@ _REDUCTIONS = {
     "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
 }  # fmt: skip
 _KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {
-    "accurate_sum": Lowering._reduced, "_as_one": as_one, "_total_norm": lower_total_norm,
+    "accurate_sum": Lowering._reduced, "_as_one": as_one, "_total_norm": lower_total_norm, "keep": keep,
+    "keep_where_not_zero": keep, "dropout": keep,
 }  # fmt: skip
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
     "where": where, "clip": clip, "item": item, "concatenate": joined, "stack": joined, "dot": Lowering._product,
