@@ -325,3 +325,45 @@ def test_the_bits_of_a_result_are_read_as_what_they_are(dtype):
         for found, wanted in zip(compiled(x), masked(x), strict=True):
             assert found.dtype == wanted.dtype and rg.equal(found, wanted)
     assert regions(compiled)
+
+
+class Block(nn.Module):
+    """A small transformer with attention, normalization of rows and of channels, and clipped activations."""
+
+    def __init__(self):
+        super().__init__()
+        self.token, self.norm, self.channels = nn.Embedding(7, 8), nn.LayerNorm(8), nn.BatchNorm1d(16)
+        self.qkv, self.up, self.head = nn.Linear(8, 24), nn.Linear(8, 16), nn.Linear(16, 7)
+
+    def forward(self, characters):
+        x = self.token(characters)
+        n, t, c = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(n, t, 3, 2, c // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        x = x + F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, c)
+        return self.head(F.hardtanh(self.channels(F.gelu(self.up(x)).flatten(0, 1)), -1.5, 0.5))
+
+
+@pytest.mark.parametrize("backend", ["interpreter", pytest.param("LLVM", marks=pytest.mark.slow)], indirect=True)
+def test_a_step_of_a_transformer_with_clipped_gradients_is_one_region(backend):
+    losses, norms, found = [], [], None
+    for compiled in (False, True):
+        rg.manual_seed(0)
+        model = Block()
+        moves = optim.AdamW(model.parameters(), lr=0.01, eps=1e-3)
+
+        def step(model=model, moves=moves):
+            moves.zero_grad()
+            loss = F.cross_entropy(model(rg.arange(12).reshape(3, 4) % 7), rg.arange(12) % 7)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            moves.step()
+            return loss, norm
+
+        found = rg.compile(step) if compiled else step
+        pairs = [found() for _ in range(5)]
+        losses.append([loss.item() for loss, _ in pairs])
+        norms.append([norm.item() for _, norm in pairs])
+    assert max(norms[0]) > 0.5
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    np.testing.assert_allclose(norms[1], norms[0], rtol=1e-4)
+    assert len(regions(found)) == 1, found.explain()

@@ -19,6 +19,16 @@ def getitem(lowering: Lowers, instruction: Instruction) -> None:
     lowering.add(gathering(x, indices, rest, out, "take"))
 
 
+def take(lowering: Lowers, instruction: Instruction) -> None:
+    """Lower ``take`` along the first axis."""
+    x, key, *axis = instruction.args
+    if set(instruction.kwargs) - {"axis"} or (axis or [instruction.kwargs.get("axis")]) != [0]:
+        raise Unlowered("unsupported arguments of take")
+    x = lowering.place(x)
+    indices, rest = _integers(lowering, x, key)
+    lowering.add(gathering(x, indices, rest, lowering.result(instruction.outs[0]), "take"))
+
+
 def setitem(lowering: Lowers, instruction: Instruction) -> None:
     """Lower assignment to slices, or to elements at arrays of integers."""
     x, key, value = instruction.args

@@ -21,14 +21,15 @@ from ..trace.effects import run_step
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
+from .array_functions import as_one, clip, filled_like, full, item, joined, keep, where
 from .emission import TYPES, constant
-from .indices import add_at, getitem, setitem
+from .indices import add_at, getitem, setitem, take
 from .interpreter.map_code import SUPPORTED
 from .interpreter.step_code import check
 from .numpy_loops import accumulation, factorization, loop_call, reduction
-from .optimizer_updates import Update, lower_step
+from .optimizer_updates import Update, lower_step, lower_total_norm
 from .product_kernels import product
-from .scalar_operations import UFUNCS, choice, scalar
+from .scalar_operations import UFUNCS, scalar
 from .steps import Buffer, Emit, Operand, Place, Step, Unlowered, check_step, map_step, row_major, stand_in_of
 
 MAX_ELEMENTS = 1 << 15  # elements above which Python's overhead is small and separate instructions are as fast
@@ -100,6 +101,9 @@ class Lowering:
                     raise Unlowered(f"the dtype {value.dtype}")
                 if not value.size:
                     raise Unlowered("no elements")
+        if name in _KNOWN and not instruction.writes and _is_package_function(function):
+            _KNOWN[name](self, instruction)
+            return
         if is_view(instruction):
             self._view(instruction)
             return
@@ -120,9 +124,6 @@ class Lowering:
                 return
             if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
-        elif name in _KNOWN and _is_package_function(function):
-            _KNOWN[name](self, instruction)
-            return
         self._expand(instruction)
 
     # Places
@@ -343,51 +344,6 @@ class Lowering:
             raise Unlowered("memory that is not dense")
         self.copy(x, Place(out.buffer, 0, x.shape, row_major(x.shape, x.dtype.itemsize), x.dtype))
 
-    def _where(self, instruction: Instruction) -> None:
-        if len(instruction.args) != 3 or instruction.kwargs:
-            raise Unlowered("where with one argument")
-        out = self.result(instruction.outs[0])
-        bools = np.dtype(bool)
-        self.map("where", out, [self.operand(x) for x in instruction.args], choice(out.dtype),
-                 [bools, out.dtype, out.dtype], out.dtype)  # fmt: skip
-
-    def _like(self, instruction: Instruction) -> None:
-        """Lower ``zeros_like`` and others, which use only the shape of the argument."""
-        value = {"zeros_like": 0, "ones_like": 1, "empty_like": None}[instruction.name]
-        out = self.result(instruction.outs[0])
-        if value is not None:
-            self.copy((value, out.dtype), out)
-
-    def _full(self, instruction: Instruction) -> None:
-        if set(instruction.kwargs) - {"dtype"} or len(instruction.args) < 2:
-            raise Unlowered("unsupported arguments of full")
-        self.copy(self.operand(instruction.args[1]), self.result(instruction.outs[0]))
-
-    def _item(self, instruction: Instruction) -> None:
-        x = self.place(instruction.args[0])
-        if len(instruction.args) != 1 or x.size != 1:
-            raise Unlowered("item of an array with several elements")
-        self.copy(Place(x.buffer, x.offset, (), (), x.dtype), self.result(instruction.outs[0]))
-
-    def _joined(self, instruction: Instruction) -> None:
-        """Lower ``concatenate`` and ``stack``."""
-        parts, *rest = instruction.args
-        axis = rest[0] if rest else instruction.kwargs.get("axis", 0)
-        if len(rest) > 1 or set(instruction.kwargs) - {"axis"} or axis is None:
-            raise Unlowered(f"unsupported arguments of {instruction.name}")
-        stacked = instruction.name == "stack"
-        places = [self.operand(x) for x in parts]
-        out = self.result(instruction.outs[0])
-        axis, at = axis % len(out.shape), 0
-        for x in places:
-            if not isinstance(x, Place):
-                raise Unlowered("a number among arrays")
-            shape = (*x.shape[:axis], 1, *x.shape[axis:]) if stacked else x.shape
-            strides = (*x.strides[:axis], 0, *x.strides[axis:]) if stacked else x.strides
-            self.copy(x._replace(shape=shape, strides=strides),
-                      out._replace(shape=shape, offset=out.offset + at * out.strides[axis]))  # fmt: skip
-            at += shape[axis]
-
     def _reduced(self, instruction: Instruction) -> None:
         names: tuple[str, ...] = ("a", "axis", "dtype", "out", "keepdims")
         if instruction.name == "accurate_sum":
@@ -550,9 +506,12 @@ class Lowering:
         if type(x) is not Traced:
             raise Unlowered("a constant result")
         place = self.place(x.node)
-        if place.shape != out.shape or place.dtype != out.dtype:
-            raise Unlowered("another shape than in the trace")
-        if place.strides != out.strides or place.buffer.kind == "input":
+        if place.shape != out.shape or place.dtype != out.dtype and (place.dtype.kind, out.dtype.kind) != ("f", "f"):
+            raise Unlowered("another shape or dtype than in the trace")
+        own = place.buffer.kind != "input" and place.dtype == out.dtype
+        if own and not dense(out.shape, out.strides, out.dtype.itemsize):
+            self.places[out] = place  # a slice of memory that the trace shared among results has its own memory here
+        elif place.strides != out.strides or not own:
             fresh = self.result(out)
             self.copy(place, fresh)
         else:
@@ -585,14 +544,17 @@ _REDUCTIONS = {
     "multiply": np.multiply, "max": np.maximum, "amax": np.maximum, "maximum": np.maximum, "min": np.minimum,
     "amin": np.minimum, "minimum": np.minimum, "all": np.logical_and, "any": np.logical_or,
 }  # fmt: skip
-_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {"accurate_sum": Lowering._reduced}
+_KNOWN: dict[str, Callable[[Lowering, Instruction], None]] = {
+    "accurate_sum": Lowering._reduced, "_as_one": as_one, "_total_norm": lower_total_norm, "keep": keep,
+    "keep_where_not_zero": keep, "dropout": keep,
+}  # fmt: skip
 _HANDLERS: dict[str, Callable[[Lowering, Instruction], None]] = {
-    "where": Lowering._where, "item": Lowering._item, "concatenate": Lowering._joined, "stack": Lowering._joined,
-    "dot": Lowering._product, "full": Lowering._full, "getitem": getitem, "setitem": setitem,
-    "add.at": add_at, "inv": Lowering._linalg, "solve": Lowering._linalg,
+    "where": where, "clip": clip, "item": item, "concatenate": joined, "stack": joined, "dot": Lowering._product,
+    "full": full, "getitem": getitem, "setitem": setitem, "take": take, "add.at": add_at, "inv": Lowering._linalg,
+    "solve": Lowering._linalg,
     **dict.fromkeys(("copy", "array", "asarray", "as_array", "ascontiguousarray", "astype"), Lowering._copied),
     **dict.fromkeys(("reshape", "ravel", "flatten"), Lowering._reshaped),
-    **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), Lowering._like),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like"), filled_like),
     **dict.fromkeys(("sum", "mean", "prod", "max", "min", "amax", "amin", "all", "any"), Lowering._reduced),
     **dict.fromkeys(("add.reduce", "multiply.reduce", "maximum.reduce", "minimum.reduce"), Lowering._reduced),
 }  # fmt: skip

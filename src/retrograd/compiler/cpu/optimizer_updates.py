@@ -18,6 +18,7 @@ from ..program import Instruction, Value
 from ..run.replay import Miss
 from .emission import Body, Kernel, type_of
 from .machine_code import power, power_address
+from .numpy_loops import reduction
 from .scalar_operations import scalar
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
@@ -166,6 +167,23 @@ def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
     finally:
         lowering.unlimited = False
     return update
+
+
+def lower_total_norm(lowering: Lowers, instruction: Instruction) -> None:
+    """Append the steps of the Euclidean norm of all gradients, with sums in double precision."""
+    arrays, p = instruction.args
+    places = [lowering.place(x) for x in arrays]
+    if p != 2 or any(x.dtype.kind != "f" for x in places):
+        raise Unlowered(f"the norm of order {p} of {', '.join(str(x.dtype) for x in places)}")
+    total = lowering.new((), _DOUBLE)
+    lowering.copy((0.0, _DOUBLE), total)
+    square, root = scalar("square", _DOUBLE), scalar("sqrt", _DOUBLE)
+    for x in places:
+        wide = lowering.new(x.shape, _DOUBLE)
+        lowering.map("square", wide, [x], square, [_DOUBLE], _DOUBLE)
+        lowering.add(reduction(np.add, wide, total._replace(shape=x.shape, strides=(0,) * len(x.shape))))
+    lowering.map("sqrt", total, [total], root, [_DOUBLE], _DOUBLE)
+    lowering.copy(total, lowering.result(instruction.outs[0]))
 
 
 class _Writer:

@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from ...core.arrays import Array
 from ..arrays.devices import Wrapping, array_module, backend_of, is_array
-from ..arrays.fp_warnings import silent
+from ..arrays.fp_warnings import silenced, silent
 from ..arrays.layout import copied, is_view
 from ..arrays.summation import LARGE, add_to, adding, plus
 from ..errors import describe
@@ -27,7 +27,7 @@ from ..tensor.storage import LOCAL_ONLY, is_saved, overlaps_itself, storage_of, 
 from ..tensor.tensor import Tensor, new_tensor, tensor_method
 from .fitting import add_to_output, all_outputs, fit
 from .in_place import run_in_place
-from .modes import modes, recording, watchers
+from .modes import modes, recording, watchers, without_recording
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
 from .plan import ALONE
 from .primitive import attached
@@ -72,11 +72,13 @@ class Walk:
 
     def run(self, roots: Sequence[Root]) -> dict[object, Any]:
         """Add gradients to the leaves' ``.grad``, or with ``wanted`` return a dictionary from edges to gradients."""
+        if not watchers and not self.create_graph and self.wanted is None:
+            return without_recording(silenced, self._to_leaves, roots)
         with recording(self.create_graph or self.layered and modes.grad_enabled), silent():
             if self.layered and not self.create_graph:
                 roots = [(root, g if isinstance(g, Tensor) else new_tensor(g)) for root, g in roots]
             if not watchers:
-                return self._run(roots) if self.tensors or self.wanted is not None else self._to_leaves(roots)
+                return self._run(roots)
             observers = modes.observers
             for observer in observers:
                 observer.began()
@@ -164,8 +166,9 @@ class Walk:
                     unshared = getrefcount(final) == LOCAL_ONLY  # not in the call below, whose arguments are references
                     self._finish(leaf, final, unshared)
                 reader = readers.pop()
-        for leaf in [key for key in cotangents if type(key) is not Node]:
-            self._finish(leaf, pop(leaf), False)
+        if cotangents:
+            for leaf in [key for key in cotangents if type(key) is not Node]:
+                self._finish(leaf, pop(leaf), False)
         return self.found
 
     def _run(self, roots: Sequence[Root]) -> dict[object, Any]:
@@ -569,5 +572,9 @@ def backward(
     >>> x.grad
     tensor([ 3., 12.])
     """
+    if inputs is None and not create_graph:
+        cotangent = _checked_cotangent("backward", 0, self, gradient).array
+        Walk(None, bool(retain_graph), False).run([(self if self._node is None else self._node, cotangent)])
+        return
     wanted = [inputs] if isinstance(inputs, Tensor) else inputs if inputs is None else list(inputs)
     accumulate_gradients([self], [gradient], wanted, retain_graph, create_graph)

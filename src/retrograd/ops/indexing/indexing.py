@@ -368,15 +368,23 @@ def _erase(x: Array, index: Index) -> Array:
     return out
 
 
+@lru_cache(maxsize=64)
+def _order(shape: tuple[int, ...]) -> Array:
+    """Return the positions in row-major order of an array of this shape; the cached array must not be written."""
+    numbers = np.arange(prod(shape)).reshape(shape)
+    numbers.flags.writeable = False
+    return numbers
+
+
 def _read_last(x: Array, index: Index) -> Array:
     """Read the values written by ``PLACE``, with zero for a value replaced by a later one at the same position."""
     out = x[index.key] if index.along is None else read_at(x, index)
     xp = array_module(x)
-    order = xp.arange(out.size).reshape(out.shape)
+    order = _order(out.shape) if xp is np and out.size <= SMALL else xp.arange(out.size).reshape(out.shape)
     last = xp.empty(x.shape, order.dtype)
     _write_at(last, index, order)
     found = last[index.key] if index.along is None else read_at(last, index)
-    return xp.where(found == order, out, xp.zeros((), x.dtype))
+    return xp.where(found == order, out, x.dtype.type(0))
 
 
 READ: Primitive = reading("getitem")

@@ -19,7 +19,7 @@ from ... import SEVERAL, USEFUL, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
 
-LEAST = 1 << 10  # elements from which a loop is faster
+LEAST = 1 << 10  # elements from which a loop is faster than one call of NumPy's
 LEADING = 64  # largest count for which the position of a new element is found by linear search
 
 
@@ -52,7 +52,8 @@ def scanning(name: str, kinds: str = "fd") -> Callable[[Callable[..., Any]], Cal
         @whole
         @wraps(reference)
         def run_scan(*arrays: Any, dim: int, backward: bool = False) -> Any:
-            if not _takes(kinds, *arrays):
+            least = LEAST if len(arrays) == 1 and not backward else SEVERAL
+            if not _takes(kinds, *arrays, least=least):
                 return reference(*arrays, dim=dim, backward=backward)
             x, y = arrays[0], arrays[-1]
             zero = 0 if y.dtype.kind == "i" else np.float64(0)
@@ -70,9 +71,9 @@ def of_others(reference: Callable[..., object]) -> Callable[..., Any]:
     @whole
     @wraps(reference)
     def products_of_others(x: Any, dim: int) -> Any:
-        return (
-            _launch("products_of_others", empty(x.shape, x.dtype), dim, (x,)) if _takes("fd", x) else reference(x, dim)
-        )
+        if not _takes("fd", x, least=SEVERAL):
+            return reference(x, dim)
+        return _launch("products_of_others", empty(x.shape, x.dtype), dim, (x,))
 
     return products_of_others
 

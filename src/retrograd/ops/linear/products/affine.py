@@ -25,6 +25,8 @@ from .matmul import MATMUL, OUTER, matmul, mm, require_ndim
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
+RECOMPUTED = 1 << 20  # elements from which an input that costs little is computed again instead of saved
+
 # Unlike `x @ w.T + b`, linear creates no transposed views, and its weight gradient is one product over the batch.
 
 
@@ -173,7 +175,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
 
 def _recomputing(out: Tensor, x: Tensor) -> Tensor:
     """Let the backward pass compute a large saved input again, if that is cheap."""
-    if adding and x.array.size >= LARGE:
+    if adding and x.array.size >= RECOMPUTED:
         recompute_input(out, x, 0)
     return out
 

@@ -175,7 +175,7 @@ def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     squares = accurate_sum(np.square(x - mean), axes)
     if x.dtype == np.float32 and array_module(x) is np and not np.isfinite(squares).all():
         return _moments(x.astype(np.float64), axes)  # as the fused operator if its squares overflow
-    return mean, squares
+    return mean.reshape(squares.shape), squares
 
 
 @or_reference
@@ -206,7 +206,6 @@ def _update_running(
         return {"moments": at_once}
     mean, squares = moments = _moments(x.array, axes)
     number = count(x.array.shape, axes)
-    mean = mean.reshape(squares.shape)
     variance = squares / max(number - 1, 1) if number > 1 else squares * np.nan
     if mean.ndim == 2:  # instance_norm: the average over the batch
         mean, variance = mean.mean(axis=0), variance.mean(axis=0)
