@@ -134,9 +134,9 @@ def test_a_loop_of_a_call_without_a_program_has_its_backward_pass():
 
     def halved(x):
         y = scan(lambda c, _: (Noisy.apply(c), None), x, length=3)[0]
-        return vmap(lambda x: x * 2)(y).sum()  # ends the trace
+        return y.sum() * (2 if y.sum().item() > 0 else 1)  # ends the trace
 
-    function = rg.compile(halved)
+    function = rg.compile(halved, fallback=True)
     for _ in range(2):
         x = rg.ones(2, requires_grad=True)
         function(x).backward()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.graph.modes import enable_grad, no_grad
+from ...core.graph.modes import enable_grad, modes, no_grad
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..program import Instruction, Program, Value
 from ..trace.effects import Outside
@@ -164,6 +164,8 @@ def trace_body(
     mode = enable_grad() if differentiates else no_grad()
     carries: list[Value] = []
     results: list[Value] = []
+    # A derivative of a loop may be traced inside vmap; its step is one of an example, and knows no other.
+    level, modes.level = modes.level, None
     try:
         with tracing_with(tracer), mode:
             given = taken(carry), taken(x), taken(constants)
@@ -178,6 +180,7 @@ def trace_body(
     except Unrollable:
         return tracer.broken
     finally:
+        modes.level = level
         tracer.restore()
         enclosing.suspended = before
     del given, arrays, following, ys, leaves

@@ -16,6 +16,7 @@ import numpy as np
 
 from ...core.arrays.dtypes import DType
 from ...core.graph.modes import modes
+from ...core.graph.nodes import Node, edge_of
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor
 from ..program import Value, equal
@@ -335,7 +336,8 @@ def identity(x: Tensor, tracer: object) -> Identity:
         raise Unknown
     if not x._requires:
         return array.node, None
-    return array.node, -id(x) if x._node is None else x._node.sequence
+    edge = edge_of(x)  # inside vmap, also a snapshot of a leaf has the leaf as its edge
+    return array.node, edge.sequence if isinstance(edge, Node) else -id(edge)
 
 
 def is_row(primitive: Primitive, params: Params) -> bool:

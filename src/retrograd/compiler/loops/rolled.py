@@ -14,6 +14,7 @@ from ...core.graph.backward import conjugate
 from ...core.graph.modes import modes, no_grad
 from ...core.graph.nodes import edge_of, reached_from
 from ...core.graph.primitive import Primitive, apply, operand
+from ...core.mapping.batching import Call
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...func.loops.leaves import Carry
 from ...func.nests import Structure, flatten
@@ -230,6 +231,7 @@ class RolledLoop:
         forward = Forward(self.execution, steps, saved, self.carries, self.slices)
         primitive = Primitive("scan", forward, "*xs", vjp=pull_back, outputs=len(self._outputs) + sum(saved))
         primitive.fills = False
+        primitive.batch = _each_example
         self._primitives[steps, saved] = primitive
         return primitive
 
@@ -444,6 +446,11 @@ class _Pull:
         for at in order:
             state, rows[at] = self.step(state, [x[at] for x in slices], constants)
         return state, [stack([rows[at][k] for at in range(steps)]) for k in range(len(self.moved))]
+
+
+def _each_example(call: Call) -> object:
+    """Run a compiled loop once per example: its step takes arrays of one example."""
+    return call.looped() if call.size else call.of_no_example()
 
 
 def _real(x: object) -> Array:

@@ -150,7 +150,8 @@ class EffectTracer(Observer):
             if is_array(array):
                 if self.has_followed and not self.has_acted():
                     raise Bypassed  # no rule maps a loop that is one instruction; steps are mapped one by one
-                self.breaks(f"an array of type {type(array).__name__} cannot be traced")
+                if not isinstance(array, Wrapping):
+                    self.breaks(f"an array of type {type(array).__name__} cannot be traced")
             return
         if id(x) in self.outside:
             self.breaks("the memory of a Tensor from outside of the function was replaced")

@@ -181,7 +181,7 @@ class Level(Layer):
         else:
             level, modes.level = modes.level, None  # ``draw`` may call random operators
             try:
-                array = draw(shape)
+                array = draw(shape) if modes.tracer is None else modes.tracer.drawn(draw, (shape,), {})
             finally:
                 modes.level = level
         return Batched(self, new_tensor(array), True) if different else array
@@ -214,7 +214,10 @@ class Level(Layer):
             values.append((_padded(own, len(shape)) if flag else own).array)
         if self.randomness == "different" and not any(mapped):
             values[0] = np.broadcast_to(values[0], (self.size, *shape))
-        found = draw(*values) if self.below is None else self.below.drawn_from(draw, values)
+        if self.below is not None:
+            found = self.below.drawn_from(draw, values)
+        else:
+            found = draw(*values) if modes.tracer is None else modes.tracer.drawn(draw, tuple(values), {})
         return Batched(self, new_tensor(found), True) if self.randomness == "different" else found
 
     def lift(self, x: Tensor) -> Tensor:

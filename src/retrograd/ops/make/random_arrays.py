@@ -47,7 +47,9 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
         def drawn(xp: object, *args: Any, **kwargs: object) -> Array:
             if modes.level is None and modes.tracer is None:
                 return draw(xp, *args, **kwargs)
-            bare = getattr(xp, "_xp", xp)
+            bare = xp
+            while hasattr(bare, "_xp"):  # a module for Batched arrays may be around one for Traced arrays
+                bare = bare._xp
             if modes.level is None:
                 return modes.tracer.drawn(draw, (bare, *args), kwargs)
 
