@@ -1,7 +1,7 @@
 """Which loops the library has: those that operators, their derivatives, layers and optimizers call, and for what kinds.
 
     python -m tools.library_loops > src/retrograd/_generated/library_loops.py
-    python -m tools.library_loops 12  # prints the loops of every twelfth example that the file lacks
+    python -m tools.library_loops 47  # prints the loops of every 47th example call that the file lacks; odd
 
 The example calls of all operators run in single and double precision, on arrays in all layouts, and so do steps of
 training. Loops note how they are called, and compute nothing. The package is imported with sizes of 1 in the place of
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import PathFinder, SourceFileLoader
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
@@ -98,17 +99,16 @@ def note_everything(every: int = 1) -> None:
 
 
 def programs(every: int) -> Iterator[Callable[[], object]]:
-    """Every so many-th of the example calls of operators, steps of training, and copies between dtypes and layouts."""
+    """Every so many-th example call of the operators, steps of training, and copies between dtypes and layouts.
+
+    An odd number of calls meets all dtypes and layouts in turn: a program has eight calls.
+    """
     import retrograd as rg
     from retrograd.ops.table.registry import OPERATORS
     from retrograd.testing.cases import all_cases
 
-    for number, case in enumerate(all_cases()):
-        if number % every:
-            continue
-        for edges in (False, True):
-            yield partial(call, OPERATORS[case.name], case, edges)
-        print(f"\r{number} {case.name}, {len(found)} loops\033[K", end="", file=sys.stderr, flush=True)
+    calls = (one for case in all_cases() for one in calls_of(OPERATORS[case.name], case))
+    yield from islice(calls, 0, None, every)
     for dtype in (rg.float32, rg.float64):
         default = rg.get_default_dtype()
         rg.set_default_dtype(dtype)
@@ -119,32 +119,39 @@ def programs(every: int) -> Iterator[Callable[[], object]]:
         rg.set_default_dtype(default)
 
 
-def call(operator: Any, case: Any, edges: bool) -> None:
-    """The calls of an operator with first and second derivatives, in both precisions and in all layouts."""
+def calls_of(operator: Any, case: Any) -> Iterator[Callable[[], object]]:
+    """The example calls of an operator, in both precisions and in all layouts."""
+    from retrograd.testing import harness
+    from retrograd.testing.programs import programs
+
+    for edges in (False, True):
+        for program in programs(operator, case, edges=edges):
+            for dtype in ("float64", "float32"):
+                for layout in (None, *harness.LAYOUTS):
+                    yield partial(differentiate, operator, case, program, dtype, layout)
+    print(f"\r{case.name}, {len(found)} loops\033[K", end="", file=sys.stderr, flush=True)
+
+
+def differentiate(operator: Any, case: Any, program: Any, dtype: str, layout: Any) -> None:
+    """A call of an operator, with first and second derivatives."""
     import retrograd as rg
     from retrograd.core.tensor.tensor import new_tensor
     from retrograd.testing import harness
-    from retrograd.testing.programs import cast, program_of, programs, rewritten
+    from retrograd.testing.programs import cast, program_of, rewritten
 
-    for program in programs(operator, case, edges=edges):
-        for dtype in ("float64", "float32"):
-            narrow = cast(program.call, dtype)
-            for layout in (None, *harness.LAYOUTS):
-                given = rewritten(narrow, partial(harness.on_layout, layout)) if layout else narrow
-                made = program_of(operator, case, given, *([new_tensor] if layout else []))
-                try:
-                    inputs = [x.requires_grad_() for x in made.inputs()]
-                    outputs = harness.differentiable_outputs(list(harness.tensors_of(made(*inputs))))
-                    for output in outputs if inputs else ():
-                        g = rg.ones_like(output).requires_grad_()
-                        options = {"allow_unused": True, "retain_graph": True}
-                        first = rg.autograd.grad(output, inputs, g, create_graph=True, **options)
-                        for one in first:
-                            if one is not None and one.requires_grad:
-                                rg.autograd.grad(one.sum(), [*inputs, g], **options)
-                        rg.autograd.grad(output, inputs, rg.ones_like(output), **options)
-                except Exception:  # of numbers that nobody computed
-                    continue
+    narrow = cast(program.call, dtype)
+    given = rewritten(narrow, partial(harness.on_layout, layout)) if layout else narrow
+    made = program_of(operator, case, given, *([new_tensor] if layout else []))
+    inputs = [x.requires_grad_() for x in made.inputs()]
+    outputs = harness.differentiable_outputs(list(harness.tensors_of(made(*inputs))))
+    for output in outputs if inputs else ():
+        g = rg.ones_like(output).requires_grad_()
+        options = {"allow_unused": True, "retain_graph": True}
+        first = rg.autograd.grad(output, inputs, g, create_graph=True, **options)
+        for one in first:
+            if one is not None and one.requires_grad:
+                rg.autograd.grad(one.sum(), [*inputs, g], **options)
+        rg.autograd.grad(output, inputs, rg.ones_like(output), **options)
 
 
 def steps() -> Iterator[Callable[[], object]]:

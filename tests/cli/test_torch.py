@@ -8,6 +8,7 @@ import sys
 import textwrap
 import venv
 from importlib.metadata import Distribution
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,17 @@ VERSION = "2.13.0+retrograd"
 
 
 class Environment:
-    """A virtual environment that has NumPy, and finds Retrograd on its path."""
+    """A virtual environment that has this one's NumPy, and finds Retrograd on its path."""
 
-    def __init__(self, folder: Path, pip: bool = False) -> None:
-        venv.create(folder, with_pip=pip, symlinks=True)
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, symlinks=True)
         self.folder, self.python = folder, folder / "bin" / "python"
         self.site = next((folder / "lib").glob("python*")) / "site-packages"
-        for part in Path(np.__file__).parents[1].glob("numpy*"):
+        self.link("numpy*")
+
+    def link(self, *patterns: str) -> None:
+        """Have what this process's packages have by these names: an installation would take seconds."""
+        for part in chain.from_iterable(map(Path(np.__file__).parents[1].glob, patterns)):
             (self.site / part.name).symlink_to(part)
 
     def run(self, *arguments: str, path: Path | None = SOURCE, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -209,10 +214,11 @@ def test_programs_of_retrograd_run_see_the_distribution_without_an_installation(
 
 @pytest.mark.slow
 def test_pip_lists_checks_and_removes_torch(tmp_path):
-    environment = Environment(tmp_path, pip=True)
+    pytest.importorskip("pip")
+    environment = Environment(tmp_path)
+    environment.link("pip", "pip-*")
     environment.torch("install")
-    assert f"torch      {VERSION}" in environment.run("-m", "pip", "list").stdout
-    assert environment.run("-m", "pip", "check").returncode == 0
+    assert f"torch=={VERSION}\n" in environment.run("-m", "pip", "list", "--format", "freeze").stdout
     (environment.site / "asks-1.0.dist-info").mkdir()
     (environment.site / "asks-1.0.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: asks\nVersion: 1.0\nRequires-Dist: torch>=2.2,<3\nRequires-Dist: torch==2.13.0\n"

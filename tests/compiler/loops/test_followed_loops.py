@@ -8,7 +8,7 @@ from retrograd.compiler.loops.following import _Steps
 from retrograd.compiler.trace.tracer import Tracer
 from retrograd.func import grad, hessian, scan
 
-STEPS = 60
+STEPS = 40
 
 
 def step(u, p):

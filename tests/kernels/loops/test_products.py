@@ -27,7 +27,14 @@ def multiplying(a, b, c, beta):
     product(a, b, c, beta)
 
 
+@njit
+def multiplying_parts(a, b, c, beta, m, k, n):
+    product(a[:m, :k], b[:k, :n], c[:m, :n], beta)
+
+
 multiply = Loop(__name__, "multiply", multiplying)
+multiply_parts = Loop(__name__, "multiply_parts", multiplying_parts)
+SHAPES = [(5, 7, 9), (1, 7, 1), (5, 1, 3), (1, 1, 1), (5, 0, 3), (0, 7, 3), (4, 2, 0)]
 
 
 def transposed(a):
@@ -39,22 +46,25 @@ def transposed(a):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("m", "k", "n"), [(5, 7, 9), (1, 7, 1), (5, 1, 3), (1, 1, 1), (5, 0, 3), (0, 7, 3), (4, 2, 0)])
-def test_products_of_parts_of_matrices(dtype, m, k, n, monkeypatch):
+def test_products_of_parts_of_matrices(dtype, monkeypatch):
     monkeypatch.setattr(library, "opened", lambda: None)  # Numba compiles
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((m + 2, k + 3)).astype(dtype), rng.standard_normal((k + 1, n + 2)).astype(dtype)
-    a, b = a[1 : m + 1, 2 : k + 2], b[:k, 1 : n + 1]
-    whole = np.full((m + 1, n + 3), 2, dtype)
-    c, wanted = whole[1:, 1 : n + 1], a @ b
-    for left, right in ((a, b), (transposed(a), transposed(b))):
-        whole[:] = 2
-        multiply(left, right, c, 1.0)
-        np.testing.assert_allclose(c, 2 + wanted, rtol=1e-5)
-        whole[:] = np.nan
-        multiply(left, right, c, 0.0)
-        np.testing.assert_allclose(c, wanted, rtol=1e-5)
-        assert np.isnan(whole).sum() == whole.size - c.size  # nothing beside it was written
+    for m, k, n in SHAPES:
+        # Arrays with two rows and columns more are contiguous for no shape: Numba compiles once.
+        a, b = (rng.standard_normal(shape).astype(dtype)[1:, 2:] for shape in ((m + 3, k + 4), (k + 3, n + 4)))
+        whole = np.full((m + 3, n + 3), 2, dtype)
+        wanted, c, inside = a[:m, :k] @ b[:k, :n], whole[1:, 1:], whole[1 : m + 1, 1 : n + 1]
+        for left, right in ((a, b), (transposed(a), transposed(b))):
+            whole[:] = 2
+            multiply_parts(left, right, c, 1.0, m, k, n)
+            np.testing.assert_allclose(inside, 2 + wanted, rtol=1e-5)
+            whole[:] = np.nan
+            multiply_parts(left, right, c, 0.0, m, k, n)
+            np.testing.assert_allclose(inside, wanted, rtol=1e-5)
+            assert np.isnan(whole).sum() == whole.size - inside.size  # nothing beside it was written
+    contiguous = np.ones((5, 7), dtype), np.ones((7, 9), dtype), np.ones((5, 9), dtype)
+    multiply(*contiguous, 1.0)
+    assert (contiguous[2] == 8).all()
 
 
 def turned(x):

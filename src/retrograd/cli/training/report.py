@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -29,6 +30,11 @@ class Plot:
     name: str
     caption: str
     figure: "Figure"
+
+    @cached_property
+    def images(self) -> tuple[bytes, bytes]:
+        """The figure as PNG, on a white and on a dark background."""
+        return plots.render_light_and_dark(self.figure)
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ def _confusion(confusion: ConfusionMatrix) -> str:
 
 def _plot(plot: Plot) -> str:
     text = html.escape(plot.caption)
-    dark, light = (_data(plots.render(plot.figure, dark=dark)) for dark in (True, False))
+    light, dark = map(_data, plot.images)
     return (
         f'<figure><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
         f'<img alt="{text}" src="{light}"></picture><figcaption>{text}</figcaption></figure>'

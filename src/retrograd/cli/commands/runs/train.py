@@ -220,7 +220,7 @@ def finish(run: Run, settings: Settings) -> None:
             case Text():
                 print(f"{section.title}\n{section.text}")
             case Plot():
-                (folder / f"{section.name}.png").write_bytes(plots.render(section.figure))
+                (folder / f"{section.name}.png").write_bytes(section.images[0])
     weights = run.trainer.parts()["model"].state_dict()
     rg.save({name: tensor.cpu() for name, tensor in weights.items()}, folder / "weights.safetensors")
     pages = [facts(run, settings), *sections, configuration(settings), *environment()]
