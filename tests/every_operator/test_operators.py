@@ -17,9 +17,6 @@ CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
 DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
 
-# Rows and columns of Jacobians of the second order that are compared, without ``--long``.
-MOST_ROWS = 4
-
 every_operator = pytest.mark.parametrize("name", KNOWN)
 every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
 
@@ -64,10 +61,9 @@ def test_values(name):
 
 @every_differentiable
 def test_derivatives(name, pytestconfig):
-    most = harness.MOST_ROWS if pytestconfig.getoption("--long") else 2 * MOST_ROWS
     check_columns(
         name,
-        gradient=partial(harness.check_gradient, most=most),
+        gradient=partial(harness.check_gradient, quick=not pytestconfig.getoption("--long")),
         forward_mode=harness.check_forward_mode,
         chain=harness.check_chain,
     )
@@ -75,8 +71,7 @@ def test_derivatives(name, pytestconfig):
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
 def test_second_order(name, pytestconfig):
-    most = harness.MOST_ROWS // 2 if pytestconfig.getoption("--long") else MOST_ROWS
-    harness.check_second_order(*pair(name), most)
+    harness.check_second_order(*pair(name), quick=not pytestconfig.getoption("--long"))
 
 
 @every_operator

@@ -129,6 +129,32 @@ def _difference(
         return [np.where(up == down, 0.0, (up - down) / step) for up, down in zip(high, low, strict=True)]
 
 
+def directional_differences(
+    func: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], x: Tensor, direction: np.ndarray, eps: float = STEP
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the derivative of every output along a direction of one input, in real coordinates.
+
+    The second result is the direction that was taken: ``direction`` as rounded when it was added to the input.
+    """
+    array, before = x.array, x.array.copy()
+    step = eps * from_real(direction, array.shape, array.dtype)
+    with no_grad():
+        try:
+            array[...] = before + step
+            above = as_real(array)
+            high = [as_real(output.array) for output in func(*inputs)]
+            array[...] = before - step
+            below = as_real(array)
+            low = [as_real(output.array) for output in func(*inputs)]
+        finally:
+            array[...] = before
+    # Equal values have the difference 0, even if they are infinite.
+    with np.errstate(invalid="ignore"):
+        return [np.where(up == down, 0.0, (up - down) / (2 * eps)) for up, down in zip(high, low, strict=True)], (
+            above - below
+        ) / (2 * eps)
+
+
 def real_size(x: Tensor) -> int:
     """Return the number of real coordinates of a Tensor."""
     return int(x.array.size) * (2 if x.array.dtype.kind == "c" else 1)

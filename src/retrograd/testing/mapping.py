@@ -7,6 +7,7 @@ run the same function, so the comparison tests only the batching rules.
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.batching import vmap
 from ..func.forward import jvp
-from ..func.reverse import grad
+from ..func.reverse import vjp
 from ..ops.make.generators import manual_seed
 from ..ops.table.registry import Operator
 from .case import Case
@@ -85,10 +86,19 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
     arrays, function = as_function(program)
     randomness = "same" if program.case.random else "error"
     with no_grad(), silent():
-        if not arrays or not function(*map(_tensor, arrays)):
-            return 0.0
-    examples = [_examples(array, arrays, index, function) for index, array in enumerate(arrays)]
+        base = function(*map(_tensor, arrays)) if arrays else []
+    if not base:
+        return 0.0
+    examples = [_examples(array, arrays, index, function, base) for index, array in enumerate(arrays)]
     worst = 0.0
+    known: dict[tuple[Function, tuple[int, ...]], list[Tensor]] = {(function, (0,) * len(arrays)): base}
+
+    def separate(f: Function, chosen: Sequence[int], row: int) -> list[Tensor]:
+        """Return f at the example of this row of the chosen arguments, and at the first one of the others."""
+        which = tuple([row if index in chosen else 0 for index in range(len(arrays))])
+        if (f, which) not in known:
+            known[f, which] = f(*[_tensor(rows[row]) for rows, row in zip(examples, which, strict=True)])
+        return known[f, which]
 
     def mapped(f: Function, in_dims: object) -> Function:
         return vmap(f, in_dims, randomness=randomness)
@@ -103,15 +113,11 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
         in_dims = tuple([dim if index in chosen else None for index in range(len(arrays))])
         got = mapped(f, in_dims)(*map(_tensor, inputs))
         if not size:
-            like = f(*map(_tensor, arrays))
-            for a, b in zip(got, like, strict=True):
+            for a, b in zip(got, separate(f, chosen, 0), strict=True):
                 expected = (0, *a.shape[1:]) if program.operator.name in SHAPED_BY_VALUES else (0, *b.shape)
                 assert a.shape == expected, f"{program}: {what} of no examples has shape {a.shape}"
             return 0.0
-        rows = [
-            f(*[_tensor(examples[index][row] if index in chosen else array) for index, array in enumerate(arrays)])
-            for row in range(size)
-        ]
+        rows = [separate(f, chosen, row) for row in range(size)]
         return _compare(f"{program}: {what}, arguments {list(chosen)} mapped along {dim}", got, rows)
 
     every = list(range(len(arrays)))
@@ -119,7 +125,8 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
         with no_grad(), silent():
             for index in every:
                 worst = max(worst, against_loop("vmap", function, [index]))
-            worst = max(worst, against_loop("vmap", function, every, -1))
+            if len(arrays) > 1 or arrays[0].ndim:
+                worst = max(worst, against_loop("vmap", function, every, -1))
             worst = max(worst, against_loop("vmap", function, every, 0, 0))
             if long:
                 worst = max(worst, against_loop("vmap", function, every, 0, 1))
@@ -127,7 +134,7 @@ def mapped_program(program: Program, *, long: bool = False) -> float:
                 for index in every if len(every) > 1 else ():
                     worst = max(worst, against_loop("vmap", function, [index], -1))
         if program.case.order:
-            worst = max(worst, _derivatives(program, arrays, examples, function, against_loop, mapped))
+            worst = max(worst, _derivatives(program, arrays, examples, function, against_loop, separate, mapped))
     except RuntimeError as error:
         if program.case.name not in REFUSED or not REFUSAL.search(str(error)):
             raise
@@ -140,43 +147,36 @@ def _derivatives(
     examples: list[list[Any]],
     function: Function,
     against_loop: Callable[..., float],
+    separate: Callable[[Function, Sequence[int], int], list[Tensor]],
     mapped: Callable[[Function, Any], Function],
 ) -> float:
     points = [
         index for index, array in enumerate(arrays) if array.dtype.kind in "fc" and index in program_points(program)
     ]
-    flows = [index for index, x in enumerate(function(*map(_tensor, arrays))) if is_differentiable(x.dtype)]
+    flows = [index for index, x in enumerate(separate(function, (), 0)) if is_differentiable(x.dtype)]
     if not points or not flows:
         return 0.0
 
-    def scalar(*tensors: Tensor) -> Tensor:
-        outputs = function(*tensors)
-        total: Any = 0.0
-        for index in flows:
-            x = outputs[index]
-            weights = np.cos(np.arange(x.array.size) + 1.0).reshape(x.shape)
-            part = (x * new_tensor(weights)).sum()
-            total = total + (part.real + 2 * part.imag if part.dtype.kind == "c" else part)
-        return total
+    def at_points(f: Function, tensors: Sequence[Tensor]) -> tuple[Function, list[Tensor]]:
+        """Return the differentiable outputs of f as a function of the points, and the points."""
 
-    gradient = grad(scalar, argnums=tuple(points))
-
-    def gradients(*tensors: Tensor) -> list[Tensor]:
-        return list(gradient(*tensors))
-
-    def forward_tangents(*tensors: Tensor) -> list[Tensor]:
         def at(*moving: Tensor) -> list[Tensor]:
             inputs = list(tensors)
             for index, x in zip(points, moving, strict=True):
                 inputs[index] = x
-            outputs = function(*inputs)
+            outputs = f(*inputs)
             return [outputs[index] for index in flows]
 
-        primals = tuple([tensors[index] for index in points])
-        directions = tuple(
-            [new_tensor(np.sin(np.arange(x.array.size) + 1.0).reshape(x.shape).astype(x.dtype)) for x in primals]
-        )
-        _, tangents = jvp(at, primals, directions)
+        return at, [tensors[index] for index in points]
+
+    def gradients(*tensors: Tensor) -> list[Tensor]:
+        at, primals = at_points(function, tensors)
+        outputs, pull = vjp(at, *primals)
+        return list(pull([new_tensor(_waves(np.cos, x.shape, x.dtype)) for x in outputs]))
+
+    def forward_tangents(*tensors: Tensor) -> list[Tensor]:
+        at, primals = at_points(function, tensors)
+        _, tangents = jvp(at, tuple(primals), tuple([new_tensor(_waves(np.sin, x.shape, x.dtype)) for x in primals]))
         return tangents
 
     every = list(range(len(arrays)))
@@ -185,13 +185,17 @@ def _derivatives(
         worst = max(worst, against_loop("jvp under vmap", forward_tangents, points, -1))
         stacked = [np.stack(rows) if index in points else arrays[index] for index, rows in enumerate(examples)]
         in_dims = tuple([0 if index in points else None for index in every])
-        outside = grad(lambda *xs: mapped(lambda *ts: [scalar(*ts)], in_dims)(*xs)[0].sum(), argnums=tuple(points))
-        rows = [
-            gradients(*[_tensor(examples[index][row] if index in points else arrays[index]) for index in every])
-            for row in range(EXAMPLES)
-        ]
-        got = list(outside(*map(_tensor, stacked)))
+        at, primals = at_points(mapped(function, in_dims), [*map(_tensor, stacked)])
+        outputs, pull = vjp(at, *primals)
+        got = pull([new_tensor(np.stack([_waves(np.cos, x.shape[1:], x.dtype)] * EXAMPLES)) for x in outputs])
+        rows = [separate(gradients, points, row) for row in range(EXAMPLES)]
     return max(worst, _compare(f"{program}: grad of vmap", got, rows))
+
+
+def _waves(wave: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return numbers between -1 and 1 that all differ, the same for each example."""
+    numbers = wave(np.arange(math.prod(shape)) + 1.0)
+    return (numbers * (1 + 0.5j) if dtype.kind == "c" else numbers).reshape(shape).astype(dtype)
 
 
 def program_points(program: Program) -> set[int]:
@@ -236,7 +240,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
     return arrays, function
 
 
-def _examples(array: Any, arrays: list[object], index: int, function: Function) -> list[Any]:
+def _examples(array: Any, arrays: list[object], index: int, function: Function, base: list[Tensor]) -> list[Any]:
     """Return two values of one argument: its own, and another one that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]
@@ -244,13 +248,10 @@ def _examples(array: Any, arrays: list[object], index: int, function: Function) 
     try:
         with warnings.catch_warnings(), no_grad(), silent():
             warnings.simplefilter("ignore")
-            shapes = [
-                [x.shape for x in function(*[_tensor(value if i == index else a) for i, a in enumerate(arrays)])]
-                for value in (array, other)
-            ]
+            results = function(*[_tensor(other if i == index else a) for i, a in enumerate(arrays)])
     except Exception:  # for example, an index out of range, or offsets that are not increasing
         return [array, array]
-    return [array, other if shapes[0] == shapes[1] else array]
+    return [array, other if [x.shape for x in results] == [x.shape for x in base] else array]
 
 
 def _tensor(array: object) -> Tensor:
