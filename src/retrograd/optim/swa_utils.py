@@ -127,7 +127,7 @@ class AveragedModel(Module):
 
         mine = tensors(self.module)
         its = [x.to(own.device) for own, x in zip(mine, tensors(model), strict=True)]
-        if int(self.n_averaged) == 0:
+        if self.n_averaged == 0:  # a compiled step checks the comparison, and not the number, which grows
             for own, x in zip(mine, its, strict=True):
                 own.copy_(x)
         else:

@@ -367,3 +367,29 @@ def test_a_step_of_a_transformer_with_clipped_gradients_is_one_region(backend):
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
     np.testing.assert_allclose(norms[1], norms[0], rtol=1e-4)
     assert len(regions(found)) == 1, found.explain()
+
+
+@pytest.mark.parametrize("backend", ["interpreter"], indirect=True)
+@pytest.mark.usefixtures("backend")
+def test_a_guard_after_the_step_fails_before_the_step_is_made():
+    rg.manual_seed(0)
+    models = [nn.Linear(4, 3) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    x, y, found = rg.randn(8, 4), rg.arange(8) % 3, []
+    for compiled, model in enumerate(models):
+        moves, average = optim.AdamW(model.parameters(), lr=0.1), optim.swa_utils.AveragedModel(model)
+
+        def step(model=model, moves=moves, average=average):
+            moves.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            moves.step()
+            average.update_parameters(model)  # the first call copies, as a guard on the number of averages says
+            return loss
+
+        run = rg.compile(step) if compiled else step
+        losses = [run().item() for _ in range(5)]
+        found.append((losses, moves.state[model.weight]["step"].item(), average.module.weight.detach().numpy()))
+    assert found[1][1] == found[0][1] == 5
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-6)
+    np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-5)

@@ -56,6 +56,36 @@ def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[s
     return before
 
 
+def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
+    """Move guards that depend only on memory not yet written, and what they need, before the first effect.
+
+    A replay that such a guard aborts has then changed no object, which could not be undone.
+    """
+    first = next((index for index, step in enumerate(steps) if step.kind == "effect"), len(steps))
+    written: set[Value] = set()
+    maker: dict[Value, int] = {}
+    movable: set[int] = set()
+    moved: set[int] = set()
+    for index in range(first, len(steps)):
+        step = steps[index]
+        pure = step.kind in ("array", "primitive", "whole", "guard") and not step.writes
+        values = list(step.reads())
+        sources = {maker[value] for value in values if value in maker}
+        if pure and sources <= movable and not any(value.root in written for value in values):
+            movable.add(index)
+            waiting = [index] if step.kind == "guard" else []
+            while waiting:
+                at = waiting.pop()
+                moved.add(at)
+                waiting += [maker[v] for v in steps[at].reads() if v in maker and maker[v] not in moved]
+        written.update(value.root for value in (*step.writes, *(values if step.kind == "effect" else ())))
+        maker.update(dict.fromkeys(step.outs, index))
+    if not moved:
+        return steps
+    rest = [step for index, step in enumerate(steps[first:], first) if index not in moved]
+    return [*steps[:first], *[steps[index] for index in sorted(moved)], *rest]
+
+
 def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> list[Instruction]:
     """Replace accumulation in the program's own memory (``np.add(a, b, out=a)``) by sums with a new value each.
 

@@ -26,6 +26,7 @@ from ..cuda import Module as Kernels
 from ..loops.repeated_steps import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
+from ..passes.order import guards_before_effects
 from ..program import Instruction, Source, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.numpy_scalars import ensure_array
@@ -106,6 +107,7 @@ class Entry:
                 and (kind in ("argument", "tensor", "grad") or kind == "constant" and type(what) is np.ndarray)
             }
             forward, backward = roll_repeats(forward, needed), roll_repeats(backward, outputs)
+        forward = guards_before_effects(forward)
         if len(forward) + len(backward) > longest:
             raise TooLong(f"it has more than {longest:,} operators ({[*forward, *backward][longest].site})")
         if not program.varies:

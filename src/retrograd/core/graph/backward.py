@@ -103,7 +103,9 @@ class Walk:
                 summed.add(root)
             cotangents[root] = g
         get, pop = cotangents.get, cotangents.pop
-        readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
+        readers: list[Node | None] = [None, *completes]
+        if len(completes) > 1:
+            readers[1:] = sorted(completes, key=attrgetter("sequence"))
         reader = readers.pop()
         for node in order:
             g = pop(node, None)

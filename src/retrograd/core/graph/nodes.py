@@ -181,7 +181,8 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
                 reader = first_reader.get(parent)
                 if reader is None or node.sequence < reader.sequence:
                     first_reader[parent] = node
-    order.sort(key=attrgetter("sequence"), reverse=True)
+    if len(order) > 1:
+        order.sort(key=attrgetter("sequence"), reverse=True)
     completes: dict[Node, list[object]] = {}
     for leaf, reader in first_reader.items():
         completes.setdefault(reader, []).append(leaf)

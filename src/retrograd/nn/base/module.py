@@ -233,13 +233,12 @@ class Module(State):
             object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        # Layers read their parameters here at every call, so the common case is first and needs one lookup.
+        # Layers read their parameters here at every call, so the common case is first and nothing is raised.
         tables = self.__dict__
         for table in ("_parameters", "_modules", "_buffers"):
-            try:
-                return tables[table][name]
-            except KeyError:
-                continue
+            found = tables.get(table)
+            if found is not None and name in found:
+                return found[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:

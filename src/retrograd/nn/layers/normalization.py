@@ -122,10 +122,10 @@ class _BatchNorm(_NormBase):
         momentum = self.momentum
         mean, var = self.running_mean, self.running_var
         by_batch = self.training or mean is None
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
+        if self.training and self.track_running_stats and (batches := self.num_batches_tracked) is not None:
+            batches.add_(1)
             if momentum is None:  # the plain average of all batches
-                momentum = 1.0 / float(self.num_batches_tracked.item())
+                momentum = 1.0 / float(batches.item())
         if self.training and not self.track_running_stats:
             mean = var = None
         return F.batch_norm(

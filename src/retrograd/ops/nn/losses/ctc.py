@@ -252,7 +252,7 @@ def _alignment(
     lengths = _lengths("target_lengths", target_lengths, x, batch, t.array.shape[-1])
     shortest, widest = extent(lengths) if all_examples(lengths).size else (0, 0)
     columns = xp.arange(widest)
-    valid = columns < lengths[:, None]
+    valid = True if shortest == widest else columns < lengths[:, None]
     if t.array.ndim == 1:
         totals = all_examples(lengths.sum())
         if bool((totals != t.array.size).any()):

@@ -64,24 +64,39 @@ _NUMPY_MODE = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 def _fold_edges(x: Array, widths: Widths, mode: str) -> Array:
     """The adjoint of padding with the input: the padding is added to the elements it was copied from."""
     x = x.copy()
+    for into, source, total in _folds(x.shape, widths, mode):
+        lines, part = x[into], x[source]
+        lines += part if total is None else part.sum(axis=total, keepdims=True)
+    return row_major(x[_inside(x.shape, widths)])
+
+
+Fold = tuple[tuple[slice, ...], tuple[slice, ...], int | None]
+
+
+@lru_cache(maxsize=256)
+def _folds(shape: tuple[int, ...], widths: Widths, mode: str) -> list[Fold]:
+    """Return for each padding, axis by axis, where it is added, where it is, and the axis over which it is summed."""
+    found: list[Fold] = []
     for axis, (left, right) in enumerate(widths):
-        if left or right:
-            lines = x.swapaxes(0, axis)
-            stop = lines.shape[0] - right
-            head, tail = lines[:left], lines[stop:]
-            lines = lines[left:stop]
-            length = stop - left
-            if mode == "reflect":
-                lines[1 : left + 1] += head[::-1]
-                lines[length - 1 - right : length - 1] += tail[::-1]
-            elif mode == "replicate":
-                lines[0] += head.sum(axis=0)
-                lines[-1] += tail.sum(axis=0)
-            else:
-                lines[length - left :] += head
-                lines[:right] += tail
-            x = lines.swapaxes(0, axis)
-    return row_major(x)
+        stop = shape[axis] - right
+        if mode == "reflect":
+            places = [(left + 1, _backwards(0, left)), (stop - 1 - right, _backwards(stop, stop + right))]
+        elif mode == "replicate":
+            places = [(left, slice(0, left)), (stop - 1, slice(stop, None))]
+        else:
+            places = [(stop - left, slice(0, left)), (left, slice(stop, None))]
+        before, after = _inside(shape[:axis], widths[:axis]), (slice(None),) * (len(shape) - axis - 1)
+        for (first, source), width in zip(places, (left, right), strict=True):
+            if width:
+                into = slice(first, first + (1 if mode == "replicate" else width))
+                total = axis if mode == "replicate" else None
+                found.append(((*before, into, *after), (*before, source, *after), total))
+    return found
+
+
+def _backwards(start: int, stop: int) -> slice:
+    """Return the slice of the elements from ``start`` to before ``stop``, the last one first."""
+    return slice(stop - 1, start - 1 if start else None, -1)
 
 
 SMALL = 1 << 12  # elements up to which the result is gathered axis by axis, by index
