@@ -490,7 +490,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         input1: the rows on the left.
         input2: the rows on the right.
         weight: a matrix per output.
-        bias: what is added; nothing by default.
+        bias: the summand; none by default.
 
     Raises:
         TypeError: ``input1`` is not a Tensor, array or number.
@@ -1142,7 +1142,7 @@ def fold(input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or T is not the number
+        RuntimeError: the input is not 2-D or 3-D, channels are not a multiple of ``kH * kW``, or T is not the number
             of windows.
 
     >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
@@ -1327,7 +1327,7 @@ def glu(input: Tensor, dim: builtins.int = -1, *, axis: builtins.int = -1) -> Te
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: an input is complex.
         RuntimeError: the input is 0-d, or the dimension has an odd length.
-        IndexError: there is no such dimension.
+        IndexError: the dimension does not exist.
 
     Source: Dauphin, Fan, Auli, Grangier, "Language modeling with gated convolutional networks", 2017.
 
@@ -1349,7 +1349,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', pa
         input: the input Tensor.
         grid: the points.
         mode: ``"bilinear"`` (in 5-D trilinear), ``"nearest"``, or ``"bicubic"`` (4-D).
-        padding_mode: what lies outside: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
+        padding_mode: the values outside the input: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
         align_corners: by default False.
 
     Raises:
@@ -1756,7 +1756,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Args:
         input: the rows.
         weight: a row per output.
-        bias: what is added; nothing by default.
+        bias: the summand; none by default.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3138,7 +3138,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float, i
     Args:
         input: the input Tensor.
         threshold: the bound.
-        value: what replaces elements up to the bound.
+        value: the replacement of elements up to the bound.
         inplace: write the result over the input.
 
     Raises:
@@ -3158,7 +3158,7 @@ def threshold_(input: Tensor, threshold: builtins.float, value: builtins.float) 
     Args:
         input: the input Tensor.
         threshold: the bound.
-        value: what replaces elements up to the bound.
+        value: the replacement of elements up to the bound.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

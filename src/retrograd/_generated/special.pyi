@@ -824,7 +824,7 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     Dtype: floating; integers stay as they are.
 
     Args:
-        input: what is rounded.
+        input: the numbers to round.
         decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
 
     Raises:
@@ -1035,7 +1035,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
 
     Args:
         input: the factor.
-        other: what the logarithm is taken of, less 1.
+        other: the argument of the logarithm, less 1.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1054,7 +1054,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
     Args:
         input: the factor.
-        other: what the logarithm is taken of.
+        other: the argument of the logarithm.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

@@ -176,7 +176,7 @@ class TensorMethods:
     def __lt__(self, other: Operand) -> Tensor:
         ...
     def __matmul__(self, other: Operand) -> Tensor:
-        """``self @ other``. What is wrong with two matrices is said by ``matmul``."""
+        """``self @ other``. The errors for two matrices are those of ``matmul``."""
     def __mod__(self, other: Operand) -> Tensor:
         ...
     def __mul__(self, other: Operand) -> Tensor:
@@ -378,7 +378,7 @@ class TensorMethods:
         Dtype: any, the same of all arguments; the result has it.
 
         Args:
-            input: what is added.
+            input: the summand.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -447,7 +447,7 @@ class TensorMethods:
         Dtype: any, the same of all arguments; the result has it.
 
         Args:
-            input: what is added.
+            input: the summand.
             mat1: the matrix on the left.
             mat2: the matrix on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -471,7 +471,7 @@ class TensorMethods:
         Dtype: any, the same of all arguments; the result has it.
 
         Args:
-            input: what is added.
+            input: the summand.
             mat: the matrix.
             vec: the vector.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -494,7 +494,7 @@ class TensorMethods:
         Dtype: any, the same of all arguments; the result has it.
 
         Args:
-            input: what is added.
+            input: the summand.
             vec1: the vector of the rows.
             vec2: the vector of the columns.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -553,7 +553,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            other: what it is compared with.
+            other: the value to compare with.
             rtol: the tolerance relative to ``other``, at least 0.
             atol: the absolute tolerance, at least 0.
             equal_nan: whether NaN is close to NaN.
@@ -884,7 +884,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            src: what is written.
+            src: the values to write.
             size: the shape of the view.
             stride: per dimension, how many elements of memory lie between neighbours.
             storage_offset: where the view starts; by default where the input does.
@@ -1023,7 +1023,7 @@ class TensorMethods:
         Dtype: any, the same of all arguments; the result has it.
 
         Args:
-            input: what is added.
+            input: the summand.
             batch1: the matrices on the left.
             batch2: the matrices on the right.
             beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -1085,7 +1085,7 @@ class TensorMethods:
 
         Args:
             input: the numbers, not negative.
-            weights: what each element counts, 1 by default.
+            weights: the weight of each element, 1 by default.
             minlength: the result is at least that long.
 
         Raises:
@@ -1744,7 +1744,7 @@ class TensorMethods:
 
         Args:
             input: a row per variable.
-            correction: what is taken from the number of observations.
+            correction: the number to subtract from the number of observations.
             fweights: how often each observation counts, integers (n).
             aweights: how much each observation counts, (n).
 
@@ -2158,8 +2158,8 @@ class TensorMethods:
             input: the input Tensor.
             n: how many times; 0 gives a copy.
             dim: the dimension, by default the last.
-            prepend: what is set before the input first, of its shape but along ``dim``.
-            append: what is set after it.
+            prepend: values to concatenate before the input, of its shape except along ``dim``.
+            append: values to concatenate after the input.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -3155,7 +3155,7 @@ class TensorMethods:
             bins: the number of equal intervals, or their ascending edges.
             range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
                 where they are equal.
-            weight: what each element counts, in the input's shape and dtype; by default 1.
+            weight: the weight of each element, in the input's shape and dtype; by default 1.
             density: whether to divide by the sum and by the widths, so that the integral is 1.
 
         Returns: (hist, bin_edges).
@@ -3679,7 +3679,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            other: what it is compared with.
+            other: the value to compare with.
             rtol: the tolerance relative to ``other``, at least 0.
             atol: the absolute tolerance, at least 0.
             equal_nan: whether NaN is close to NaN.
@@ -4570,7 +4570,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -4600,7 +4600,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -4630,7 +4630,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -4781,7 +4781,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -4808,7 +4808,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -4835,7 +4835,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: the dimension; or a Tensor, which is ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: what the input is compared with, elementwise; it broadcasts.
+            other: the values to compare with, elementwise; they broadcast.
 
         Returns:
             A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5192,7 +5192,7 @@ class TensorMethods:
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+            interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
                 ``"midpoint"`` or ``"nearest"``.
 
         Raises:
@@ -5966,7 +5966,7 @@ class TensorMethods:
             q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
             dim: the dimension, by default the flattened input.
             keepdim: keep the reduced dimensions, with length 1.
-            interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+            interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
                 ``"midpoint"`` or ``"nearest"``.
 
         Raises:
@@ -6313,7 +6313,7 @@ class TensorMethods:
         Dtype: floating; integers stay as they are.
 
         Args:
-            input: what is rounded.
+            input: the numbers to round.
             decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
 
         Raises:
@@ -6971,8 +6971,8 @@ class TensorMethods:
             dim: a dimension or several, all of them by default; a bool is ``unbiased``.
             unbiased: PyTorch's older name: False for ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
-            correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-                ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+            correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
+                too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -7074,8 +7074,8 @@ class TensorMethods:
         Dtype: PyTorch's result type of both; bools are refused.
 
         Args:
-            input: what is subtracted from.
-            other: what is subtracted.
+            input: the minuend.
+            other: the subtrahend.
             alpha: a factor for ``other``; no floating number where both are integers.
 
         Raises:
@@ -7095,8 +7095,8 @@ class TensorMethods:
         Dtype: PyTorch's result type of both; bools are refused.
 
         Args:
-            input: what is subtracted from.
-            other: what is subtracted.
+            input: the minuend.
+            other: the subtrahend.
             alpha: a factor for ``other``; no floating number where both are integers.
 
         Raises:
@@ -8001,8 +8001,8 @@ class TensorMethods:
             dim: a dimension or several, all of them by default; a bool is ``unbiased``.
             unbiased: PyTorch's older name: False for ``correction=0``.
             keepdim: keep the reduced dimensions, with length 1.
-            correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-                ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+            correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
+                too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
         Raises:
             IndexError: ``dim`` is out of range.
@@ -8148,7 +8148,7 @@ class TensorMethods:
 
         Args:
             input: the factor.
-            other: what the logarithm is taken of.
+            other: the argument of the logarithm.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.

@@ -160,7 +160,7 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
     Dtype: any, the same of all arguments; the result has it.
 
     Args:
-        input: what is added.
+        input: the summand.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -223,7 +223,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     Dtype: any, the same of all arguments; the result has it.
 
     Args:
-        input: what is added.
+        input: the summand.
         mat1: the matrix on the left.
         mat2: the matrix on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -245,7 +245,7 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
     Dtype: any, the same of all arguments; the result has it.
 
     Args:
-        input: what is added.
+        input: the summand.
         mat: the matrix.
         vec: the vector.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -266,7 +266,7 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
     Dtype: any, the same of all arguments; the result has it.
 
     Args:
-        input: what is added.
+        input: the summand.
         vec1: the vector of the rows.
         vec2: the vector of the columns.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -336,7 +336,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
 
     Args:
         input: the input Tensor.
-        other: what it is compared with.
+        other: the value to compare with.
         rtol: the tolerance relative to ``other``, at least 0.
         atol: the absolute tolerance, at least 0.
         equal_nan: whether NaN is close to NaN.
@@ -692,7 +692,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
 
     Args:
         input: the input Tensor.
-        src: what is written.
+        src: the values to write.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours.
         storage_offset: where the view starts; by default where the input does.
@@ -741,7 +741,8 @@ def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | No
 
     Raises:
         RuntimeError: ``copy=False`` and it is a NumPy scalar.
-        ValueError: ``copy=False`` and the memory cannot be shared, or bytes are no whole number of elements.
+        ValueError: ``copy=False`` and memory cannot be shared, or the number of bytes is not a multiple of the element
+            size.
 
     >>> rg.asarray([1, 2])
     tensor([1, 2])
@@ -997,7 +998,7 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
     Dtype: any, the same of all arguments; the result has it.
 
     Args:
-        input: what is added.
+        input: the summand.
         batch1: the matrices on the left.
         batch2: the matrices on the right.
         beta: the factor of the input; with 0 its values do not count, NaN included.
@@ -1061,7 +1062,7 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: builtins
 
     Args:
         input: the numbers, not negative.
-        weights: what each element counts, 1 by default.
+        weights: the weight of each element, 1 by default.
         minlength: the result is at least that long.
 
     Raises:
@@ -1764,7 +1765,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
     Args:
         input: the input Tensor.
         pad: an even number of widths; negative ones crop.
-        value: what the padding holds.
+        value: the value of the padding.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1903,7 +1904,7 @@ def cov(input: Operand, *, correction: builtins.int = 1, fweights: Tensor | None
 
     Args:
         input: a row per variable.
-        correction: what is taken from the number of observations.
+        correction: the number to subtract from the number of observations.
         fweights: how often each observation counts, integers (n).
         aweights: how much each observation counts, (n).
 
@@ -2325,8 +2326,8 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
         input: the input Tensor.
         n: how many times; 0 gives a copy.
         dim: the dimension, by default the last.
-        prepend: what is set before the input first, of its shape but along ``dim``.
-        append: what is set after it.
+        prepend: values to concatenate before the input, of its shape except along ``dim``.
+        append: values to concatenate after the input.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -3432,7 +3433,7 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
         bins: the number of equal intervals, or their ascending edges.
         range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
             where they are equal.
-        weight: what each element counts, in the input's shape and dtype; by default 1.
+        weight: the weight of each element, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
 
     Returns: (hist, bin_edges).
@@ -3456,7 +3457,7 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
         input: the input Tensor.
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
         range: the first and the last edge of each dimension, one after the other; by default those of the points.
-        weight: what each point counts, in the input's shape without the last dimension; by default 1.
+        weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
     Returns: (hist, bin_edges), the second a tuple.
@@ -3973,7 +3974,7 @@ def isclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: bu
 
     Args:
         input: the input Tensor.
-        other: what it is compared with.
+        other: the value to compare with.
         rtol: the tolerance relative to ``other``, at least 0.
         atol: the absolute tolerance, at least 0.
         equal_nan: whether NaN is close to NaN.
@@ -4644,7 +4645,7 @@ def logspace(start: Operand, end: Operand, steps: builtins.int, base: builtins.f
         start: the first exponent.
         end: the last exponent.
         steps: how many numbers.
-        base: what is raised to the exponents.
+        base: the base of the powers.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
         requires_grad: whether gradients with respect to the result are wanted.
@@ -4994,7 +4995,7 @@ def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5024,7 +5025,7 @@ def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5054,7 +5055,7 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5224,7 +5225,7 @@ def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5251,7 +5252,7 @@ def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5278,7 +5279,7 @@ def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
         input: the input Tensor.
         dim: the dimension; or a Tensor, which is ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
@@ -5627,7 +5628,7 @@ def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = No
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
@@ -6422,7 +6423,7 @@ def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None,
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
         keepdim: keep the reduced dimensions, with length 1.
-        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
@@ -6923,7 +6924,7 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     Dtype: floating; integers stay as they are.
 
     Args:
-        input: what is rounded.
+        input: the numbers to round.
         decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
 
     Raises:
@@ -6973,8 +6974,8 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
-        input: what is subtracted.
-        other: what is subtracted from.
+        input: the subtrahend.
+        other: the minuend.
         alpha: a factor for ``input``; no floating number where both are integers.
 
     Raises:
@@ -7171,15 +7172,15 @@ def segment_reduce(data: Operand, reduce: Literal['sum', 'mean', 'max', 'min', '
     Dtype: floating; the result has the input's dtype.
 
     Args:
-        data: what is reduced.
+        data: the values to reduce.
         reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
         lengths: the lengths of the runs, which add up to n.
         indices: not supported, as in PyTorch.
         offsets: instead of lengths, where each run begins and the last one ends, (..., s + 1).
         axis: the dimension of the runs.
         unsafe: leave out the check that lengths add up.
-        initial: what each reduction starts with, also that of an empty run; by default its neutral element, and NaN for
-            the mean of an empty run.
+        initial: the start value of each reduction, also that of an empty run; by default its neutral element, and NaN
+            for the mean of an empty run.
 
     Raises:
         TypeError: ``data`` is not a Tensor, array or number.
@@ -7814,8 +7815,8 @@ def std(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
+            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -7837,7 +7838,7 @@ def std_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: 
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: what is taken from the count, 1 by default.
+        correction: the number to subtract from the count, 1 by default.
 
     Returns:
         The named tuple ``(std, mean)``.
@@ -7891,8 +7892,8 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
-        input: what is subtracted from.
-        other: what is subtracted.
+        input: the minuend.
+        other: the subtrahend.
         alpha: a factor for ``other``; no floating number where both are integers.
 
     Raises:
@@ -7910,8 +7911,8 @@ def subtract(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
-        input: what is subtracted from.
-        other: what is subtracted.
+        input: the minuend.
+        other: the subtrahend.
         alpha: a factor for ``other``; no floating number where both are integers.
 
     Raises:
@@ -8250,7 +8251,7 @@ def threshold(input: Tensor, threshold: builtins.float, value: builtins.float) -
     Args:
         input: the input Tensor.
         threshold: the bound.
-        value: what replaces elements up to the bound.
+        value: the replacement of elements up to the bound.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8897,8 +8898,8 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
+            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -8920,7 +8921,7 @@ def var_mean(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: 
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
         keepdim: keep the reduced dimensions, with length 1.
-        correction: what is taken from the count, 1 by default.
+        correction: the number to subtract from the count, 1 by default.
 
     Returns:
         The named tuple ``(var, mean)``.
@@ -9158,7 +9159,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
     Args:
         input: the factor.
-        other: what the logarithm is taken of.
+        other: the argument of the logarithm.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

@@ -17,8 +17,8 @@ class Group(NamedTuple):
     """Names with one purpose.
 
     Args:
-        purpose: what they are for; the end of a sentence that begins with "it".
-        instead: what to use, as a sentence; may be empty.
+        purpose: the purpose of the names: the end of a sentence that begins with "it".
+        instead: the advice what to use, as a sentence; may be empty.
         names: per module of PyTorch its names.
     """
 

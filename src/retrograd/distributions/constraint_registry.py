@@ -38,7 +38,7 @@ class ConstraintRegistry:
             factory: takes the constraint and returns a transform.
 
         Raises:
-            TypeError: it is no constraint.
+            TypeError: the object is not a constraint.
         """
         if factory is None:
             return lambda factory: self.register(constraint, factory)

@@ -409,7 +409,7 @@ class PositiveSemidefinite(Symmetric):
         if value.shape[-2] != value.shape[-1]:
             return possible
         possible = possible & _every(value.isfinite())
-        # Eigenvalues of what is no candidate may not exist.
+        # Eigenvalues of a value that is not a candidate may not exist.
         eigenvalues = eigvalsh(where(possible[..., None, None], value.detach(), value.new_zeros(())))
         return possible & self._fits(eigenvalues).all(-1)
 

@@ -44,7 +44,7 @@ class Distribution:
         """Set the default of ``validate_args`` for distributions that are created from now on.
 
         Raises:
-            ValueError: the value is no bool.
+            ValueError: the value is not a bool.
         """
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: wanted True or False, got {value!r}")
@@ -240,7 +240,7 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} does not implement enumerate_support")
 
     def _enumerated(self, values: Tensor, expand: bool) -> Tensor:
-        """Values along the first dimension, with the dimensions of the batch behind it."""
+        """Return the values along the first dimension, followed by the dimensions of the batch."""
         event = values.shape[1:]
         values = values.reshape((-1, *[1] * len(self._batch_shape), *event))
         return values.expand((len(values), *self._batch_shape, *event)) if expand else values

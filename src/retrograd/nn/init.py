@@ -239,7 +239,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 # PyTorch's name, which initializations elsewhere import.
 def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[int, int]:
-    """How many inputs an output depends on, and how many outputs an input reaches."""
+    """Return the number of inputs that an output depends on, and of outputs that an input affects."""
     if tensor.ndim < 2:
         raise ValueError(f"{name}: fan in and fan out need a Tensor of at least 2 dimensions, got {describe(tensor)}")
     outputs, inputs, *lengths = tensor.shape
@@ -311,7 +311,7 @@ def kaiming_uniform_(
         tensor: the weight.
         a: the negative slope of a leaky relu.
         mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
-        nonlinearity: what follows the layer; see ``calculate_gain``.
+        nonlinearity: the activation function after the layer; see ``calculate_gain``.
         generator: where the numbers are drawn.
 
     Raises:
@@ -342,7 +342,7 @@ def kaiming_normal_(
         tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
         a: the negative slope of a leaky relu.
         mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
-        nonlinearity: what follows the layer; see ``calculate_gain``.
+        nonlinearity: the activation function after the layer; see ``calculate_gain``.
         generator: the source of random numbers; the global one by default.
 
     Raises:

@@ -164,7 +164,7 @@ def method_named(caller: str, name: str) -> ExplicitMethod:
     """Return a new object of the method.
 
     Raises:
-        ValueError: there is no method of this name.
+        ValueError: the method is unknown.
     """
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"{caller}: method must be one of {', '.join(METHODS)}, got {name!r}")

@@ -2,7 +2,7 @@
 
 Each function here is the update of one optimizer (whose class gives the formula) on Tensors: it writes to the
 parameter in place, and puts new Tensors in its state. Gradients reach the parameter's old value, its gradient, the
-state, and a learning rate that is a Tensor. Parameters are usually no leaves then.
+state, and a learning rate that is a Tensor. Parameters are then usually not leaves.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
 
 
 def _direction(p: Tensor, g: Tensor, group: ParamGroup) -> Tensor:
-    """The direction to descend along, with weight decay; or ``p`` shrunk at once where that is decoupled."""
+    """Return the descent direction with weight decay; decoupled weight decay shrinks ``p`` instead."""
     decay = group.get("weight_decay", 0)
     d = -g if group["maximize"] else g
     if isinstance(decay, Tensor) or decay:
@@ -49,7 +49,7 @@ def _direction(p: Tensor, g: Tensor, group: ParamGroup) -> Tensor:
 
 
 def _count(self: Any, state: dict[str, Any]) -> int:
-    """The number of this step, which is counted."""
+    """Count this step and return its number."""
     step = int(state["step"]) + 1 if "step" in state else 1
     state["step"] = self._scalar(step)
     return step
@@ -94,14 +94,18 @@ def asgd(self: ASGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     state["mu"] = self._scalar(1 / max(1, step - group["t0"]))
 
 
+def _moments(p: Tensor, g: Tensor, group: ParamGroup, state: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the direction and the new averages of its elements and of their squares."""
+    d, (beta1, beta2) = _direction(p, g, group), group["betas"]
+    return d, _average(state, "exp_avg", d, 1 - beta1), _average(state, "exp_avg_sq", d * d, 1 - beta2)
+
+
 @_recorded(Adam)
 def adam(self: Adam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``Adam`` and ``AdamW``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
-    d = _direction(p, g, group)
-    m = _average(state, "exp_avg", d, 1 - beta1)
-    v = _average(state, "exp_avg_sq", d * d, 1 - beta2)
+    d, m, v = _moments(p, g, group, state)
     if group["amsgrad"]:
         largest = state.get("max_exp_avg_sq")
         v = state["max_exp_avg_sq"] = v if largest is None else maximum(largest, v)
@@ -134,9 +138,7 @@ def nadam(self: NAdam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
 
     product = state.get("mu_product", 1.0) * mu(step)
     state["mu_product"] = product if isinstance(product, Tensor) else self._scalar(product)
-    d = _direction(p, g, group)
-    m = _average(state, "exp_avg", d, 1 - beta1)
-    v = _average(state, "exp_avg_sq", d * d, 1 - beta2)
+    d, m, v = _moments(p, g, group, state)
     denominator = (v / (1 - beta2**step)).sqrt() + group["eps"]
     p.sub_(group["lr"] * (1 - mu(step)) / (1 - product) * (d / denominator))
     p.sub_(group["lr"] * mu(step + 1) / (1 - product * mu(step + 1)) * (m / denominator))
@@ -147,9 +149,7 @@ def radam(self: RAdam, p: Tensor, g: Tensor, group: ParamGroup) -> None:
     """See ``RAdam``."""
     state, (beta1, beta2) = self.state[p], group["betas"]
     step = _count(self, state)
-    d = _direction(p, g, group)
-    m = _average(state, "exp_avg", d, 1 - beta1)
-    v = _average(state, "exp_avg_sq", d * d, 1 - beta2)
+    d, m, v = _moments(p, g, group, state)
     correction = 1 - beta2**step
     rho = 2 / (1 - beta2) - 1
     rho_t = rho - 2 * step * beta2**step / correction

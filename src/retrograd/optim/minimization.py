@@ -287,7 +287,7 @@ class _Function:
 
 
 def _constraints(constraints: Any, nest: _Nest, optimize: Any) -> Any:
-    """The constraints with functions of the vector, and Jacobians of ours."""
+    """Return the constraints as functions of the flat vector, with Jacobians by backward passes."""
     if isinstance(constraints, dict) or not isinstance(constraints, (list, tuple)):
         constraints = [constraints]
     found = []

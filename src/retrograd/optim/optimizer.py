@@ -439,7 +439,8 @@ class Optimizer:
         return new_tensor(np.array(value, float64 if get_default_dtype() == float64 else float32))
 
     def _begin(self, parameter: Tensor, *names: str, **scalars: float) -> tuple[dict[str, Any], int]:
-        """The parameter's state, what it lacks set to zeros or to the given numbers, and the number of this step."""
+        """Return the parameter's state, with missing entries set to zeros or the given numbers, and the number of this
+        step."""
         state = self.state[parameter]
         for name in names:
             if name not in state:

@@ -133,7 +133,7 @@ def randint(key: Tensor, shape: Shape, minval: int, maxval: int, dtype: DTypeLik
         dtype: that of the result.
 
     Raises:
-        ValueError: there is no integer in the interval.
+        ValueError: the interval contains no integer.
         RuntimeError: the dtype does not hold all of them.
 
     >>> dice = rg.random.randint(rg.random.key(0), (100,), 1, 7)

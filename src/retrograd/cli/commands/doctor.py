@@ -21,7 +21,6 @@ EXAMPLES = """\
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "doctor",
         help="say why a training script does not learn, and prove it",

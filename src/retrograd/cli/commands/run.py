@@ -16,7 +16,6 @@ EXAMPLES = """\
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "run",
         help="run a PyTorch script with Retrograd in place of torch",

@@ -18,7 +18,6 @@ EXAMPLES = """\
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "step",
         help="step through a program's backward pass",

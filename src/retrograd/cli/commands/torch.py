@@ -9,7 +9,6 @@ from ..parser import Subparsers
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    """Add the command's parser to the command line."""
     parser = subparsers.add_parser(
         "torch",
         help="install Retrograd under the name torch, or remove it",

@@ -102,7 +102,7 @@ class Step:
     checked: bool = False  # whether the kernel checks assumptions of the trace
     flops: float = 0.0
     parts: tuple[int, int, int, int] = (1, 1, 0, 1)  # blocks, fewest blocks per part, block size, parts per thread
-    content: Any = None  # what the kernel does besides, from which the interpreter's code is written
+    content: Any = None  # a description of the kernel, from which the interpreter's code is written
 
     def reads(self) -> list[Place]:
         """Return the operands that are only read."""

@@ -112,7 +112,7 @@ class Products:
     Args:
         xp: CuPy.
         stream: the stream; its current device holds all operands.
-        multiply: what computes products that cuBLAS cannot.
+        multiply: computes the products that cuBLAS does not support.
     """
 
     def __init__(self, xp: ModuleType, stream: Stream, multiply: Callable[..., DeviceArray]) -> None:

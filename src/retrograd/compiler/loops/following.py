@@ -395,7 +395,7 @@ class _Steps:
             x = None
         result = new
         if x is None or x._storage is not None and new._storage not in (None, x._storage):
-            new = apply(CLONE, (new,), {})  # what else refers to the memory does not know the storage of ``new``
+            new = apply(CLONE, (new,), {})  # other references to the memory do not use the storage of ``new``
         elif x._storage is None and new._storage is not None:
             x._storage = new._storage
             if new._storage.members is not None:

@@ -56,7 +56,7 @@ def first_difference(entry: Any, leaves: Sequence[Any], structure: Structure, ca
         for what in chain(_array_differences(tensor.array, value), _flag_difference(tensor._requires, requires)):
             return f"a Tensor from outside: {what}"
         if requires and hooks_of(tensor) != hooks:
-            return "the hooks of a Tensor from outside differ"
+            return "hooks of a Tensor from outside the function differ"
     for tensor, present in trace.grads:
         if (tensor._grad is not None) is not present:
             return "a gradient is None, it was not" if present else "a gradient is not None, it was None"

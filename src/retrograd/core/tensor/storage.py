@@ -29,7 +29,7 @@ class Storage:
     version: int = 0
     limit: int = 16  # the length of ``members`` at which ``share`` removes dead references
     created_in: Any = None  # the vmap level inside which a factory function allocated the memory
-    recomputed: ref[object] | None = None  # what computes the array again for the backward pass (graph.recomputed)
+    recomputed: ref[object] | None = None  # recomputes the array for the backward pass (graph.recomputed)
     origin: Storage | None = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
 
 

@@ -252,7 +252,7 @@ class Binomial(SuccessOdds):
 
 
 def _like(count: Tensor | Number, odds: Tensor | Number) -> Tensor | Number:
-    """A count in the dtype of the odds beside it."""
+    """Return the count in the dtype of the odds."""
     return count.to(dtype=odds.dtype) if isinstance(count, Tensor) and isinstance(odds, Tensor) else count
 
 
@@ -355,7 +355,7 @@ class ContinuousBernoulli(SuccessOdds):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _far_probs(self) -> Tensor:
-        """p where it is far from 1/2, else a number that is."""
+        """Return p where it is far from 1/2, elsewhere a number that is far from 1/2."""
         return choose(self._is_far(), self.probs, self._lims[0])
 
     def _far_logits(self) -> Tensor:

@@ -207,7 +207,7 @@ class Multinomial(ClassWeights):
 
     Raises:
         ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
-        NotImplementedError: ``total_count`` is no integer.
+        NotImplementedError: ``total_count`` is not an integer.
 
     >>> d = rg.distributions.Multinomial(4, probs=rg.tensor([0.5, 0.5]))
     >>> d.log_prob(rg.tensor([2.0, 2.0])).exp()

@@ -63,7 +63,7 @@ class _WithCovariance(Distribution):
         """The one matrix that is given, with its name.
 
         Raises:
-            ValueError: none is given or several, or it is no matrix.
+            ValueError: none is given or several, or the given one is not a matrix.
         """
         matrices = {
             "covariance_matrix": covariance_matrix,
@@ -386,7 +386,7 @@ class Wishart(_WithCovariance):
         return root @ root.mT
 
     def _steps(self) -> Tensor:
-        """0, 1, ... p - 1."""
+        """Return ``[0, 1, ..., p - 1]``."""
         return arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
 
     def _log_prob(self, value: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence
         type_q: a class of distributions.
 
     Raises:
-        TypeError: they are no classes.
+        TypeError: an argument is not a class.
 
     >>> class Shifted(rg.distributions.Normal):
     ...     pass
@@ -48,7 +48,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence
 
 
 def _rank(kind: type, ancestor: type) -> int:
-    """How far the ancestor is up in the order in which Python looks names up."""
+    """Return the position of the ancestor in the method resolution order."""
     return kind.__mro__.index(ancestor)
 
 

@@ -29,7 +29,7 @@ def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Te
     Args:
         draw: takes NumPy's generator and the parameters as arrays of float64.
         like: a Tensor with the dtype and device of the result.
-        parameters: what the numbers depend on, in the shape of the result.
+        parameters: the parameters of the distribution, in the shape of the result.
     """
 
     def on_host(*arrays: Array) -> Array:
@@ -63,7 +63,7 @@ _LOG_GAMMA = elementwise(
 def standard_gamma(concentration: Tensor) -> Tensor:
     """Samples of gamma distributions of these shapes and of rate 1, with implicit gradients.
 
-    As PyTorch's they are no smaller than the smallest normal number, where densities are finite.
+    As in PyTorch, samples are not smaller than the smallest normal number, where densities are finite.
 
     >>> a = rg.tensor(1e4, requires_grad=True)
     >>> from retrograd.distributions.sampling.draws import standard_gamma

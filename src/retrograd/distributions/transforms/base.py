@@ -47,7 +47,7 @@ class Transform:
     bijective: bool = False
     domain: Constraint
     codomain: Constraint
-    _compared: tuple[str, ...] | None = None  # what two equal transforms agree in; None: only a transform with itself
+    _compared: tuple[str, ...] | None = None  # attributes in which equal transforms agree; None: compare by identity
 
     def __init__(self, cache_size: int = 0) -> None:
         self._reset_cache(cache_size)

@@ -336,7 +336,7 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             if _close(record, order, dict.fromkeys(e for e in edges if _is_older(e, record.numbers[0]))):
                 _enter(record, solution)
                 if solution is not layers[0][2]:
-                    record.link()  # what is computed on the layers above reads the inputs of F on this layer
+                    record.link()  # operators on the layers above read the inputs of F on this layer
         if level is not None:
             results = _below(results)
 

@@ -331,7 +331,7 @@ class _LazyNorm(_LazyLayer):
             self.reset_parameters()
 
     def _channel(self, input: Tensor) -> int:
-        """The dimension of the channels."""
+        """Return the dimension of the channels."""
         return 1
 
 

@@ -242,8 +242,8 @@ class Threshold(Module):
     """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are kept.
 
     Args:
-        threshold: what ``x`` is compared with.
-        value: what takes its place.
+        threshold: the bound for ``x``.
+        value: the replacement of ``x`` up to the bound.
 
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])

@@ -132,7 +132,7 @@ class _Conv(_ConvNd):
         )
 
     def _borders(self) -> tuple[int, ...]:
-        """The widths of the padding as ``F.pad`` takes them: last dimension first, before and after."""
+        """Return the widths of the padding in the order of ``F.pad``: last dimension first, before and after."""
         widths: list[int] = []
         for place in reversed(range(self.rank)):
             if self.padding == "same":
@@ -284,7 +284,7 @@ class ConvTranspose1d(_ConvTransposeNd):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, device, dtype: those of
             ``Conv1d``; padding in numbers.
-        output_padding: what is added at one end, less than the stride or the dilation.
+        output_padding: the size added at one end, less than the stride or the dilation.
         padding_mode: only ``"zeros"``.
 
     Raises:

@@ -155,7 +155,7 @@ class Unflatten(Module):
         unflattened_size: the lengths, one of which may be -1.
 
     Raises:
-        TypeError: one of them is no integer.
+        TypeError: one of them is not an integer.
         RuntimeError: when called, the lengths do not fit.
 
     >>> rg.nn.Unflatten(1, (3, 4))(rg.ones(2, 12)).shape

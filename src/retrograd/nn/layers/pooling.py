@@ -177,7 +177,7 @@ class AvgPool2d(_AvgPoolNd):
 
     Args:
         kernel_size, stride, padding, ceil_mode, count_include_pad: as for ``AvgPool1d``.
-        divisor_override: what the sums are divided by, instead of the number of elements.
+        divisor_override: the divisor of the sums, instead of the number of elements.
 
     Raises:
         RuntimeError: as ``MaxPool1d``, and for a divisor of 0.

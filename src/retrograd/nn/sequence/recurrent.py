@@ -80,7 +80,7 @@ class RNNBase(Module):
 
     Raises:
         ValueError: an unknown mode, or a size, probability or projection out of range.
-        TypeError: a size that is no integer.
+        TypeError: a size that is not an integer.
     """
 
     LAYERS: ClassVar[dict[str, Callable[..., Any]]] = {

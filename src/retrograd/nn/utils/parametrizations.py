@@ -17,6 +17,7 @@ from ..base.module import Module
 from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Buffer
 from .parametrize import register_parametrization
+from .weight_hooks import matrix_of, norm_except
 
 
 def _tensor_of(function: str, module: Module, name: str) -> Tensor:
@@ -31,18 +32,11 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = -1 if dim is None else dim
 
-    def _norm(self, v: Tensor) -> Tensor:
-        """Return the norm over all dimensions but ``dim``; over all dimensions for -1."""
-        if self.dim == -1:
-            return (v * v).sum().sqrt()
-        kept = self.dim % v.ndim
-        return (v * v).sum(tuple(axis for axis in range(v.ndim) if axis != kept), keepdim=True).sqrt()
-
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
-        return weight_v * (weight_g / self._norm(weight_v))
+        return weight_v * (weight_g / norm_except(self.dim, weight_v))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return self._norm(weight), weight
+        return norm_except(self.dim, weight), weight
 
 
 def _rename_older_keys(name: str, module: Module, state: dict[str, object], prefix: str, *rest: object) -> None:
@@ -85,14 +79,11 @@ class _SpectralNorm(Module):
         self.eps = eps
         self.n_power_iterations = n_power_iterations
         if weight.ndim > 1:
-            matrix = self._matrix(weight.detach())
+            matrix = matrix_of(self.dim, weight.detach())
             rows, columns = matrix.shape
             self._u = Buffer(F.normalize(init.normal_(matrix.new_empty(rows)), dim=0, eps=eps))
             self._v = Buffer(F.normalize(init.normal_(matrix.new_empty(columns)), dim=0, eps=eps))
             self._iterate(matrix, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1) if self.dim else weight.flatten(1)
 
     @no_grad()
     def _iterate(self, matrix: Tensor, count: int) -> None:
@@ -103,7 +94,7 @@ class _SpectralNorm(Module):
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = matrix_of(self.dim, weight)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
         # The vectors change in place at the next use; the graph of this use needs copies.

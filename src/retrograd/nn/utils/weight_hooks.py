@@ -18,6 +18,19 @@ from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Parameter
 
 
+def norm_except(dim: int, v: Tensor) -> Tensor:
+    """Return the norm over all dimensions but ``dim``; over all dimensions for -1."""
+    if dim == -1:
+        return (v * v).sum().sqrt()
+    kept = dim % v.ndim
+    return (v * v).sum(tuple(axis for axis in range(v.ndim) if axis != kept), keepdim=True).sqrt()
+
+
+def matrix_of(dim: int, weight: Tensor) -> Tensor:
+    """Return the weight as a matrix with a row for each index of ``dim``."""
+    return weight.transpose(0, dim).reshape(weight.shape[dim], -1) if dim else weight.flatten(1)
+
+
 class _WeightHook:
     """A forward pre-hook that computes a weight from the parameters that replace it."""
 
@@ -71,16 +84,9 @@ class _WeightNorm(_WeightHook):
         super().__init__(name)
         self.dim = -1 if dim is None else dim
 
-    def norm(self, v: Tensor) -> Tensor:
-        """Return the norm over all dimensions but ``dim``; over all dimensions for -1."""
-        if self.dim == -1:
-            return (v * v).sum().sqrt()
-        kept = self.dim % v.ndim
-        return (v * v).sum(tuple(axis for axis in range(v.ndim) if axis != kept), keepdim=True).sqrt()
-
     def compute(self, module: Module, updating: bool) -> Tensor:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        weight: Tensor = v * (g / self.norm(v))
+        weight: Tensor = v * (g / norm_except(self.dim, v))
         return weight
 
 
@@ -99,7 +105,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     weight = _remove_parameter("weight_norm", module, name)
     hook = _WeightNorm(name, dim)
     with no_grad():
-        module.register_parameter(name + "_g", Parameter(hook.norm(weight).detach()))
+        module.register_parameter(name + "_g", Parameter(norm_except(hook.dim, weight).detach()))
     module.register_parameter(name + "_v", weight)
     return _enter(module, hook)
 
@@ -120,12 +126,9 @@ class _SpectralNorm(_WeightHook):
         super().__init__(name)
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
 
-    def matrix(self, weight: Tensor) -> Tensor:
-        return weight.transpose(0, self.dim).reshape(weight.shape[self.dim], -1) if self.dim else weight.flatten(1)
-
     def compute(self, module: Module, updating: bool) -> Tensor:
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
-        matrix = self.matrix(weight)
+        matrix = matrix_of(self.dim, weight)
         if updating:
             with no_grad():
                 for _ in range(self.n_power_iterations):
@@ -159,7 +162,7 @@ def spectral_norm(
     weight = _remove_parameter("spectral_norm", module, name)
     module.register_parameter(name + "_orig", weight)
     with no_grad():
-        rows, columns = hook.matrix(weight).shape
+        rows, columns = matrix_of(hook.dim, weight).shape
         module.register_buffer(name + "_u", F.normalize(init.normal_(weight.new_empty(rows)), dim=0, eps=eps))
         module.register_buffer(name + "_v", F.normalize(init.normal_(weight.new_empty(columns)), dim=0, eps=eps))
     # As in PyTorch, the weight is not normalized before the first forward.

@@ -193,7 +193,8 @@ def asarray(
 
     Raises:
         RuntimeError: ``copy=False`` and it is a NumPy scalar.
-        ValueError: ``copy=False`` and the memory cannot be shared, or bytes are no whole number of elements.
+        ValueError: ``copy=False`` and memory cannot be shared, or the number of bytes is not a multiple of the element
+            size.
 
     >>> rg.asarray([1, 2])
     tensor([1, 2])

@@ -126,13 +126,13 @@ class Generator:
         """Go back to where ``get_state`` was called.
 
         Args:
-            new_state: what it gave.
+            new_state: the result of ``get_state``.
 
         Returns: this generator.
 
         Raises:
             TypeError: the state is not a Tensor.
-            RuntimeError: it is no state of a generator.
+            RuntimeError: the Tensor is not the state of a generator.
 
         >>> generator = rg.Generator()
         >>> state = generator.get_state()
@@ -233,10 +233,10 @@ def set_rng_state(new_state: Tensor) -> None:
     """Take the default generator back to where ``get_rng_state`` was called.
 
     Args:
-        new_state: what it gave.
+        new_state: the result of ``get_rng_state``.
 
     Raises:
         TypeError: the state is not a Tensor.
-        RuntimeError: it is no state of a generator.
+        RuntimeError: the Tensor is not the state of a generator.
     """
     default_generator.set_state(new_state)

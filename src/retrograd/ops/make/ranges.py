@@ -163,7 +163,7 @@ def logspace(
     Args:
         start: the first exponent.
         end: the last exponent.
-        base: what is raised to the exponents.
+        base: the base of the powers.
 
     >>> rg.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])

@@ -93,8 +93,8 @@ def sub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Dtype: PyTorch's result type of both; bools are refused.
 
     Args:
-        input: what is subtracted from.
-        other: what is subtracted.
+        input: the minuend.
+        other: the subtrahend.
         alpha: a factor for ``other``; no floating number where both are integers.
 
     Raises:
@@ -130,8 +130,8 @@ def rsub(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     Derivative: input: ``-alpha * g``; other: ``g``.
 
     Args:
-        input: what is subtracted.
-        other: what is subtracted from.
+        input: the subtrahend.
+        other: the minuend.
         alpha: a factor for ``input``; no floating number where both are integers.
 
     >>> rg.rsub(rg.tensor([1.0, 2.0]), 10)

@@ -210,7 +210,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     Dtype: any, the same for both; the result is of bools.
 
     Args:
-        other: what it is compared with.
+        other: the value to compare with.
         rtol: the tolerance relative to ``other``, at least 0.
         atol: the absolute tolerance, at least 0.
         equal_nan: whether NaN is close to NaN.

@@ -229,7 +229,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
     Args:
         input: the factor.
-        other: what the logarithm is taken of.
+        other: the argument of the logarithm.
 
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
     tensor([0., 0.])
@@ -245,7 +245,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     other: ``g * input / (1 + other)``.
 
     Args:
-        other: what the logarithm is taken of, less 1.
+        other: the argument of the logarithm, less 1.
 
     >>> rg.special.xlog1py(rg.tensor([0.0, 2.0]), rg.tensor([-1.0, 0.0]))
     tensor([0., 0.])

@@ -79,7 +79,7 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     Dtype: floating; integers stay as they are.
 
     Args:
-        input: what is rounded.
+        input: the numbers to round.
         decimals: digits kept behind the point; negative ones round to tens, hundreds and so on.
 
     Raises:

@@ -30,8 +30,8 @@ def diff(
 
     Args:
         n: how many times; 0 gives a copy.
-        prepend: what is set before the input first, of its shape but along ``dim``.
-        append: what is set after it.
+        prepend: values to concatenate before the input, of its shape except along ``dim``.
+        append: values to concatenate after the input.
 
     Raises:
         RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.

@@ -204,7 +204,7 @@ def max_(
 
     Args:
         dim: the dimension; or a Tensor, which is ``other``.
-        other: what the input is compared with, elementwise; it broadcasts.
+        other: the values to compare with, elementwise; they broadcast.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.

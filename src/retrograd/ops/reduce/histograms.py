@@ -71,7 +71,7 @@ def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0)
 
     Args:
         input: the numbers, not negative.
-        weights: what each element counts, 1 by default.
+        weights: the weight of each element, 1 by default.
         minlength: the result is at least that long.
 
     Raises:
@@ -198,7 +198,7 @@ def histogram(
         bins: the number of equal intervals, or their ascending edges.
         range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
             where they are equal.
-        weight: what each element counts, in the input's shape and dtype; by default 1.
+        weight: the weight of each element, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
 
     Returns: (hist, bin_edges).
@@ -238,7 +238,7 @@ def histogramdd(
     Args:
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
         range: the first and the last edge of each dimension, one after the other; by default those of the points.
-        weight: what each point counts, in the input's shape without the last dimension; by default 1.
+        weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
     Returns: (hist, bin_edges), the second a tuple.

@@ -307,7 +307,7 @@ def quantile(
     Args:
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
         dim: the dimension, by default the flattened input.
-        interpolation: between the two neighbours of a rank that is no integer: ``"linear"``, ``"lower"``, ``"higher"``,
+        interpolation: between the two neighbours of a fractional rank: ``"linear"``, ``"lower"``, ``"higher"``,
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:

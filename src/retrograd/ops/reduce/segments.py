@@ -38,15 +38,15 @@ def segment_reduce(
     Shape: data (..., n, ...), lengths (..., s) with data's leading dimensions; the result has s in place of n.
 
     Args:
-        data: what is reduced.
+        data: the values to reduce.
         reduce: ``"sum"``, ``"mean"``, ``"max"``, ``"min"`` or ``"prod"``.
         lengths: the lengths of the runs, which add up to n.
         indices: not supported, as in PyTorch.
         offsets: instead of lengths, where each run begins and the last one ends, (..., s + 1).
         axis: the dimension of the runs.
         unsafe: leave out the check that lengths add up.
-        initial: what each reduction starts with, also that of an empty run; by default its neutral element, and NaN for
-            the mean of an empty run.
+        initial: the start value of each reduction, also that of an empty run; by default its neutral element, and NaN
+            for the mean of an empty run.
 
     Raises:
         NotImplementedError: indices are given, or the data are not real floating numbers.

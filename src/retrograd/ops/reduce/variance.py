@@ -133,8 +133,8 @@ def var(
     Args:
         dim: a dimension or several, all of them by default; a bool is ``unbiased``.
         unbiased: PyTorch's older name: False for ``correction=0``.
-        correction: what is taken from the count, 1 by default (the unbiased estimate), by the name ``axis``, too;
-            ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
+        correction: the number to subtract from the count, 1 by default (the unbiased estimate), by the name ``axis``,
+            too; ``np.var`` and ``np.std`` of a Tensor take 0, as of an array.
 
     Raises:
         RuntimeError: the input holds integers.
@@ -181,7 +181,7 @@ def var_mean(
     Dtype: floating and complex, whose variance is real.
 
     Args:
-        correction: what is taken from the count, 1 by default.
+        correction: the number to subtract from the count, 1 by default.
 
     Returns:
         The named tuple ``(var, mean)``.
@@ -233,7 +233,7 @@ def cov(
 
     Args:
         input: a row per variable.
-        correction: what is taken from the number of observations.
+        correction: the number to subtract from the number of observations.
         fweights: how often each observation counts, integers (n).
         aweights: how much each observation counts, (n).
 

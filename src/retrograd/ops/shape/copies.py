@@ -372,7 +372,7 @@ def as_strided_scatter(
     Shape: input any; src ``size``; the result has the input's.
 
     Args:
-        src: what is written.
+        src: the values to write.
         stride: per dimension, how many elements of memory lie between neighbours.
         storage_offset: where the view starts; by default where the input does.
 

@@ -64,7 +64,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         eta_min: the least learning rate.
 
     Raises:
-        ValueError: ``T_0`` or ``T_mult`` is no positive integer, or a negative epoch.
+        ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or a negative epoch.
 
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017.
 

@@ -352,7 +352,7 @@ def _unitary(x: Array) -> Array:
 
 
 def _unitary_rule(g: Array, ans: Array, x: Array) -> Array:
-    """``U^H dU = W`` solves ``P W + W P = U^H dA - dA^H U``; what is orthogonal to the columns of U is ``dA P^-1``."""
+    """``U^H dU = W`` solves ``P W + W P = U^H dA - dA^H U``; the part orthogonal to the columns of U is ``dA P^-1``."""
     g, adj = g.conj(), adjoint(ans)
     p = hermitian(adj @ x)
     y = SYLVESTER(p, p, adj @ g)

@@ -176,7 +176,7 @@ def train(run: Run, settings: Settings) -> None:
 def watching(run: Run, settings: Settings) -> Iterator[None]:
     """Watch the run; when it ends or fails, print the alarms and write the page."""
     trainer = run.trainer
-    assert isinstance(trainer, EngineTrainer)  # the settings allow --watch only with it
+    assert isinstance(trainer, EngineTrainer)  # the settings allow --watch only with this trainer
     w = watch(trainer.model, trainer.optimizer, live=False)
     try:
         with w:

@@ -207,7 +207,7 @@ class _Writer:
         return ", ".join([*map(self.text, args), *(f"{key} = {self.text(value)}" for key, value in kwargs.items())])
 
     def path(self, target: str) -> str:
-        """Return a path below the root module as code. Parts that are no identifiers need ``getattr``."""
+        """Return a path below the root module as code. Parts that are not identifiers need ``getattr``."""
         code = self.root_module
         for part in target.split("."):
             code = f"{code}.{part}" if part.isidentifier() else f'getattr({code}, "{part}")'

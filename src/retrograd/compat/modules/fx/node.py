@@ -33,7 +33,7 @@ def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
 
 
 def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
-    """Return the argument with ``fn`` applied to everything in it that is no container."""
+    """Return the argument with ``fn`` applied to everything in it that is not a container."""
     if isinstance(a, tuple):
         parts = [map_aggregate(value, fn) for value in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)

@@ -269,7 +269,7 @@ def flex_attention(
         enable_gqa: whether several heads of queries share one of keys and values.
         return_lse: whether to return the logarithm of the sum of the scores' exponentials, too.
         kernel_options: accepted for compatibility.
-        return_aux: what else to return.
+        return_aux: the additional results.
     """
     heads = query.shape[1]
     if key.shape[1] != heads:

@@ -33,7 +33,7 @@ class CustomOp:
 
     Args:
         name: its name, such as ``"mylib::double"``.
-        function: what it computes, for every device; None if it is registered later.
+        function: the implementation for every device; None if it is registered later.
         differentiable: whether the function consists of operators with derivatives, which the program cannot replace.
     """
 

@@ -170,12 +170,13 @@ class _DecoratorContextManager(ContextDecorator):
 
 # ``utils._foreach_utils``
 
-Grouped = dict[tuple[Device, object], tuple[list[list[Tensor | None]], list[int]]]
 
-
-def _get_foreach_kernels_supported_devices() -> list[str]:
-    """Return the devices on which optimizers update all parameters at once, as in PyTorch."""
+def _gpus(supports_xla: bool = True) -> list[str]:
+    """Return the device types on which PyTorch's optimizers update all parameters at once and accept ``capturable``."""
     return ["cuda"]
+
+
+Grouped = dict[tuple[Device, object], tuple[list[list[Tensor | None]], list[int]]]
 
 
 def _group_tensors_by_device_and_dtype(
@@ -267,11 +268,6 @@ def _parse_to(*args: object, **kwargs: object) -> tuple[object, object, bool, ob
     return place, dtype, blocking, kwargs.get("memory_format")
 
 
-def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return False: no Tensor contains others."""
-    return False
-
-
 @contextmanager
 def printoptions(**options: object) -> Iterator[None]:
     """Change how Tensors are printed inside a ``with`` statement; see ``set_printoptions``."""
@@ -286,11 +282,6 @@ def printoptions(**options: object) -> Iterator[None]:
     finally:
         print_options.clear()
         print_options.update(before)
-
-
-def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
-    """Return the device types whose optimizers accept ``capturable``."""
-    return ["cuda"]
 
 
 # ``onnx.symbolic_helper``: packages register how PyTorch's exporter writes their operators
@@ -366,15 +357,18 @@ NAMES: dict[str, str | Mapping[str, object]] = {
     "nn.parameter": {"UninitializedTensorMixin": (UninitializedBuffer, UninitializedParameter)},
     "nn.utils._named_member_accessor": "swap_tensor",
     "profiler": constants(False, "kineto_available"),
-    "optim.optimizer": "_get_capturable_supported_devices",
+    "optim.optimizer": {"_get_capturable_supported_devices": _gpus},
     "onnx": "register_custom_op_symbolic unregister_custom_op_symbolic",
     "onnx.symbolic_helper": "parse_args",
     "distributed.constants": {"default_pg_timeout": timedelta(minutes=30)},
     "return_types": _RESULTS,
     "types": {"_size": Sequence[int]},
     "utils": "swap_tensors",
-    "utils._foreach_utils": "_get_foreach_kernels_supported_devices _group_tensors_by_device_and_dtype",
-    "utils._python_dispatch": "is_traceable_wrapper_subclass",
+    "utils._foreach_utils": {
+        "_get_foreach_kernels_supported_devices": _gpus,
+        "_group_tensors_by_device_and_dtype": _group_tensors_by_device_and_dtype,
+    },
+    "utils._python_dispatch": constants(False, "is_traceable_wrapper_subclass"),
     "utils._contextlib": "_DecoratorContextManager",
     "utils.data._utils.worker": "_generate_state",
     "utils.data.dataloader": "_BaseDataLoaderIter _MultiProcessingDataLoaderIter",

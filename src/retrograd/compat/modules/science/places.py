@@ -39,7 +39,7 @@ PATHS: dict[str, tuple[str, ...]] = {
         for path in (
             "_C", "_C._distributed_rpc", "_C._functorch", "_dynamo.exc", "_subclasses.fake_tensor", "_tensor_str",
             "cuda", "fx.experimental.proxy_tensor", "fx.experimental.symbolic_shapes",
-            "utils._python_dispatch", "utils.data.dataloader", "utils.weak", "xpu",
+            "utils.data.dataloader", "utils.weak", "xpu",
         )
     },
     "cuda.sparse": ("sparse",),

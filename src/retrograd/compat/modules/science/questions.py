@@ -29,7 +29,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....nn.init import uniform_
 from ...storages import UntypedStorage
 from ...types import layout
-from ..devices import current_accelerator
+from ..devices import constants, current_accelerator
 
 Value: TypeAlias = Any  # an argument or a result of a function of PyTorch
 
@@ -49,30 +49,6 @@ def is_batchedtensor(tensor: Tensor) -> bool:
 def _is_alias_of(x: Tensor, y: Tensor) -> bool:
     """Return whether two Tensors share memory."""
     return bool(np.may_share_memory(x.array, y.array))
-
-
-def _never(*args: object, **kwargs: object) -> bool:
-    """Return False."""
-    return False
-
-
-def _nothing(*args: object, **kwargs: object) -> None:
-    """Return None."""
-
-
-def _always(*args: object, **kwargs: object) -> bool:
-    """Return True."""
-    return True
-
-
-def _same(value: Value) -> Value:
-    """Return the argument."""
-    return value
-
-
-def _no_symbols(value: object) -> set[Value]:
-    """Return the empty set: sizes are numbers, not symbols."""
-    return set()
 
 
 def _get_default_device() -> str:
@@ -296,23 +272,29 @@ class Backend(str):
 
 NAMES: dict[str, str | dict[str, Value]] = {
     "_C": "_are_functorch_transforms_active _get_accelerator _get_default_device _is_alias_of",
-    "_C._distributed_rpc": "_is_current_rpc_agent_set=_never",
-    "_C._functorch": "is_batchedtensor is_functorch_wrapped_tensor=is_batchedtensor is_legacy_batchedtensor=_never",
+    "_C._distributed_rpc": constants(False, "_is_current_rpc_agent_set"),
+    "_C._functorch": {
+        "is_batchedtensor": is_batchedtensor, "is_functorch_wrapped_tensor": is_batchedtensor,
+        **constants(False, "is_legacy_batchedtensor"),
+    },
     "_dynamo.exc": "TensorifyScalarRestartAnalysis",
-    "_subclasses.fake_tensor": "is_fake=_never",
+    "_subclasses.fake_tensor": constants(False, "is_fake"),
     "_tensor_str": {
         "PRINT_OPTS": _PRINT_OPTIONS, "_add_suffixes": _add_suffixes, "_str": lambda self, **_: repr(self),
         "_str_intern": lambda inp, **_: repr(inp), "_tensor_str": _tensor_str,
     },
-    "cuda": {"get_arch_list": list, "is_current_stream_capturing": _never},
-    "distributed": {"Backend": Backend, "_rank_not_in_group": _never},
-    "fx.experimental.proxy_tensor": "get_proxy_mode=_nothing",
+    "cuda": {"get_arch_list": list, **constants(False, "is_current_stream_capturing")},
+    "distributed": {"Backend": Backend, **constants(False, "_rank_not_in_group")},
+    "fx.experimental.proxy_tensor": constants(None, "get_proxy_mode"),
     "fx.experimental.symbolic_shapes": {
-        "free_symbols": _no_symbols, "free_unbacked_symbols": _no_symbols, "guard_bool": bool, "guard_float": float,
-        "guard_int": int, "guard_or_false": bool, "guard_or_true": bool, "guard_scalar": _same,
-        "guard_size_oblivious": bool, "has_free_symbols": _never, "has_free_unbacked_symbols": _never, "hint_int": int,
-        "is_concrete_bool": _always, "is_concrete_float": _always, "is_concrete_int": _always, "is_symbolic": _never,
-        "statically_known_false": operator.not_, "statically_known_true": bool, "sym_eq": operator.eq,
+        **dict.fromkeys(("free_symbols", "free_unbacked_symbols"), lambda value: set()),
+        **constants(False, "has_free_symbols has_free_unbacked_symbols is_symbolic"),
+        **constants(True, "is_concrete_bool is_concrete_float is_concrete_int"),
+        **dict.fromkeys(
+            ("guard_bool", "guard_or_false", "guard_or_true", "guard_size_oblivious", "statically_known_true"), bool
+        ),
+        "guard_float": float, "guard_int": int, "hint_int": int, "guard_scalar": lambda value: value,
+        "statically_known_false": operator.not_, "sym_eq": operator.eq,
     },
     "nn.init": {"_no_grad_uniform_": uniform_},
     "retrograd": {
@@ -324,11 +306,10 @@ NAMES: dict[str, str | dict[str, Value]] = {
         "while_loop": while_loop,
     },
     "sparse": "spdiags",
-    "utils._python_dispatch": "is_traceable_wrapper_subclass=_never",
     "utils.data.dataloader": "_DatasetKind",
     "utils.weak": "WeakIdKeyDictionary WeakTensorKeyDictionary=WeakIdKeyDictionary",
     "xpu": {
-        "current_device": _nothing, "device_count": lambda: 0, "empty_cache": _nothing, "is_available": _never,
-        "manual_seed": _nothing, "manual_seed_all": _nothing, "synchronize": _nothing,
+        **constants(None, "current_device empty_cache manual_seed manual_seed_all synchronize"),
+        **constants(0, "device_count"), **constants(False, "is_available"),
     },
 }  # fmt: skip

@@ -148,7 +148,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
     Args:
         input: the rows.
         weight: a row per output.
-        bias: what is added; nothing by default.
+        bias: the summand; none by default.
 
     >>> F.linear(rg.ones(2, 3), rg.ones(4, 3), rg.ones(4)).shape
     (2, 4)
@@ -191,7 +191,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         input1: the rows on the left.
         input2: the rows on the right.
         weight: a matrix per output.
-        bias: what is added; nothing by default.
+        bias: the summand; none by default.
 
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)

@@ -408,7 +408,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
 
     Args:
-        input: what is added.
+        input: the summand.
         mat1: the matrix on the left.
         beta: the factor of the input; with 0 its values do not count, NaN included.
         alpha: the factor of the product.
@@ -503,7 +503,7 @@ _matmul_method = deferring(matmul, "matmul")
 
 @tensor_method
 def __matmul__(self: Tensor, other: Operand) -> Tensor:
-    """``self @ other``. What is wrong with two matrices is said by ``matmul``."""
+    """``self @ other``. The errors for two matrices are those of ``matmul``."""
     if isinstance(other, Tensor) and self.array.ndim == 2 == other.array.ndim and not watchers:
         try:
             return apply2(MM, self, other)

@@ -271,7 +271,7 @@ class SparseTensor(SparseMethods):
         return self._with(-self._elements)
 
     def __mul__(self, other: Number | Tensor | SparseTensor) -> SparseTensor:
-        """``self * other``, elementwise; at the places that both have, of two sparse matrices."""
+        """``self * other``, elementwise; for two sparse matrices, at the positions that both store."""
         if isinstance(other, SparseTensor):
             return _intersection(self, other)
         dense = operand(other)

@@ -177,7 +177,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
 
     Args:
         threshold: the bound.
-        value: what replaces elements up to the bound.
+        value: the replacement of elements up to the bound.
 
     Raises:
         NotImplementedError: the input holds bools.

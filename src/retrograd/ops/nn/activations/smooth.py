@@ -281,7 +281,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
     Raises:
         RuntimeError: the input is 0-d, or the dimension has an odd length.
-        IndexError: there is no such dimension.
+        IndexError: the dimension does not exist.
 
     Source: Dauphin, Fan, Auli, Grangier, "Language modeling with gated convolutional networks", 2017.
 

@@ -36,7 +36,7 @@ def grid_sample(
     Args:
         grid: the points.
         mode: ``"bilinear"`` (in 5-D trilinear), ``"nearest"``, or ``"bicubic"`` (4-D).
-        padding_mode: what lies outside: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
+        padding_mode: the values outside the input: ``"zeros"``, the ``"border"``, or a ``"reflection"``.
         align_corners: by default False.
 
     Raises:

@@ -188,7 +188,7 @@ def constant_pad_nd(input: Tensor, pad: Size, value: Number = 0) -> Tensor:
 
     Args:
         pad: an even number of widths; negative ones crop.
-        value: what the padding holds.
+        value: the value of the padding.
 
     Raises:
         RuntimeError: ``pad`` has an odd length or too many pairs, or crops more than there is.

@@ -93,7 +93,7 @@ def fold(
         kernel_size, dilation, padding, stride: of the windows.
 
     Raises:
-        RuntimeError: the input is not 2-D or 3-D, its channels are no multiple of ``kH * kW``, or T is not the number
+        RuntimeError: the input is not 2-D or 3-D, channels are not a multiple of ``kH * kW``, or T is not the number
             of windows.
 
     >>> F.fold(rg.ones(1, 4, 4), 3, 2)[0, 0]
