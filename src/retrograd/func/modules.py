@@ -92,8 +92,8 @@ def functional_call(
 def _read_back(module: object, substitutes: Mapping[str, Tensor], dicts: Sequence[object]) -> None:
     """Enter in the dicts what the module has replaced during the call, such as running statistics."""
     for each in dicts:
-        for name in each if isinstance(each, dict) else ():
-            if name in substitutes:
+        if isinstance(each, dict):
+            for name in substitutes.keys() & each.keys():
                 table, key = _table_and_key(module, name)
                 each[name] = table.get(key, each[name])
 
