@@ -100,9 +100,8 @@ def numerical_jacobian(
             wanted = None if columns is None else columns[index]
             places = range(real_size(x)) if wanted is None else wanted
             differences = [_difference(func, inputs, x.array, place, eps) for place in places]
-            for output in range(len(sizes)):
-                if differences:
-                    jacobians[output][index] = np.stack([column[output] for column in differences], axis=1)
+            for output in range(len(sizes) if differences else 0):
+                jacobians[output][index] = np.stack([column[output] for column in differences], axis=1)
     return jacobians
 
 

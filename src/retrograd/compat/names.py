@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.missing_names import legacy_names
 from ..core.tensor import tensor
-from ..ops.table.registry import OPERATORS
+from ..ops.table import registry
 from . import absent
 from .modules.science.places import SOURCES as _SCIENCE
 from .paths import PATHS, names_in
@@ -124,7 +124,7 @@ def _hint(module: str, name: str) -> str:
     places = [place for place in _SEARCHED if place != here and name in _public_names(place)]
     if places:
         return f": {name} is in {' and '.join(f'retrograd.{place}'.rstrip('.') for place in places[:2])}"
-    if any(entry.name == name and entry.namespace == "Tensor" for entry in OPERATORS.values()):
+    if any(entry.name == name and entry.namespace == "Tensor" for entry in registry.OPERATORS.values()):
         return f": {name} is a method of Tensors"
     legacy = [other for source in SOURCES.get(module, ()) for other in names_in(source) if not other.startswith("_")]
     close = _similar(name, _public_names(here), 3, 0.75) or _similar(name, legacy, 1, 0.85)

@@ -34,14 +34,15 @@ def operator_names(
     Args:
         module: the name of the module.
         homes: the module and the function that define each operator, as ``definitions`` returns them.
-        otherwise: the ``__getattr__`` for all other names, by default that of legacy names.
+        otherwise: the ``__getattr__`` for all other names.
     """
     names = vars(sys.modules[module])
-    fallback = otherwise or legacy_names(module)
 
     def __getattr__(name: str) -> Any:
         if name not in homes:
-            return fallback(name)
+            if otherwise is None:
+                raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return otherwise(name)
         home, own = homes[name]
         value = names[name] = getattr(import_module(f"retrograd.{home}"), own)
         return value

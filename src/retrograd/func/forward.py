@@ -166,20 +166,25 @@ def jvp_through(
     if layered and not differentiable:
         tangents = {edge: new_tensor(t) for edge, t in seeds.items()}
     with recording(differentiable or layered and modes.grad_enabled), silent():
-        for node in reversed(order):
-            if node in tangents:
-                continue
-            if node.plan.select is not None:
-                together = tangents.get(node.parents[0])
-                if together is not None:
-                    tangents[node] = together[node.plan.select]
-                continue
-            moving = [index for index, parent in enumerate(node.parents) if parent in tangents]
-            if moving:
-                t = tangent_through(node, {index: tangents[node.parents[index]] for index in moving}, differentiable)
-                if t is not None:
-                    tangents[node] = without_history(t) if layered and not differentiable else t
+        _push(order, tangents, differentiable, layered)
     return tangents
+
+
+def _push(order: Sequence[Node], tangents: dict[Edge, Tangent], differentiable: bool, layered: bool) -> None:
+    """Add the tangents of the nodes, given from the latest to the earliest."""
+    for node in reversed(order):
+        if node in tangents:
+            continue
+        if node.plan.select is not None:
+            together = tangents.get(node.parents[0])
+            if together is not None:
+                tangents[node] = together[node.plan.select]
+            continue
+        moving = [index for index, parent in enumerate(node.parents) if parent in tangents]
+        if moving:
+            t = tangent_through(node, {index: tangents[node.parents[index]] for index in moving}, differentiable)
+            if t is not None:
+                tangents[node] = without_history(t) if layered and not differentiable else t
 
 
 def has_forward_rule(node: Node) -> bool:

@@ -93,7 +93,7 @@ def _read_back(module: object, substitutes: Mapping[str, Tensor], dicts: Sequenc
     """Enter in the dicts what the module has replaced during the call, such as running statistics."""
     for each in dicts:
         if isinstance(each, dict):
-            for name in each.keys() & substitutes.keys():
+            for name in substitutes.keys() & each.keys():
                 table, key = _table_and_key(module, name)
                 each[name] = table.get(key, each[name])
 

@@ -25,7 +25,7 @@ from ...core.arrays.public_dtypes import bfloat16, float16, float32, float64
 from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroundings, watchers
 from ...core.graph.observers import scaling
 from ...core.tensor.tensor import Tensor, is_dense, new_tensor
-from ...ops.table.registry import OPERATORS
+from ...ops.table import registry
 from ...ops.table.types import DTypeLike
 
 Result = TypeVar("Result")
@@ -150,7 +150,7 @@ def _replace_functions() -> None:
         (_IN_FLOAT32_ON_CUDA, False, on_cuda),
     ):
         for name in names.split():
-            function = OPERATORS[name].function
+            function = registry.OPERATORS[name].function
             if hasattr(function, "exchange") and function not in done:
                 done.add(function)
                 function.exchange(_casting(low, devices))

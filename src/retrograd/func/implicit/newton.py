@@ -25,6 +25,7 @@ def tolerance(space: Vectors, tol: float | None) -> float:
 
 
 @silently
+@no_grad()
 def newton(
     what: str,
     residual: Callable[[Leaves], Leaves],
@@ -47,35 +48,34 @@ def newton(
     def value(x: Array) -> Array:
         return space.vector(residual(space.leaves(x)))
 
-    with no_grad():
-        x = space.vector(start)
-        xp = array_module(x)
-        r = value(x)
-        x = xp.broadcast_to(x, r.shape)
-        size = norm(r)
-        if not bool(xp.isfinite(size).all()):
-            raise NoSolution(f"{what}: the residual at the starting point is not finite: {_shown(size)}")
-        done = size == 0
-        for _ in range(maxiter):
-            if bool(done.all()):
-                return space.leaves(x)
-            step = _newton_step(what, residual, space.leaves(x), space, r)
-            step = xp.where(done, 0, step)
-            factor = xp.ones_like(size)
-            found, length = x, size
-            for _ in range(25):
-                found = x - factor * step
-                r_found = value(found)
-                length = norm(r_found)
-                worse = ~done & ~(length < size * (1 - 1e-4 * factor)) & (length > limit)
-                if not bool(worse.any()):
-                    break
-                factor = xp.where(worse, factor / 2, factor)
-            small = norm(factor * step) <= limit * (1 + norm(x))
-            done = done | (small & (length <= np.sqrt(limit) * (1 + size))) | (length <= limit * 1e-3)
-            x, r, size = found, r_found, length
-            if not bool(xp.isfinite(size).all()):
+    x = space.vector(start)
+    xp = array_module(x)
+    r = value(x)
+    x = xp.broadcast_to(x, r.shape)
+    size = norm(r)
+    if not bool(xp.isfinite(size).all()):
+        raise NoSolution(f"{what}: the residual at the starting point is not finite: {_shown(size)}")
+    done = size == 0
+    for _ in range(maxiter):
+        if bool(done.all()):
+            return space.leaves(x)
+        step = _newton_step(what, residual, space.leaves(x), space, r)
+        step = xp.where(done, 0, step)
+        factor = xp.ones_like(size)
+        found, length = x, size
+        for _ in range(25):
+            found = x - factor * step
+            r_found = value(found)
+            length = norm(r_found)
+            worse = ~done & ~(length < size * (1 - 1e-4 * factor)) & (length > limit)
+            if not bool(worse.any()):
                 break
+            factor = xp.where(worse, factor / 2, factor)
+        small = norm(factor * step) <= limit * (1 + norm(x))
+        done = done | (small & (length <= np.sqrt(limit) * (1 + size))) | (length <= limit * 1e-3)
+        x, r, size = found, r_found, length
+        if not bool(xp.isfinite(size).all()):
+            break
     if bool(done.all()):
         return space.leaves(x)
     raise NoSolution(
@@ -98,6 +98,7 @@ def _newton_step(what: str, residual: Callable[[Leaves], Leaves], x: Leaves, spa
 
 
 @silently
+@no_grad()
 def anderson(
     what: str, function: Callable[[Leaves], Leaves], start: Leaves, tol: float | None, maxiter: int, memory: int
 ) -> Leaves:
@@ -110,24 +111,23 @@ def anderson(
     limit = tolerance(space, tol)
     xs: list[Array] = []
     fs: list[Array] = []
-    with no_grad():
-        x = space.vector(start)
-        xp = array_module(x)
-        for _ in range(maxiter):
-            value = space.vector(function(space.leaves(x)))
-            change = value - x
-            size = norm(change)
-            if not bool(xp.isfinite(size).all()):
-                raise NoSolution(f"{what}: the iteration diverged, the values are not finite")
-            if bool((size <= limit * (1 + norm(value))).all()):
-                return space.leaves(value)
-            xs, fs = [*xs, xp.broadcast_to(x, value.shape)][-memory - 1 :], [*fs, change][-memory - 1 :]
-            x = value
-            if memory and len(fs) > 1:
-                differences = xp.stack([f - fs[-1] for f in fs[:-1]], -1)
-                moves = xp.stack([a - xs[-1] for a in xs[:-1]], -1)
-                weights = -(xp.linalg.pinv(differences) @ change[..., None])
-                x = value + ((moves + differences) @ weights)[..., 0]
+    x = space.vector(start)
+    xp = array_module(x)
+    for _ in range(maxiter):
+        value = space.vector(function(space.leaves(x)))
+        change = value - x
+        size = norm(change)
+        if not bool(xp.isfinite(size).all()):
+            raise NoSolution(f"{what}: the iteration diverged, the values are not finite")
+        if bool((size <= limit * (1 + norm(value))).all()):
+            return space.leaves(value)
+        xs, fs = [*xs, xp.broadcast_to(x, value.shape)][-memory - 1 :], [*fs, change][-memory - 1 :]
+        x = value
+        if memory and len(fs) > 1:
+            differences = xp.stack([f - fs[-1] for f in fs[:-1]], -1)
+            moves = xp.stack([a - xs[-1] for a in xs[:-1]], -1)
+            weights = -(xp.linalg.pinv(differences) @ change[..., None])
+            x = value + ((moves + differences) @ weights)[..., 0]
     raise NoSolution(
         f"{what}: the iteration did not converge in {maxiter} steps; the last step has length {_shown(size)}, the "
         f"tolerance is {limit:.3g}. The map may not be a contraction"

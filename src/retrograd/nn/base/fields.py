@@ -36,7 +36,10 @@ def init_from_fields(cls: M) -> M:
     members = {name: cls.__dict__[name] for name in own if name in cls.__dict__}
     for name in members:  # a class attribute would hide the buffer of the same name
         delattr(cls, name)
-    members |= {"__annotations__": own, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    # Without a docstring, dataclasses would compose one from the signature, which takes longer than all the rest.
+    members |= {
+        "__annotations__": own, "__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__name__,
+    }  # fmt: skip
     if hasattr(cls, "__post_init__"):
         members["__post_init__"] = cls.__post_init__
     base = cls._declaration
