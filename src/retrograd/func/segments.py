@@ -105,6 +105,7 @@ class Pool(Ledger):
         self.places: dict[Plan, tuple[int, ...]] = {}
         self.visited: Call | None = None  # of the node whose rules are running
         self.target: Call | None = None  # of the node that is being restored
+        self.parent: Segment | None = None  # whose calls are being repeated
 
     def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
         """Use these budgets; if they are too small, use ``least`` bytes."""
@@ -222,9 +223,11 @@ class Pool(Ledger):
         end = len(segments) if last is None else segments.index(last) + 1
         limit = self.limit
         goal = limit - limit // 32  # so that this search is made rarely
-        for segment in reversed(segments[end:]):  # the backward pass has left these
+        for segment in reversed(segments[end:]):  # the backward pass has left these, but for the one that is restored
             if self.bytes <= goal:
                 return
+            if segment is self.parent:
+                continue
             if not self.finish(segment) and not segment.released:
                 self.release(segment)
         if self.bytes <= goal:
@@ -284,13 +287,13 @@ class Pool(Ledger):
             segments = self.live()
             for segment in segments[segments.index(parent) + 1 :]:
                 self.finish(segment)
-            self.target = target
+            self.target, self.parent = target, parent
             try:
                 self.replay(parent)
                 if self.bytes > self.limit:
                     self.make_room()
             finally:
-                self.target = None
+                self.target = self.parent = None
             self.observe()
 
     def replay(self, parent: Segment) -> None:
