@@ -46,14 +46,14 @@ class memory_budget(Mode):
     operators saved are freed, and the backward pass recomputes them in segments: it repeats all operators of a segment
     from the values that the segment reads, and keeps what they save until it has left the segment. Each operator is
     repeated once if a segment and the values between segments fit in the budget together, and a few times below that.
-    The program needs no changes. A recomputation uses the original inputs: dropout keeps its mask, running statistics
-    are updated once, and arrays that were overwritten get their old values.
+    The program needs no changes. A recomputation uses the original inputs: dropout draws its mask again from the saved
+    state of the generator, running statistics are updated once, and arrays that were overwritten get their old values.
 
     The budget counts all memory that nodes of the graph hold between two operators, and the values between segments.
     It does not count gradients, parameters, arrays that only the running operators of a recomputation read, or other
-    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, random
-    numbers and masks, and values that a custom ``autograd.Function`` saves. Blocks can be nested; the smallest budget
-    applies.
+    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, unless
+    they were created or drawn inside the block, and values that a custom ``autograd.Function`` saves. Blocks can be
+    nested; the smallest budget applies.
 
     A backward pass after the block still recomputes values that were freed inside.
 
