@@ -239,7 +239,10 @@ class _Keeper(Observer):
         pool, out = self.pool, outputs[0]
         if node is not None:
             if params:
-                params = {name: self._made_as(x, 0) or x for name, x in params.items()} if pool.made else params
+                if pool.made:
+                    params = {
+                        name: (self._made_as(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
+                    }
                 for array in _arrays(params):
                     pool.fix(array)
             handles = self._handles(inputs, segment) if written is None else written
