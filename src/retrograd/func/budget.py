@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, isfinite
 from typing import TYPE_CHECKING, Any
+from weakref import ref
+from zlib import crc32
 
 from numpy import ndarray
 
@@ -21,11 +23,14 @@ from ..core.tensor.mutation import EXTRACT, OVERWRITE
 from ..core.tensor.storage import storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .recipes import Call, Layout, Source, Value
+from .recipes import Call, Layout, Made, Source, Value, made_again
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
-    from ..core.graph.plan import Recordable
+    from ..core.graph.plan import Params, Recordable
+
+SMALL = 1024  # the bytes below which a constant is held
+MAX_DEPTH = 4  # of calls that are repeated to make a constant again
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
@@ -41,14 +46,14 @@ class memory_budget(Mode):
     operators saved are freed, and the backward pass recomputes them in segments: it repeats all operators of a segment
     from the values that the segment reads, and keeps what they save until it has left the segment. Each operator is
     repeated once if a segment and the values between segments fit in the budget together, and a few times below that.
-    The program needs no changes. A recomputation uses the original inputs: dropout keeps its mask, running statistics
-    are updated once, and arrays that were overwritten get their old values.
+    The program needs no changes. A recomputation uses the original inputs: dropout draws its mask again from the saved
+    state of the generator, running statistics are updated once, and arrays that were overwritten get their old values.
 
     The budget counts all memory that nodes of the graph hold between two operators, and the values between segments.
     It does not count gradients, parameters, arrays that only the running operators of a recomputation read, or other
-    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, random
-    numbers and masks, and values that a custom ``autograd.Function`` saves. Blocks can be nested; the smallest budget
-    applies.
+    memory that Tensors of the user use. These cannot be freed: inputs of the graph that nothing else refers to, unless
+    they were created or drawn inside the block, and values that a custom ``autograd.Function`` saves. Blocks can be
+    nested; the smallest budget applies.
 
     A backward pass after the block still recomputes values that were freed inside.
 
@@ -146,6 +151,42 @@ class _Keeper(Observer):
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         self.inputs = inputs
 
+    def made(self, array: Array, make: Callable[[], Array]) -> None:
+        if type(array) is ndarray and array.nbytes >= SMALL and id(array) not in self.pool.made:
+            self._note(array, Made(make))
+
+    def _note(self, array: Array, made: Made) -> None:
+        known, key = self.pool.made, id(array)
+        known[key] = ref(array, lambda _: known.pop(key, None)), made, None
+
+    def _made_as(self, array: Array, version: int) -> Made | None:
+        """Return what makes an array again, if the program has not written to it."""
+        entry = self.pool.made.get(id(array))
+        if entry is None or entry[0]() is not array or version:
+            return None
+        reference, made, known = entry
+        checksum = crc32(array.tobytes())  # NumPy may have written to it, unseen
+        if known is None:
+            again = made.get()
+            known = crc32(again.tobytes()) if Layout.of(again) == Layout.of(array) else None
+            self.pool.made[id(array)] = reference, made, known
+        return made if known == checksum else None
+
+    def _derived(self, primitive: Recordable, inputs: tuple[Any, ...], params: Params, out: Array) -> None:
+        """Note a result of arrays that can be made again."""
+        if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
+            return
+        handles: list[object] = []
+        for x in inputs:
+            made = self._made_as(x.array, _version(x)) if isinstance(x, Tensor) else None
+            if made is None and type(x) not in (float, int):
+                return
+            handles.append(x if made is None else made)
+        depth = 1 + max([x.depth for x in handles if isinstance(x, Made)], default=MAX_DEPTH)
+        if depth <= MAX_DEPTH and not any(True for _ in _arrays(params)):
+            call = Call(primitive, tuple(handles), params, [out], 0)
+            self._note(out, Made(lambda: call.run(tuple(map(made_again, handles)))[1][0], depth))
+
     def writing(self, x: Tensor) -> None:
         self.written, self.base = None, None
         base = x._base
@@ -170,6 +211,8 @@ class _Keeper(Observer):
         written, self.written = self.written, None
         segment, self.segment = self.segment, None
         if node is None and written is None:
+            if self.pool.made and modes.level is None and type(outputs[0].array) is ndarray:
+                self._derived(primitive, inputs, params, outputs[0].array)
             return
         pool = self.pool
         with pool.lock:
@@ -196,6 +239,10 @@ class _Keeper(Observer):
         pool, out = self.pool, outputs[0]
         if node is not None:
             if params:
+                if pool.made:
+                    params = {
+                        name: (self._made_as(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
+                    }
                 for array in _arrays(params):
                     pool.fix(array)
             handles = self._handles(inputs, segment) if written is None else written
@@ -223,6 +270,12 @@ class _Keeper(Observer):
                 if value is not None:
                     segment.take(value, x.array, storage)
                     handles.append(value)
+                    continue
+                made = self._made_as(x.array, _version(x)) if pool.made else None
+                if made is not None:
+                    if x is not written:
+                        pool.note_user(x.array, x)
+                    handles.append(made)
                     continue
                 if type(x.array) is ndarray or is_array(x.array):
                     pool.fix(x.array, None if x is written else x)

@@ -18,7 +18,7 @@ from ..core.tensor.tensor import Tensor
 class Memory(ref[Any]):
     """A piece of memory: a weak reference to the array that owns it, and how many nodes and segments hold it.
 
-    ``fixed`` memory is never freed; it counts only while no Tensor of the user (``user``) uses it.
+    ``fixed`` memory is never freed. Memory counts only while no Tensor of the user (``user``) uses it.
     """
 
     __slots__ = ("bytes", "fixed", "holders", "key", "user")
@@ -34,7 +34,7 @@ class Memory(ref[Any]):
     @property
     def counted(self) -> bool:
         """Return whether the memory counts towards the budget."""
-        return self.user is None if self.fixed else self.holders > 0
+        return self.user is None and (self.fixed or self.holders > 0)
 
 
 class Ledger:
@@ -67,13 +67,15 @@ class Ledger:
         memory.holders += 1
         if memory.holders > 1 or memory.fixed:
             return False
-        self.bytes += memory.bytes
+        if memory.user is None:
+            self.bytes += memory.bytes
         return True
 
     def drop(self, memory: Memory) -> None:
         """Count one holder less."""
         memory.holders -= 1
-        if not memory.holders and not memory.fixed and self.memories.get(memory.key) is memory:
+        unused = not memory.holders and not memory.fixed and memory.user is None
+        if unused and self.memories.get(memory.key) is memory:
             self.bytes -= memory.bytes
 
     def fix(self, array: Array, tensor: Tensor | None = None) -> None:
@@ -86,6 +88,14 @@ class Ledger:
             self.use(memory, tensor)
         memory.fixed = True
         self.count(memory, 1)
+
+    def note_user(self, array: Array, tensor: Tensor) -> None:
+        """Do not count memory that can be freed while a Tensor of the user uses it."""
+        memory = self.memory_of(array)
+        if memory.user is None:
+            self.count(memory, -1)
+            self.use(memory, tensor)
+            self.count(memory, 1)
 
     def count(self, memory: Memory, sign: int) -> None:
         """Add the memory to what is counted, or subtract it."""

@@ -43,6 +43,28 @@ class Source(NamedTuple):
     storage: Storage | None
 
 
+class Made:
+    """An input that an operator created or drew, such as zeros or noise. A recomputation that reads it makes it again.
+
+    ``depth`` is the number of calls between it and what was created.
+    """
+
+    __slots__ = ("_latest", "depth", "make")
+
+    def __init__(self, make: Callable[[], Array], depth: int = 0) -> None:
+        self.make = make
+        self.depth = depth
+        self._latest: ref[Any] | None = None
+
+    def get(self) -> Array:
+        """Return the array, in new memory unless a recomputation still uses it."""
+        array = None if self._latest is None else self._latest()
+        if array is None:
+            array = self.make()
+            self._latest = ref(array)
+        return array
+
+
 class Layout(NamedTuple):
     """The memory layout of an array. The rounding of a sum depends on it."""
 
@@ -106,15 +128,16 @@ class Call:
         """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
         primitive, first = self.primitive, arrays[0]
         arrays = self.promoted(arrays)
+        params = {name: made_again(x) for name, x in self.params.items()}
         if self.layout is not None:
             out = self.layout.empty(next(x for x in arrays if is_array(x)))
             if primitive is not COPY:
                 out[...] = first
             assert primitive.write is not None
-            primitive.write(out, *arrays, **self.params)
+            primitive.write(out, *arrays, **params)
             return arrays, [out], ()
         forward = _PLACED.get(primitive, primitive.forward)
-        results = forward(*arrays, **self.params)
+        results = forward(*arrays, **params)
         residuals: Sequence[Array] = ()
         if primitive.residuals:
             results, *residuals = results
@@ -134,8 +157,8 @@ class Call:
             values[place] = None
         if plan.keep_ans:
             values[width] = None
-        for place, _, residual, _ in plan.kept_extras:
-            if residual is not None:
+        for place, name, residual, _ in plan.kept_extras:
+            if residual is not None or type(self.params.get(name)) is Made:
                 values[place] = None
         self.partial, node.saved = values, self
 
@@ -162,9 +185,11 @@ class Call:
         if plan.keep_ans:
             values[width] = outs[0] if primitive.outputs == 1 else tuple(outs)
             kept += storages[arity:]
-        for place, _, residual, _ in plan.kept_extras:
+        for place, name, residual, _ in plan.kept_extras:
             if residual is not None:
                 values[place] = residuals[residual]
+            elif type(made := self.params.get(name)) is Made:
+                values[place] = made.get()
         node.saved, self.partial = (*values, *kept), None
 
     def move(self, old: Node, new: Node) -> None:
@@ -188,6 +213,11 @@ def producer(value: Value) -> Call:
 def is_value(handle: object) -> TypeGuard[Value]:
     """Return whether an input of a call is the result of another one."""
     return type(handle) is Call or type(handle) is tuple
+
+
+def made_again(x: object) -> Any:
+    """Return an input or parameter of a call, which is created again if it is not held."""
+    return x.get() if type(x) is Made else x
 
 
 def must_run(call: Call, node: Node) -> bool:

@@ -33,7 +33,7 @@ from ..core.graph.nodes import NOTHING, Node
 from ..core.graph.plan import Plan
 from ..core.tensor.storage import Storage
 from .ledger import Ledger, Memory
-from .recipes import Call, Source, Value, is_value, must_run, producer, saved_places
+from .recipes import Call, Made, Source, Value, is_value, made_again, must_run, producer, saved_places
 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 6
@@ -103,8 +103,10 @@ class Pool(Ledger):
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
         self.places: dict[Plan, tuple[int, ...]] = {}
+        self.made: dict[int, tuple[ref[Any], Made, int | None]] = {}  # by id of the array, with a checksum
         self.visited: Call | None = None  # of the node whose rules are running
         self.target: Call | None = None  # of the node that is being restored
+        self.parent: Segment | None = None  # whose calls are being repeated
 
     def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
         """Use these budgets; if they are too small, use ``least`` bytes."""
@@ -141,6 +143,9 @@ class Pool(Ledger):
         places = self.places.get(plan)
         if places is None:
             places = self.places[plan] = saved_places(plan)
+        if call.params:
+            made = [place for place, name, *_ in plan.kept_extras if type(call.params.get(name)) is Made]
+            places = (*places, *made)
         if not places:
             return
         held: list[Memory] = []
@@ -222,9 +227,11 @@ class Pool(Ledger):
         end = len(segments) if last is None else segments.index(last) + 1
         limit = self.limit
         goal = limit - limit // 32  # so that this search is made rarely
-        for segment in reversed(segments[end:]):  # the backward pass has left these
+        for segment in reversed(segments[end:]):  # the backward pass has left these, but for the one that is restored
             if self.bytes <= goal:
                 return
+            if segment is self.parent:
+                continue
             if not self.finish(segment) and not segment.released:
                 self.release(segment)
         if self.bytes <= goal:
@@ -284,13 +291,13 @@ class Pool(Ledger):
             segments = self.live()
             for segment in segments[segments.index(parent) + 1 :]:
                 self.finish(segment)
-            self.target = target
+            self.target, self.parent = target, parent
             try:
                 self.replay(parent)
                 if self.bytes > self.limit:
                     self.make_room()
             finally:
-                self.target = None
+                self.target = self.parent = None
             self.observe()
 
     def replay(self, parent: Segment) -> None:
@@ -350,8 +357,11 @@ class Pool(Ledger):
                 child.take(x, array, storage)
             elif type(x) is Source:
                 array, storage = x
+            else:
+                array = made_again(x)
             arrays.append(array)
             storages.append(storage)
+        kept = list(map(made_again, call.params.values()))  # for the run, and for what the node saves
         given, outs, residuals = call.run(tuple(arrays)) if runs else (call.promoted(tuple(arrays)), [], NOTHING)
         if runs:
             call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
@@ -366,6 +376,7 @@ class Pool(Ledger):
         if fills and node.saved is call:
             call.fill(node, given, outs, residuals, storages)
             self.settle(call, node, child)
+        del kept
 
     def insert_before(self, parent: Segment) -> Segment:
         child = Segment(self)

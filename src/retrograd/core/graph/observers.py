@@ -69,6 +69,9 @@ class Observer:
     ) -> None:
         """An operator has raised ``error``; ``called`` does not follow."""
 
+    def made(self, array: Array, make: Callable[[], Array]) -> None:
+        """An array was created or drawn; ``make`` returns the same array again, without advancing a generator."""
+
     def opened(self, what: object, inputs: tuple[object, ...]) -> None:
         """A call of a module, or of the public operator named ``what``, begins; calls until ``closed`` are nested.
 

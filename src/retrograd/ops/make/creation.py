@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,13 @@ from .dlpack import from_dlpack
 # Helpers of all functions that create Tensors
 
 
-def create(make: Callable[[Any], Any], device: DeviceLike | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a new leaf with the array ``make(xp)`` on the device."""
+def create(
+    make: Callable[[Any], Any],
+    device: DeviceLike | None = None,
+    requires_grad: bool = False,
+    repeatable: bool = False,
+) -> Tensor:
+    """Return a new leaf with the array ``make(xp)`` on the device; ``repeatable`` if ``make`` always returns this."""
     place = None if device is None else Device(device)
     xp = backend_for(place).xp
     if modes.tracer is not None:
@@ -47,8 +53,12 @@ def create(make: Callable[[Any], Any], device: DeviceLike | None = None, require
     if array.size >= memory.LARGE and type(array) is np.ndarray:
         _meet(array)
     out = new_tensor(array)
-    if watchers and modes.level is not None:
-        storage_of(out).created_in = modes.level
+    if watchers:
+        if modes.level is not None:
+            storage_of(out).created_in = modes.level
+        if repeatable and place is None and not requires_grad:
+            for observer in modes.observers:
+                observer.made(array, partial(make, xp))
     return with_grad(out, requires_grad)
 
 

@@ -38,9 +38,9 @@ def _filled(
     if fill is None:
         return create(lambda xp: xp.empty(shape, dtype), device, requires_grad)
     if type(fill) is int and fill == 0:
-        return create(lambda xp: xp.zeros(shape, dtype), device, requires_grad)
+        return create(lambda xp: xp.zeros(shape, dtype), device, requires_grad, True)
     value = converted(fill, dtype)
-    return create(lambda xp: _full(xp, shape, value, dtype), device, requires_grad)
+    return create(lambda xp: _full(xp, shape, value, dtype), device, requires_grad, True)
 
 
 def _full(xp: Any, shape: tuple[int, ...], fill: Number, dtype: DType) -> Any:
@@ -189,7 +189,8 @@ def eye(
             [0., 1.]])
     """
     rows, columns = shape_of((integer(n, "n"), integer(n if m is None else m, "m")))
-    return create(lambda xp: xp.eye(rows, columns, dtype=dtype_or_default(dtype)), device, requires_grad)
+    kind = dtype_or_default(dtype)
+    return create(lambda xp: xp.eye(rows, columns, dtype=kind), device, requires_grad, True)
 
 
 # As another Tensor

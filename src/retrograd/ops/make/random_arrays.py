@@ -12,7 +12,7 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ...core.arrays.python_numbers import bounds
-from ...core.graph.modes import modes
+from ...core.graph.modes import modes, watchers
 from .generators import Generator, default_generator
 
 Draw = Callable[..., Any]
@@ -39,6 +39,26 @@ def _wide(dtype: DType) -> DType:
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
+def _noted(draw: Draw, *args: Any, **kwargs: Any) -> Array:
+    """Draw, and tell the observers how to draw the same numbers again."""
+    given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Generator)), None)
+    source = source_of(given)
+    state = source.get_state()
+    array = draw(*args, **kwargs)
+
+    def again() -> Array:
+        now = source.get_state()
+        source.set_state(state)
+        try:
+            return draw(*args, **kwargs)
+        finally:
+            source.set_state(now)
+
+    for observer in modes.observers:
+        observer.made(array, again)
+    return array
+
+
 def per_example(place: int) -> Callable[[Draw], Draw]:
     """Decorate a draw: inside ``vmap`` it is shared by all examples or separate. ``place`` is the shape's position."""
 
@@ -46,7 +66,7 @@ def per_example(place: int) -> Callable[[Draw], Draw]:
         @wraps(draw)
         def drawn(xp: object, *args: Any, **kwargs: object) -> Array:
             if modes.level is None and modes.tracer is None:
-                return draw(xp, *args, **kwargs)
+                return _noted(draw, xp, *args, **kwargs) if watchers else draw(xp, *args, **kwargs)
             bare = xp
             while hasattr(bare, "_xp"):  # a module for Batched arrays may be around one for Traced arrays
                 bare = bare._xp

@@ -77,7 +77,7 @@ def arange(
             return (xp.arange(count, dtype=np.int64) * distance + first).astype(kind, copy=False)
         return (xp.arange(count, dtype=np.float64) * distance + first).astype(kind)
 
-    return create(make, device, requires_grad)
+    return create(make, device, requires_grad, True)
 
 
 def _real(value: Operand | None, argument: str) -> float:
@@ -116,7 +116,7 @@ def linspace(
     """
     (count,) = shape_of((integer(steps, "steps"),))
     first, last, kind = _ends(start, end, dtype)
-    return create(lambda xp: _spaced(xp, first, last, count).astype(kind), device, requires_grad)
+    return create(lambda xp: _spaced(xp, first, last, count).astype(kind), device, requires_grad, True)
 
 
 def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[complex, complex, DType]:
