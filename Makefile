@@ -91,12 +91,12 @@ bench: kernels $(VENV)/dev.stamp $(VENV)/compare.stamp
 # docstring, or a page that says something else than its programs print.
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.pages.site
-	$(BIN)/python -m pytest -q tests/project/test_site_in_a_browser.py
+	$(BIN)/python $(PYTEST) tests/project/test_site_in_a_browser.py
 
 # The loops of large arrays, compiled ahead of time: once in a checkout for this processor, where they are found from
 # then on; and for a wheel for all levels of processors. Only what has changed is compiled again.
 LEVELS ?= ""
-kernels: $(VENV)/kernels.stamp
+kernels: $(VENV)/kernels.stamp | $(COMPARE)
 	for level in $(LEVELS); do $(BIN)/python $(LIBRARY) "$$level" || exit 1; done
 
 # RETROGRAD_WHEEL=aarch64 makes the wheel for that processor, here or elsewhere.

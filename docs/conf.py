@@ -1,5 +1,6 @@
 """Sphinx's settings; `make docs` stages the pages and calls it."""
 
+import gc
 import os
 import re
 import sys
@@ -61,6 +62,7 @@ copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_use_type_comments = False  # there are none, and each module would be parsed for them
 autodoc_inherit_docstrings = False  # a member that has none of its own is shown with the class that describes it
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -160,6 +162,8 @@ def unparsed():
 
 
 def setup(app):
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)  # the collector looks through all trees again and again, and finds little
     unparsed()
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and says nothing of it
     navigation.connect(app)

@@ -1,7 +1,7 @@
 """Which loops the library has: those that operators, their derivatives, layers and optimizers call, and for what kinds.
 
     python -m tools.library_loops > src/retrograd/_generated/library_loops.py
-    python -m tools.library_loops 47  # prints the loops of every 47th example call that the file lacks; odd
+    python -m tools.library_loops 47  # prints the loops of every 47th example call that the file lacks
 
 The example calls of all operators run in single and double precision, on arrays in all layouts, and so do steps of
 training. Loops note how they are called, and compute nothing. The package is imported with sizes of 1 in the place of
@@ -101,7 +101,7 @@ def note_everything(every: int = 1) -> None:
 def programs(every: int) -> Iterator[Callable[[], object]]:
     """Every so many-th example call of the operators, steps of training, and copies between dtypes and layouts.
 
-    An odd number of calls meets all dtypes and layouts in turn: a program has eight calls.
+    Each program of an operator has eight calls, so an odd number meets all dtypes and layouts.
     """
     import retrograd as rg
     from retrograd.ops.table.registry import OPERATORS

@@ -12,6 +12,7 @@ import retrograd as rg
 from retrograd.cli import main
 from retrograd.cli.commands.scripts import model_of
 from retrograd.nn import Linear, Parameter
+from retrograd.training import plots
 
 BROKEN = """\
 import sys
@@ -212,7 +213,8 @@ def test_the_model_of_optimizers_is_the_smallest_module_or_one_of_several():
 
 
 @pytest.mark.slow
-def test_train_takes_a_doctor(tmp_path, capsys):
+def test_train_takes_a_doctor(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plots, "available", lambda: False)  # drawing takes most of the time
     out = tmp_path / "run"
     assert main(["train", "housing", "--steps", "12", "--doctor", "--out", str(out)]) == 0
     assert "12 steps watched" in capsys.readouterr().out

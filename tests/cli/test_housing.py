@@ -77,7 +77,8 @@ def test_run_leaves_a_checkpoint_as_every_task_does(finished_run):
 
 
 @pytest.mark.slow
-def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys):
+def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(plots, "available", lambda: False)  # drawing takes most of the time
     line = "train housing --epochs 30 --batch-size 256 --lr 0.01"
     assert main([*line.split(), "--out", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -86,9 +87,10 @@ def test_the_regression_comes_to_the_closed_form_solution(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_run_repeats_from_its_seed(finished_run, tmp_path, capsys):
-    main(["train", "housing", "--epochs", "1", "--out", str(tmp_path / "same")])
-    main(["train", "housing", "--epochs", "1", "--seed", "1", "--out", str(tmp_path / "other")])
+def test_run_repeats_from_its_seed(finished_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "available", lambda: False)  # drawing takes most of the time
+    main(["train", "housing", "--steps", "1", "--out", str(tmp_path / "same")])
+    main(["train", "housing", "--steps", "1", "--seed", "1", "--out", str(tmp_path / "other")])
 
     def first(folder):
         return json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])["loss"]

@@ -16,6 +16,7 @@ from retrograd.cli import main, tasks
 from retrograd.cli.training.checkpoints import FILE, read_run
 from retrograd.cli.training.recipes import RECIPES, Recipe
 from retrograd.cli.training.trainers import EngineTrainer, ManualTrainer
+from retrograd.data import ImageData
 from retrograd.models import MLP, CharTransformer, NamesLSTM, generate
 from retrograd.training import Loop, plots
 from tests.helpers.small_sets import use_small_sets
@@ -155,7 +156,10 @@ def test_manual_layers_and_engine_give_the_same_losses(small_data):
 
 
 @needs_data
-def test_mnist_mlp_learns_in_twenty_steps(tmp_path):
+def test_mnist_mlp_learns_in_twenty_steps(tmp_path, monkeypatch):
+    digits = data.mnist()
+    parts = digits.train_images[:12_000], digits.train_labels[:12_000], digits.test_images[:2000]
+    monkeypatch.setattr(data, "mnist", lambda: ImageData(*parts, digits.test_labels[:2000]))
     assert main(["train", "mnist", "--engine", "manual", "--steps", "20", "--out", str(tmp_path)]) == 0
     assert metrics_of(tmp_path)[1][-1]["test_accuracy"] > 0.8
 

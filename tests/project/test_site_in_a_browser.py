@@ -73,14 +73,16 @@ MARKS = """() => [...document.querySelectorAll("article p, article li")]
 WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
-def test_every_page_fits_a_phone_with_its_formulas_set_and_asks_no_network(opened):
+@pytest.mark.parametrize("share", range(4))  # for several processes
+def test_every_page_fits_a_phone_with_its_formulas_set_and_asks_no_network(share, opened):
     page = opened("index.html", 390)
     page.set_default_timeout(300_000)
     count, unset, wide = 0, {}, []
     chosen = [name for name in pages() if not name.startswith("reference/operators/")]
     # The table of operators has the formulas of all of them: a page of each dozen shows how pages are set.
     chosen += [name for name in pages() if name.startswith("reference/operators/")][::12]
-    for name in chosen:
+    assert len(chosen) > 250
+    for name in chosen[share::4]:
         page.goto((HTML / name).as_uri())
         if page.query_selector(".math"):
             formulas, wrong = page.evaluate(SET)
@@ -89,8 +91,8 @@ def test_every_page_fits_a_phone_with_its_formulas_set_and_asks_no_network(opene
                 unset[name] = wrong
         if page.evaluate(WIDE):
             wide.append(name)
-    assert len(chosen) > 100 and wide == []
-    assert count > 5000 and unset == {}
+    assert wide == []
+    assert count > 400 and unset == {}
 
 
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.innerText)"
@@ -126,13 +128,14 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_search_finds_public_names(opened, name):
-    page = opened("search.html", query=f"?q={name}")
-    page.wait_for_selector("#search-results ul.search li a")
-    lines = "all => all.slice(0, 5).map(one => one.innerText)"
-    found = page.eval_on_selector_all("#search-results ul.search li", lines)
-    assert any(name.rpartition(".")[2] in line for line in found), json.dumps(found)
+def test_the_search_finds_public_names(opened):
+    page = opened("search.html")
+    for name in NAMES:
+        page.goto((HTML / "search.html").as_uri() + f"?q={name}")
+        page.wait_for_selector("#search-results ul.search li a")
+        lines = "all => all.slice(0, 5).map(one => one.innerText)"
+        found = page.eval_on_selector_all("#search-results ul.search li", lines)
+        assert any(name.rpartition(".")[2] in line for line in found), json.dumps(found)
 
 
 def test_a_page_is_used_by_keys_alone(opened):
@@ -217,7 +220,7 @@ def test_the_table_of_operators_leads_to_their_pages(opened):
     page = opened("operators.html")
     page.locator("table.operator a", has_text=re.compile("^relu$")).first.click()
     assert page.url.endswith("reference/operators/relu.html")
-    assert page.locator("svg.curves").is_visible()
+    page.locator("svg.curves").wait_for()
     assert page.locator('meta[name="description"]').get_attribute("content").startswith("max")
 
 

@@ -59,7 +59,8 @@ def said_by(site: Path, **environment: str) -> tuple[list[str], str]:
     numpy = Path(np.__file__).parent.parent
     program = f"import sys; sys.path[:0] = [{str(site)!r}]; sys.path.append({str(numpy)!r})\n{PROGRAM}"
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("RETROGRAD", "PYTHON"))}
-    command = [sys.executable, "-I", "-S", "-B", "-c", program]
+    bytecode = f"pycache_prefix={site.parent / 'bytecode'}"  # written by the first program, for all others
+    command = [sys.executable, "-I", "-S", "-X", bytecode, "-c", program]
     told = subprocess.run(command, capture_output=True, text=True, env=clean | environment, cwd=site.parent)
     assert told.returncode == 0, told.stderr
     return told.stdout.split(), told.stderr

@@ -316,7 +316,8 @@ PACKAGE = Path(rg.__file__).parent
 @pytest.mark.parametrize(
     "file", ["", "core/graph/modes.py"]
 )  # anywhere, and where the recording is switched off and on
-def test_an_interrupted_resume_changes_nothing(tmp_path, file):
+def test_an_interrupted_resume_changes_nothing(tmp_path, file, pytestconfig):
+    places = 150 if pytestconfig.getoption("--long") else 75
     run, counted, other = trained(tmp_path / "a", 9), trained(tmp_path / "b", 12), trained(tmp_path / "c", 12)
     counted.checkpoint.path = other.checkpoint.path = run.checkpoint.path
     lines = InterruptAtLine(file=file)
@@ -324,7 +325,7 @@ def test_an_interrupted_resume_changes_nothing(tmp_path, file):
         counted.checkpoint.resume()
     rg.rand(17)
     before = everything(other)
-    for first in range(1, lines.count, max(1, lines.count // 150)):
+    for first in range(1, lines.count, max(1, lines.count // places)):
         for numbers in ((first,), (first, first + lines.count // 8)):  # the second one meets the way back
             with pytest.raises(KeyboardInterrupt), InterruptAtLine(*numbers, file=file):
                 other.checkpoint.resume()

@@ -16,17 +16,18 @@ from typing import Any
 
 from .blocks import PICTURE, Program, Text, read
 
-INSTALL = """*This cell installs Retrograd and Matplotlib where the notebook runs. Skip it where both are installed;
-with a checkout or a wheel, write its path instead of the name, such as* `'/path/to/retrograd[plots]'`."""
-
+INSTALL = """*This cell installs Retrograd and Matplotlib where the notebook runs. Skip it where both are installed.
+It takes a wheel in the folder of the notebook; of a checkout write the path:*
+`%pip install '/path/to/retrograd[plots]'`."""
+WHEEL = '"$(ls retrograd-*.whl)[plots]"'  # no index has the package
 
 SOLUTION, END = "<details><summary>Solution</summary>", "</details>"
 HIDDEN = {"jupyter": {"source_hidden": True, "outputs_hidden": True}}  # until the reader unfolds the cell
 
 
-def notebook(path: Path, solutions: bool = True, package: str = "retrograd") -> str:
+def notebook(path: Path, solutions: bool = True, package: str = WHEEL) -> str:
     """Return a page as a notebook that installs a package; the programs of its solutions are folded, or left out."""
-    cells = [markdown(INSTALL), code(f"%pip install --quiet '{package}[plots]'")]
+    cells = [markdown(INSTALL), code(f"%pip install --quiet {package}")]
     for block, solves in parts(read(path)):
         if solves and solutions and isinstance(block, Program):
             cells += [{**cell, "metadata": {**cell["metadata"], **HIDDEN}} for cell in cells_of(block)]
@@ -100,7 +101,7 @@ def main() -> int:
     checkout = Path(__file__).resolve().parents[2]
     chapters = sorted((checkout / "docs" / "learn").glob("*.md"))
     for path in chapters:
-        text = notebook(path, not options.without_solutions, str(checkout))
+        text = notebook(path, not options.without_solutions, f"'{checkout}[plots]'")
         (options.folder / f"{path.stem}.ipynb").write_text(text, encoding="utf-8")
     print(f"{len(chapters)} notebooks are in {options.folder}")
     return 0

@@ -30,8 +30,8 @@ def test_a_random_loop_runs_as_replays_too(way):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["usual", "loops", "mixed"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_more_random_loops_have_the_numbers_of_eager_ones(way, dtype):
-    for seed in range(100, 104):
+def test_more_random_loops_have_the_numbers_of_eager_ones(way, dtype, pytestconfig):
+    for seed in range(100, 120 if pytestconfig.getoption("--long") else 102):
         check_looped(seed, way, dtype)
 
 

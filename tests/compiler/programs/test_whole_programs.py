@@ -12,6 +12,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.cli import main
+from retrograd.training import plots
 from tests.helpers.small_sets import use_small_sets
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -115,6 +116,7 @@ def test_examples_print_the_same_with_compiled_modules(name, capsys, request):
 )
 def test_training_ends_with_the_same_figures(line, tmp_path, capsys, monkeypatch):
     use_small_sets(monkeypatch)
+    monkeypatch.setattr(plots, "available", lambda: False)  # drawing takes most of the time
     ends = []
     for folder, more in (("eager", []), ("compiled", ["--compile"])):
         assert main(["train", *line.split(), *more, "--out", str(tmp_path / folder)]) == 0
