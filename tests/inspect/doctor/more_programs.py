@@ -83,11 +83,11 @@ for step in range(40):
         """
 centers = torch.randn(3, 6)
 model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=1)) ||
-|| model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=0))
+|| model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=0)) #!
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 for step in range(40):
     y = torch.randint(0, 3, (32,))
-    out = model(centers[y]) #!
+    out = model(centers[y])
     loss = F.mse_loss(out, F.one_hot(y, 3).float())
 """
         + UPDATE,
@@ -495,12 +495,12 @@ for step in range(100):
     Program(
         "dead-units",
         """
-model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1))
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1)) #!
 nn.init.constant_(model[0].bias, 0) || nn.init.constant_(model[0].bias, -20)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for step in range(40):
     x = torch.randn(32, 1, 8, 8)
-    out = model(x) || out = model(x) #!
+    out = model(x)
     loss = F.mse_loss(out, x[:, 0, 0, :1] * 2)
 """
         + UPDATE,
