@@ -360,15 +360,14 @@ for step in range(80):
         "batch-mixing",
         """
 layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True) ||
-|| layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+|| layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0) #!
 head = nn.Linear(8, 3)
 model = nn.Sequential(layer)
 optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=1e-2)
 centers = torch.randn(3, 8)
 for step in range(30):
     y = torch.randint(0, 3, (12,))
-    h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8)) ||
-    || h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8)) #!
+    h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8))
     loss = F.cross_entropy(head(h.mean(1)), y)
 """
         + UPDATE,

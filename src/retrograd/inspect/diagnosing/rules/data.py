@@ -33,7 +33,7 @@ _BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by h
     "Do inputs have a scale that layers are initialized for?",
     "inputs of the first layer have mean {mean} and standard deviation {std} (from {low} to {high}); layers are "
     "initialized for inputs around 0 with standard deviation 1.",
-    "normalize: x = (x - mean) / std, with the statistics of the training data",
+    "normalize: x = (x - mean) / std, with the statistics of the training data{too}",
 )
 def unnormalized_input(case: Case) -> Found | None:
     step = case.step
@@ -51,12 +51,27 @@ def unnormalized_input(case: Case) -> Found | None:
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
     edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
     curves = compare(case.run, case.program, edit, case.budget)
+    unproved = too = ""
     if curves is None or not better(curves):
-        return None
+        if not _far_targets(case, step, last):
+            return None
+        edit, curves = None, None
+        too = "; and the targets in the same way"
+        unproved = "the targets are as large, and with other targets the losses cannot be compared"
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
+    values["too"] = too
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
     called = entry.site if entry is not None else call.site
-    return Found(_origin(case, step, call.inputs[0]) or called, values, edit, curves)
+    return Found(_origin(case, step, call.inputs[0]) or called, values, edit, curves, unproved)
+
+
+def _far_targets(case: Case, step: Step, last: float) -> bool:
+    """Return whether targets of a regression are so far from 0 that the loss is still above that of their mean."""
+    loss = case.loss_call(step)
+    target = case.target(step, loss) if loss is not None and loss.name == "mse_loss" else None
+    if target is None or not target.size or case.baseline is None:
+        return False
+    return abs(float(target.mean())) > _LARGE and last > 2 * case.baseline
 
 
 def _origin(case: Case, step: Step, source: Source) -> Site | None:
@@ -65,8 +80,10 @@ def _origin(case: Case, step: Step, source: Source) -> Site | None:
         x = step.array(source) if case.has_array(step, source) else None
         found = case.run.data_site(x) if isinstance(x, np.ndarray) else None
         call = step.producer(source)
-        if found is not None or call is None or not call.inputs or not call.moves and call.name not in ("stack", "cat"):
+        if found is not None or call is None or not call.inputs:
             return found
+        if not call.moves and call.name not in ("stack", "cat"):
+            return None if step.module_of(call) is not None else call.site
         source = call.inputs[0]
     return None
 
@@ -184,7 +201,7 @@ def labels_unrelated(case: Case) -> Found | None:
     if tokens and not last > 0.9 * base:
         return None
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005:
+    if not tokens and (real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005):
         return None
     apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):

@@ -259,6 +259,9 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
     sizes = {x.shapes[0][0] for x in step.outermost() if x.shapes and x.shapes[0]}
     if shape[0] not in sizes:
         return False
+    ends = {step.origin(x).call for entry in step.outermost() for x in entry.outputs}
+    if call.index in ends and _is_policy(step, call):
+        return True
     for reader in step.following(call):
         if reader.name in LOSSES:
             return True
@@ -267,6 +270,12 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
         if reader.name in ("logsumexp",):
             return True
     return False
+
+
+def _is_policy(step: Step, call: Call) -> bool:
+    """Return whether a distribution takes probabilities: it divides them by their sum along the last dimension."""
+    sums = [x for x in step.readers(call.index) if x.name == "sum" and x.params.get("dim") in (-1, (-1,), (1,), 1)]
+    return any(x.name == "div" and x.inputs[1].call == y.index for y in sums for x in step.readers(y.index))
 
 
 def _mixture(step: Step, call: Call, dim: int) -> int | None:

@@ -114,18 +114,26 @@ def _negative_divergence(case: Case, step: Step) -> Found | None:
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
     """Return the finding for a loss that falls without a bound, faster and faster."""
-    losses = case.losses
-    third = len(losses) // 3
-    if third < 5 or not last < min(-1.0, first) or not all(map(math.isfinite, losses)):
-        return None
-    a, b, c, d = (float(np.median(losses[i : i + max(2, third // 4)])) for i in (0, third, 2 * third, len(losses) - 3))
-    if not (a > b > c > d and d - c < 1.5 * (c - b) < 0 and d < -20 * max(1.0, abs(a))):
+    if not _falls_freely(case, first, last):
         return None
     what = "the loss falls faster and faster, without a bound"
     edit = Edit("with the other sign", Changes(root=lambda loss: -loss))
-    root = step.producer(step.roots[-1].source)
+    root = _turned(step) or step.producer(step.roots[-1].source)
     where = root.record if root is not None else step.roots[-1].site
     return Found(where, _wrong_way(case, what), edit)
+
+
+def _falls_freely(case: Case, first: float, last: float) -> bool:
+    losses = case.losses
+    finite = [x for x in losses if math.isfinite(x)]
+    if len(finite) < len(losses):  # to minus infinity, and then NaN
+        falls = all(a > b for a, b in zip(finite[-4:], finite[-3:], strict=False))
+        return len(finite) > 3 and falls and finite[-1] < -20 * max(1.0, abs(finite[0]))
+    third = len(losses) // 3
+    if third < 5 or not last < min(-1.0, first):
+        return False
+    a, b, c, d = (float(np.median(losses[i : i + max(2, third // 4)])) for i in (0, third, 2 * third, len(losses) - 3))
+    return a > b > c > d and d - c < 1.5 * (c - b) < 0 and d < -20 * max(1.0, abs(a))
 
 
 def _alone(step: Step, call: Call) -> bool:
