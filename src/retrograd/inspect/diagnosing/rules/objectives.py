@@ -487,17 +487,17 @@ def accumulation_unscaled(case: Case) -> Found | None:
             leaves = [{id(p) for p in step.leaves(root.source)} for root in group]
             if not set.intersection(*leaves):
                 continue
-            if all(root.scale == 1.0 and _undivided(step, root.source, len(group)) for root in group):
+            if all(_undivided(step, root, len(group)) for root in group):
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
                 return Found(group[-1].site, {"count": len(group)}, edit)
     return None
 
 
-def _undivided(step: Step, source: Source, count: int) -> bool:
+def _undivided(step: Step, root: Root, count: int) -> bool:
     """Return whether a loss is a mean, or a weighted sum with a mean in it, that is not divided by ``count``."""
     terms: list[Call] = []
-    pending = [source]
+    pending = [root.source]
     while pending:
         call = step.producer(step.origin(pending.pop()))
         if call is None or len(terms) + len(pending) > 50:
@@ -510,7 +510,7 @@ def _undivided(step: Step, source: Source, count: int) -> bool:
             pending += given
         else:
             terms.append(call)
-    weight = math.fsum(abs(x.cotangent or 0.0) for x in terms)
+    weight = math.fsum(abs(x.cotangent or 0.0) for x in terms) / root.scale
     return any(map(_reduced, terms)) and all(x.shape == () for x in terms) and weight > 1.5 / count
 
 
