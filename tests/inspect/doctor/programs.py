@@ -509,8 +509,8 @@ w = torch.randn(5, 1)
 for step in range(60):
     z = torch.randn(32, 5)
     y = z @ w
-    x = z || x = 200 + 60 * z
-    out = model(x) || out = model(x) #!
+    x = z || x = 200 + 60 * z #!
+    out = model(x)
     loss = F.mse_loss(out, y)
 """
         + UPDATE,

@@ -49,7 +49,7 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    edit: Edit | None = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
     curves = compare(case.run, case.program, edit, case.budget)
     unproved = too = ""
     if curves is None or not better(curves):
