@@ -83,11 +83,11 @@ for step in range(40):
         """
 centers = torch.randn(3, 6)
 model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=1)) ||
-|| model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=0))
+|| model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3), nn.Softmax(dim=0)) #!
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 for step in range(40):
     y = torch.randint(0, 3, (32,))
-    out = model(centers[y]) #!
+    out = model(centers[y])
     loss = F.mse_loss(out, F.one_hot(y, 3).float())
 """
         + UPDATE,
@@ -360,15 +360,14 @@ for step in range(80):
         "batch-mixing",
         """
 layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True) ||
-|| layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+|| layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0) #!
 head = nn.Linear(8, 3)
 model = nn.Sequential(layer)
 optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=1e-2)
 centers = torch.randn(3, 8)
 for step in range(30):
     y = torch.randint(0, 3, (12,))
-    h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8)) ||
-    || h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8)) #!
+    h = model(centers[y][:, None] + 0.2 * torch.randn(12, 5, 8))
     loss = F.cross_entropy(head(h.mean(1)), y)
 """
         + UPDATE,
@@ -495,12 +494,12 @@ for step in range(100):
     Program(
         "dead-units",
         """
-model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1))
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1)) #!
 nn.init.constant_(model[0].bias, 0) || nn.init.constant_(model[0].bias, -20)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for step in range(40):
     x = torch.randn(32, 1, 8, 8)
-    out = model(x) || out = model(x) #!
+    out = model(x)
     loss = F.mse_loss(out, x[:, 0, 0, :1] * 2)
 """
         + UPDATE,

@@ -337,13 +337,12 @@ for step in range(40):
     Program(
         "batch-norm-of-one",
         """
-model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 1))
+model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 1)) #!
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 n = 8 || n = 1
 for step in range(30):
     x = torch.randn(n, 1, 8, 8)
-    loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() ||
-    || loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean() #!
+    loss = (model(x) - x[:, 0, :1, :1].flatten(1)).pow(2).mean()
 """
         + UPDATE,
     ),
@@ -510,8 +509,8 @@ w = torch.randn(5, 1)
 for step in range(60):
     z = torch.randn(32, 5)
     y = z @ w
-    x = z || x = 200 + 60 * z
-    out = model(x) || out = model(x) #!
+    x = z || x = 200 + 60 * z #!
+    out = model(x)
     loss = F.mse_loss(out, y)
 """
         + UPDATE,
@@ -572,13 +571,13 @@ for step in range(60):
     Program(
         "dead-units",
         """
-model = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1))
+model = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1)) #!
 nn.init.constant_(model[0].bias, 0.0) || nn.init.constant_(model[0].bias, -30.0)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 w = torch.randn(5, 1)
 for step in range(40):
     x = torch.randn(32, 5)
-    out = model(x) || out = model(x) #!
+    out = model(x)
     loss = F.mse_loss(out, x @ w)
 """
         + UPDATE,
@@ -590,11 +589,11 @@ activation = nn.ReLU || activation = nn.Sigmoid
 layers = [part for _ in range(12) for part in (nn.Linear(16, 16), activation())]
 for layer in layers[::2]:
     nn.init.kaiming_normal_(layer.weight) || nn.init.normal_(layer.weight, std=0.2)
-model = nn.Sequential(nn.Linear(6, 16), activation(), *layers, nn.Linear(16, 1))
+model = nn.Sequential(nn.Linear(6, 16), activation(), *layers, nn.Linear(16, 1)) #!
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(40):
     x = torch.randn(64, 6)
-    out = model(x) || out = model(x) #!
+    out = model(x)
     loss = F.mse_loss(out, 2 * x[:, :1])
 """
         + UPDATE,

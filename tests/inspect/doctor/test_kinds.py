@@ -15,8 +15,9 @@ from retrograd.inspect.diagnosing.rules import ORDER
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
+from tests.inspect.doctor.style_programs import STYLES
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

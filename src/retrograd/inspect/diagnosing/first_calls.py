@@ -13,13 +13,15 @@ from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import Array, Inputs, Params, StepRecorder, exchanges
-from .run import Evaluation, Run, View
+from .recording import Array, Inputs, Params, StepRecorder, exchanges, moves
+from .run import Data, Evaluation, Run, View
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
 
 AS_FUNCTION = "Dropout (as a function)"
+_DATA = 32  # numbers
+_MOST_DATA = 10_000
 EVALUATED = 200  # operators of an evaluation that are watched
 
 
@@ -65,11 +67,20 @@ class UntilGraph(Observer):
         if self.recorder is not None and primitive is self.within:
             self.recorder.called(primitive, inputs, params, outputs, node)
             self.recorder = None
-        elif not self.over and primitive.name in ("view", "reshape"):
-            before, x = getattr(inputs[0], "array", None), outputs[0].array
-            if isinstance(before, np.ndarray) and isinstance(x, np.ndarray) and exchanges(before.shape, x.shape):
-                start = x.__array_interface__["data"][0]
-                self.run.views.append(View(user_site(3), primitive.name, x.shape, start, x.nbytes))
+        elif not self.over:
+            self._note_data(primitive, inputs, outputs)
+
+    def _note_data(self, primitive: Recordable, inputs: Inputs, outputs: tuple[Tensor, ...]) -> None:
+        """Note the line that computes many numbers, and reshapes that exchange dimensions."""
+        x, given = getattr(outputs[0], "array", None), getattr(inputs[0], "array", None) if inputs else None
+        if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
+            return
+        start = x.__array_interface__["data"][0]
+        if x.dtype.kind == "f":  # a selection keeps the line of what it selects from
+            known = self.run.data_site(given) if moves(primitive) else None
+            self.run.data.append(Data(known or user_site(4), start, x.nbytes))
+        if primitive.name in ("view", "reshape") and isinstance(given, np.ndarray) and exchanges(given.shape, x.shape):
+            self.run.views.append(View(user_site(4), primitive.name, x.shape, start, x.nbytes))
 
     def _begins(self, what: object) -> bool:
         """Begin to record at a call, once."""

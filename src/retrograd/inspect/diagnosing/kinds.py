@@ -123,6 +123,14 @@ class Case:
         count = max(1, min(10, len(losses) // 5))
         return float(np.median(losses[:count])), float(np.median(losses[-count:]))
 
+    def finite_ends(self) -> tuple[float, float]:
+        """Return the first loss and the last finite one, the medians where all are finite."""
+        first, last = self.ends()
+        finite = [x for x in self.losses if math.isfinite(x)]
+        if len(finite) == len(self.losses) or not finite:
+            return first, last
+        return finite[0], finite[-1]
+
     def course(self, of: Optimized | None = None) -> tuple[str, str]:
         """Return the first loss and the median of the last ones as texts, those of one optimizer if it is given."""
         losses = self.losses if of is None else of.losses
@@ -234,6 +242,13 @@ class Case:
     def main(self) -> Optimized | None:
         """The optimizer with the most steps."""
         return self.run.main
+
+    def edited(self, step: Step, call: Call | None) -> HasPlace | None:
+        """Return the line on which an operator is edited: its call, or for a layer of this package that a container
+        calls (such as ``nn.Softmax`` in ``nn.Sequential``) the line that creates the layer."""
+        entry = step.module_of(call) if call is not None else None
+        site = self.run.layer_site(step, entry) if entry is not None else None
+        return site or (call.record if call is not None else None)
 
     def at_start(self, parameter: Tensor) -> Array:
         """Return a parameter's values before the first step."""

@@ -89,6 +89,7 @@ class Observation:
         self.stopped = False
         self._window = 0  # backward passes since the last step
         self._others = 0  # steps of other optimizers since the last one of the anchor
+        self._last_other: Optimized | None = None  # the last of them
         self._labels = 0
         self._given: Array = None  # the first floating data that a module got since the last loss
         self._pairs = 0  # bytes of inputs kept
@@ -462,13 +463,19 @@ class Observation:
         if self._anchor is None:
             self._anchor, self._early = optimized, self.count
         if optimized is self._anchor:
-            self._others = 0
+            last = self._last_other
+            if last is not None and optimized.steps == 2 and last.steps == 1:
+                self._anchor = last  # optimizers that step in turn: an iteration ends with the last of them
+            self._others, self._last_other = 0, None
         elif (others := self._others + 1) > _WINDOW:  # a later phase of the training
             self._anchor, self._others, self._changed = optimized, 0, True
         else:
-            self._others = others
+            self._others, self._last_other = others, optimized
         if optimized is self._anchor:
             self._end_of_step()
+        elif self.recorder is not None:
+            values = self.recorder.step.values
+            self.recorder.step.later.update((id(p), p.array.copy()) for p in optimized.parameters if id(p) in values)
         self.spent += time.perf_counter() - began
         self._check_limit()
 

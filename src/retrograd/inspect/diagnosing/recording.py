@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
+import numpy as np
+
 from ...core.arrays.devices import backend_of, is_array
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
@@ -34,7 +36,13 @@ _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", 
 
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # of a GradScaler
+_MOST_PARTS = 64  # of an argument or a result
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
+
+
+def moves(primitive: Recordable) -> bool:
+    """Return whether an operator's result has elements of its first input, in another shape or dtype."""
+    return primitive.view or primitive.name in _COPIES or primitive.name in _SELECTIONS
 
 
 class Source(NamedTuple):
@@ -99,8 +107,7 @@ class Call:
     @property
     def moves(self) -> bool:
         """Whether the result has elements of the first input, in another shape or dtype."""
-        view = self.primitive is not None and self.primitive.view
-        return view or self.name in _COPIES or self.name in _SELECTIONS
+        return self.primitive is not None and moves(self.primitive)
 
     @property
     def elementwise(self) -> bool:
@@ -170,6 +177,7 @@ class Step:
     departures: list[Departure] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
+    later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
     marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
@@ -284,6 +292,21 @@ class Step:
         return f"a tensor of shape {tuple(x.shape)}"
 
 
+def tensors_in(value: object, depth: int = 4) -> list[Tensor]:
+    """Return the Tensors of a module's arguments or result: also those in sequences, dictionaries and plain objects."""
+    if isinstance(value, Tensor):
+        return [value] if is_dense(value) else []
+    if not depth or value is None or isinstance(value, (str, int, float, np.ndarray, type)) or callable(value):
+        return []
+    if isinstance(value, dict):
+        parts: Iterable[object] = value.values()
+    elif isinstance(value, (list, tuple)):
+        parts = value
+    else:
+        parts = getattr(value, "__dict__", {}).values()
+    return [x for part in list(parts)[:_MOST_PARTS] for x in tensors_in(part, depth - 1)]
+
+
 class StepRecorder(Recorder):
     """Records one step. It refers to leaves and arrays, and to no tensor that has a history."""
 
@@ -376,7 +399,7 @@ class StepRecorder(Recorder):
         if isinstance(what, str):
             return
         module: Array = what
-        tensors = [x for x in inputs if is_dense(x)]
+        tensors = tensors_in(inputs)
         entry = Opened(
             module,
             self.names.path,
@@ -400,8 +423,7 @@ class StepRecorder(Recorder):
         if isinstance(result, BaseException):
             entry.failed = result
             return
-        results = result if isinstance(result, (tuple, list)) else (result,)
-        entry.outputs = tuple([_without_value(self.source_of(x)) for x in results if is_dense(x)])
+        entry.outputs = tuple([_without_value(self.source_of(x)) for x in tensors_in(result)])
 
     def root(
         self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool, returned: bool = False

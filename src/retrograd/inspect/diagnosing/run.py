@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -106,6 +106,14 @@ class View:
         return inside and array.ndim > 1 and self.shape[0] == array.shape[0]
 
 
+class Data(NamedTuple):
+    """Data that the program computed before the first step."""
+
+    site: Site
+    start: int  # the address of its memory
+    size: int  # in bytes
+
+
 @dataclass
 class Loader:
     """A DataLoader of the program."""
@@ -162,6 +170,7 @@ class Run:
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
     views: list[View] = field(default_factory=list)  # of data, by the setup
+    data: list[Data] = field(default_factory=list)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     evaluated: bool = False  # whether a model ran under no_grad
     bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
@@ -193,13 +202,19 @@ class Run:
         return None
 
     def layer_site(self, step: Step, entry: Opened) -> Site | None:
-        """Return the line of a function that creates a layer, if a container of this package calls it."""
+        """Return the line that creates a layer, if a container of this package calls it."""
         around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
         package = __name__.partition(".")[0]
         known = self.created.get(id(entry.module))
         if not around or known is None or type(around[-1].module).__module__.partition(".")[0] != package:
             return None
-        return known[1] if known[0]() is entry.module and known[1].function != "<module>" else None
+        return known[1] if known[0]() is entry.module else None
+
+    def data_site(self, array: Array) -> Site | None:
+        """Return the line that computed data before the first step, by its memory."""
+        interface = getattr(array, "__array_interface__", None)
+        start = interface["data"][0] if interface else -1
+        return next((x.site for x in reversed(self.data) if x.start <= start < x.start + x.size), None)
 
     def title(self, optimized: Optimized) -> str:
         """Return the name of an optimizer, with the line that creates it if the name alone is not clear."""

@@ -185,7 +185,7 @@ def watching(run: Run, settings: Settings) -> Iterator[None]:
         if w.records:
             w.save(settings.out / WATCHED)
             for alarm in w.alarms:
-                print(f"alarm at step {run.loop.completed - w.steps + alarm.step + 1}: {alarm}")
+                print(f"alarm at step {run.loop.completed - w.steps + alarm.step}: {alarm}")
             print(f"watched: {plural(len(w.alarms), 'alarm') if w.alarms else 'no alarms'}; {settings.out / WATCHED}")
 
 

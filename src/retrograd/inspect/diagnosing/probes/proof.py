@@ -115,7 +115,7 @@ def train(
     from ....nn.utils import clip_grad_norm_
 
     optimized = run.main
-    values = dict(program.step.values)
+    values = dict(program.values)
     if edit.start:
         for one in run.optimizers:
             values.update(one.start)
@@ -151,7 +151,7 @@ def train_over(
     run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
     """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
-    values = dict(program.step.values)
+    values = dict(program.values)
     for one in run.optimizers:
         values.update(one.start)
     leaves = copies(program, values)

@@ -113,6 +113,7 @@ class Program:
         self.source = source
         self.scale = scale  # by which a GradScaler multiplied the loss
         self.order = sorted(step.below(source, through_cuts=True))
+        self.values: Mapping[int, Array] = step.values
         self._as_read = as_read
         self._moving: set[int] = set()  # calls whose results depend on parameters
         if as_read:
@@ -209,13 +210,21 @@ def program_of(run: Run) -> Program | None:
         return None
     root = roots[-1]
     programs = (Program(step, root.source, scale=root.scale, as_read=as_read) for as_read in range(3))
-    return next((x for x in programs if len(x.order) <= _MOST_CALLS and _reproduces(x, root.value)), None)
+    return next((x for x in programs if len(x.order) <= _MOST_CALLS and _with_values(x, root.value)), None)
+
+
+def _with_values(program: Program, value: float) -> bool:
+    """Return whether a program gives the recorded loss, with the first values of parameters or with later ones."""
+    if not _reproduces(program, value):
+        program.values = program.step.values | program.step.later
+        return bool(program.step.later) and _reproduces(program, value)
+    return True
 
 
 def _reproduces(program: Program, value: float) -> bool:
     """Return whether a program gives the loss that was recorded."""
     try:
-        again = program.run({key: new_tensor(x) for key, x in program.step.values.items()})
+        again = program.run({key: new_tensor(x) for key, x in program.values.items()})
     except Exception:
         return False
     total = float(backend_of(again.array).to_numpy(again.array).sum())

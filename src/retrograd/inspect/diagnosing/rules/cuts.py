@@ -70,7 +70,9 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
         if not read:
             continue
-        on_path = (_first_cut(step, root.source, read) for root in step.roots)
+        number = case.run.optimizers.index(x)
+        roots = sorted(step.roots, key=lambda root: number not in root.optimizers)  # first the loss that x is to lower
+        on_path = (_first_cut(step, root.source, read) for root in roots)
         cut = next((found for found in on_path if found is not None), None)
         if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
             cut = _cut_between(step, read)
@@ -193,23 +195,24 @@ def _is_loss(step: Step, call: Call) -> bool:
 def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure | None:
     """Return the first cut below a value: of what depends on these leaves, or of any value that requires a gradient."""
     depends = None if read is None else _depending(step, read)
+    ended: Departure | None = None
     for index in sorted(step.below(source, through_cuts=True)):
         call = step.calls[index]
         for y in call.inputs:
             of_these = depends is None or read is None or y.call in depends or id(y.leaf) in read
             if y.cut is not None and y.cut.requires_grad and of_these:
                 return y.cut
-        if depends is None or index in depends:
-            found = _ended(call)
-            if found is not None:
-                return found
-    return None
+        if ended is None and (depends is None or index in depends):
+            ended = _ended(call)
+            if ended is not None and ended.how == "no_grad":
+                return ended
+    return ended  # an operator without a gradient, such as a comparison, which is often meant as it is
 
 
 def _ended(call: Call) -> Departure | None:
     """Return the departure at a call that ends the graph: under ``no_grad``, or of an operator without a gradient."""
     needing = [x for x in call.record.inputs if x.requires_grad]
-    if not needing or call.record.requires_grad or call.record.creates:
+    if not needing or call.record.requires_grad or call.record.creates or call.name.endswith("_like"):
         return None  # ones_like and the like depend on no value
     how = "no_grad" if not call.record.grad_enabled else call.name
     return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)

@@ -19,6 +19,8 @@ _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 _RUNS = 0.4  # share of examples with the label of the example before
 _LEAST_ROWS = 160
 _MOST_ROWS = 1500
+_LEAST_TOKENS = 300
+_MOST_TOKENS = 2000  # different ones
 _PERMUTATIONS = 19
 _TRAINED = 3  # trainings with permuted labels
 _FASTER = 0.98  # of their loss, below which the labels are learned faster
@@ -31,7 +33,7 @@ _BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by h
     "Do inputs have a scale that layers are initialized for?",
     "inputs of the first layer have mean {mean} and standard deviation {std} (from {low} to {high}); layers are "
     "initialized for inputs around 0 with standard deviation 1.",
-    "normalize: x = (x - mean) / std, with the statistics of the training data",
+    "normalize: x = (x - mean) / std, with the statistics of the training data{too}",
 )
 def unnormalized_input(case: Case) -> Found | None:
     step = case.step
@@ -47,13 +49,43 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    edit: Edit | None = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
     curves = compare(case.run, case.program, edit, case.budget)
+    unproved = too = ""
     if curves is None or not better(curves):
-        return None
+        if not _far_targets(case, step, last):
+            return None
+        edit, curves = None, None
+        too = "; and the targets in the same way"
+        unproved = "the targets are as large, and with other targets the losses cannot be compared"
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
+    values["too"] = too
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
-    return Found(entry.site if entry is not None else call.site, values, edit, curves)
+    called = entry.site if entry is not None else call.site
+    return Found(_origin(case, step, call.inputs[0]) or called, values, edit, curves, unproved)
+
+
+def _far_targets(case: Case, step: Step, last: float) -> bool:
+    """Return whether targets of a regression are so far from 0 that the loss is still above that of their mean."""
+    loss = case.loss_call(step)
+    target = case.target(step, loss) if loss is not None and loss.name == "mse_loss" else None
+    if target is None or not target.size or case.baseline is None:
+        return False
+    return abs(float(target.mean())) > _LARGE and last > 2 * case.baseline
+
+
+def _origin(case: Case, step: Step, source: Source) -> Site | None:
+    """Return the line that computed data before the first step, of which a step takes a part."""
+    for _ in range(10):
+        x = step.array(source) if case.has_array(step, source) else None
+        found = case.run.data_site(x) if isinstance(x, np.ndarray) else None
+        call = step.producer(source)
+        if found is not None or call is None or not call.inputs:
+            return found
+        if not call.moves and call.name not in ("stack", "cat"):
+            return None if step.module_of(call) is not None else call.site
+        source = call.inputs[0]
+    return None
 
 
 def _first_layer(step: Step) -> Call | None:
@@ -157,14 +189,19 @@ def labels_unrelated(case: Case) -> Found | None:
     if base is None or len(case.losses) < 20 or _are_places(case):
         return None
     rows, labels = _pool(case)
-    if len(labels) < _LEAST_ROWS or np.unique(labels).size < 2:
+    tokens = not len(labels)
+    if tokens:
+        rows, labels = _tokens(case)
+    if len(labels) < (_LEAST_TOKENS if tokens else _LEAST_ROWS) or np.unique(labels).size < 2:
         return None
     rng = np.random.default_rng(0)
     order = rng.permutation(len(labels))[:_MOST_ROWS]
     rows, labels = rows[order], labels[order]
     real = _agreement(rows, labels)
+    if tokens and not last > 0.9 * base:
+        return None
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005:
+    if not tokens and (real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005):
         return None
     apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
@@ -234,7 +271,8 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
 
 
 def _guessing(case: Case) -> float | None:
-    _, labels = _pool(case)
+    labels = _pool(case)[1]
+    labels = labels if len(labels) else _tokens(case)[1]
     if not len(labels):
         return None
     shares = np.bincount(labels) / len(labels)
@@ -263,6 +301,38 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
     rows, labels = np.concatenate(xs), np.concatenate(ys)
     unique = np.unique(rows, axis=0, return_index=True)[1]
     return rows[unique], labels[unique]
+
+
+def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows that describe the integer inputs of recorded steps, and labels: of each example, or of each place.
+
+    A row has the counts of the inputs of an example, and for labels of places the input at the place.
+    """
+    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
+    size = max([int(index.max()) + 1 for index, _ in found], default=0)
+    xs, ys = [], []
+    for index, y in found if size <= _MOST_TOKENS else ():
+        index = index.reshape(len(index), -1)
+        counts = np.stack([np.bincount(row, minlength=size) for row in index])
+        if y.size == index.size and index.shape[1] > 1:
+            xs.append(np.concatenate([np.repeat(counts, index.shape[1], 0), np.eye(size)[index.reshape(-1)]], axis=1))
+        elif y.size == len(index):
+            xs.append(counts)
+        else:
+            continue
+        ys.append(y)
+    if not xs or len({x.shape[1] for x in xs}) != 1:
+        return np.zeros((0, 1)), np.zeros(0, int)
+    rows, labels = np.concatenate(xs).astype(np.float32), np.concatenate(ys)
+    return rows[labels >= 0], labels[labels >= 0]
+
+
+def _looked_up(step: Step) -> np.ndarray | None:
+    """Return the indices of the first embedding of a step, a row for each example."""
+    for call in step.calls:
+        if call.name == "embedding" and (index := _index_of(call)).ndim and index.size and index.min() >= 0:
+            return index
+    return None
 
 
 def _separation(x: np.ndarray, y: np.ndarray) -> float:
@@ -298,14 +368,12 @@ def batch_mixing(case: Case) -> Found | None:
     if found is not None:
         return found
     for entry in step.outermost():
-        if not entry.shapes or not entry.outputs or not entry.shapes[0] or not entry.grad_enabled:
-            continue
-        count = entry.shapes[0][0]
-        if count < 2 or not _is_batch(case, count):
-            continue
-        found = _mixing(case, step, entry.inputs[0], entry.outputs[0], count)
-        if found is not None:
-            return found
+        for given, shape in zip(entry.inputs, entry.shapes, strict=True):
+            count = shape[0] if shape and entry.grad_enabled else 0
+            for end in entry.outputs if count > 1 and _is_batch(case, count) else ():
+                found = _mixing(case, step, given, end, count)
+                if found is not None:
+                    return found
     return None
 
 
@@ -398,14 +466,14 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         if index == end.call and index not in suspects:
             at_end = pair
             continue
-        return _mixed(call, pair, count)
+        return _mixed(case, step, call, pair, count)
     along = [step.calls[i] for i in suspects if at_end is not None and _runs_along(step.calls[i], count)]
-    return _mixed(along[0], at_end, count) if along and at_end is not None else None
+    return _mixed(case, step, along[0], at_end, count) if along and at_end is not None else None
 
 
-def _mixed(call: Call, pair: tuple[int, int], count: int) -> Found:
+def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int) -> Found:
     values = {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
-    return Found(call.record, values)
+    return Found(case.edited(step, call), values)
 
 
 def _along_last(call: Call) -> bool:

@@ -127,14 +127,19 @@ def _beside_zero_grad(case: Case, x: Optimized, site: Site | None) -> Site | Non
 
 
 def _own_backward(case: Case, x: Optimized) -> Site | None:
-    """Return the line of a backward pass that reaches parameters of one optimizer, and of no other."""
+    """Return the line of the last of the backward passes that reach parameters of one optimizer, and of no other."""
     mine = {id(p) for p in x.parameters}
     others = {id(p) for y in case.run.optimizers if y is not x for p in y.parameters}
     for step in case.run.steps:
+        sites: list[Site] = []
         for root in step.roots:
             reached = {id(p) for p in step.leaves(root.source)}
             if reached & mine and not reached & others:
-                return root.site
+                if root.site in sites:
+                    break  # of the next batch
+                sites.append(root.site)
+        if sites:
+            return sites[-1]
     return None
 
 
@@ -168,11 +173,21 @@ def zeroed_before_step(case: Case) -> Found | None:
 def gradients_not_zeroed(case: Case) -> Found | None:
     for x in case.run.optimizers:
         if x.steps >= 3 and x.carried >= max(2, _SHARE * (x.steps - 1)):
-            where = without_call(case, "zero_grad", x.stepped) or x.used
+            where = without_call(case, "zero_grad", x.stepped) or _first_backward(case, x) or x.used
             edit, curves, rate = _with_zero_grad(case, x)
             call = "set p.grad to None for each parameter p" if isinstance(x.optimizer, OwnUpdate) else _ZERO_GRAD
             values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "call": call, "rate": rate}
             return Found(where, values, edit, curves)
+    return None
+
+
+def _first_backward(case: Case, x: Optimized) -> Site | None:
+    """Return the line of the first backward pass after the step before, of those whose gradients a step uses."""
+    number = case.run.optimizers.index(x)
+    for step in case.run.steps[1:]:
+        last = next((root for root in step.roots if number in root.optimizers), None)
+        if last is not None:
+            return next(root.site for root in step.roots if root.after == last.after)
     return None
 
 
@@ -353,14 +368,8 @@ def vanishing_gradient(case: Case) -> Found | None:
     flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
     edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
-    made = _made(case, case.step or step, flat[0]) if flat else None
+    made = case.edited(case.step or step, flat[0]) if flat else None
     return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
-
-
-def _made(case: Case, step: Step, call: Call) -> Site | None:
-    """Return the line that creates the module of a call, if a container of this package calls it."""
-    entry = step.module_of(call)
-    return None if entry is None else case.run.layer_site(step, entry)
 
 
 @kind(

@@ -115,7 +115,7 @@ def _shapes(
     "Does the loss get logits?",
     "{activation} is applied here, and {loss} applies softmax again: its probabilities stay nearly equal, and so the "
     "gradients small.",
-    "remove the {activation}; {loss} wants logits",
+    "remove this {activation}; {loss} wants logits",
 )
 def double_softmax(case: Case) -> Found | None:
     return _doubled(case, ("cross_entropy", "log_softmax", "softmax"), ("softmax", "sigmoid"))
@@ -125,7 +125,7 @@ def double_softmax(case: Case) -> Found | None:
     "double-sigmoid",
     "Does the loss get logits?",
     "{activation} is applied here, and {loss} applies sigmoid again: its probabilities stay between 0.5 and 0.73.",
-    "remove the {activation}; {loss} wants logits",
+    "remove this {activation}; {loss} wants logits",
 )
 def double_sigmoid(case: Case) -> Found | None:
     return _doubled(case, ("binary_cross_entropy_with_logits", "sigmoid", "logsigmoid"), ("sigmoid", "softmax"))
@@ -137,6 +137,11 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             if call.name not in losses or not call.inputs:
                 continue
             before = step.producer(step.origin(call.inputs[0]))
+            written = _written_out(case, step, call, before, activations[0])
+            if written:
+                loss = call.record.call if call.record.call in LOSSES else call.name
+                edit = Edit("without it", Changes(calls={before.index: same}), one_loss=True) if before else None
+                return Found(case.edited(step, before), {"activation": written, "loss": loss}, edit)
             wanted = activations if call.name in LOSSES or call.record.call in LOSSES else activations[:1]
             if before is None or before.name not in wanted or call.name == before.name == "softmax" and call.index == 0:
                 continue
@@ -144,8 +149,26 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
                 continue  # twice within a network
             loss = call.record.call if call.record.call in LOSSES else call.name
             values = {"activation": before.name, "loss": loss}
-            return Found(before.record, values, Edit("without it", Changes(calls={before.index: same}), one_loss=True))
+            edit = Edit("without it", Changes(calls={before.index: same}), one_loss=True)
+            return Found(case.edited(step, before), values, edit)
     return None
+
+
+def _written_out(case: Case, step: Step, call: Call, before: Call | None, activation: str) -> str:
+    """Return what a loss that applies an activation gets, if it is the activation's result by other operators."""
+    if before is None or before.name in ("softmax", "sigmoid", "log_softmax") or not call.needs(0):
+        return ""
+    if activation == "sigmoid":
+        if call.name != "binary_cross_entropy_with_logits" or before.name not in ("div", "reciprocal"):
+            return ""
+        below = step.producer(before.inputs[-1])
+        parts = [step.producer(x) for x in below.inputs] if below is not None and below.name == "add" else []
+        return "sigmoid (written with exp)" if any(x is not None and x.name == "exp" for x in parts) else ""
+    if call.name != "cross_entropy" or len(call.shapes[0]) < 2 or not case.has_array(step, call.inputs[0]):
+        return ""
+    x = np.asarray(step.array(call.inputs[0]), dtype=np.float64)
+    is_distribution = x.size > 0 and float(x.min()) >= 0 and bool((np.abs(x.sum(axis=1) - 1) < 1e-3).all())
+    return f"softmax (written with {before.name})" if is_distribution and x.shape[1] > 1 else ""
 
 
 @kind(
@@ -179,7 +202,7 @@ def softmax_axis(case: Case) -> Found | None:
                 )
                 values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what}
                 values["right"] = -1 if right == len(shape) - 1 else right
-                return Found(call.record, values, edit)
+                return Found(case.edited(step, call), values, edit)
     return None
 
 
@@ -218,7 +241,7 @@ def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:
     if right == dim:
         return None
     edit = Edit(f"with dim={right}", Changes(params={before.index: {"dim": right}}), one_loss=call.name != "nll_loss")
-    return Found(before.record, {**values, "right": -1 if right == last else right}, edit)
+    return Found(case.edited(step, before), {**values, "right": -1 if right == last else right}, edit)
 
 
 def _is_count(case: Case, call: Call) -> bool:
@@ -236,6 +259,9 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
     sizes = {x.shapes[0][0] for x in step.outermost() if x.shapes and x.shapes[0]}
     if shape[0] not in sizes:
         return False
+    ends = {step.origin(x).call for entry in step.outermost() for x in entry.outputs}
+    if call.index in ends and _is_policy(step, call):
+        return True
     for reader in step.following(call):
         if reader.name in LOSSES:
             return True
@@ -244,6 +270,12 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
         if reader.name in ("logsumexp",):
             return True
     return False
+
+
+def _is_policy(step: Step, call: Call) -> bool:
+    """Return whether a distribution takes probabilities: it divides them by their sum along the last dimension."""
+    sums = [x for x in step.readers(call.index) if x.name == "sum" and x.params.get("dim") in (-1, (-1,), (1,), 1)]
+    return any(x.name == "div" and x.inputs[1].call == y.index for y in sums for x in step.readers(y.index))
 
 
 def _mixture(step: Step, call: Call, dim: int) -> int | None:

@@ -42,7 +42,7 @@ def loss_sign(case: Case) -> Found | None:
     if len(stepping) != 1:
         return None  # an adversary may maximize on purpose
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
-    first, last = case.ends()
+    first, last = case.finite_ends()
     step = case.step
     if step is None or not last < first and sign > 0:
         return None
@@ -52,7 +52,12 @@ def loss_sign(case: Case) -> Found | None:
     for call in step.passed():
         slope = call.cotangent
         what = ""
-        if call.name in LOSSES and slope is not None and sign * slope < 0 and _alone(step, call):
+        if (
+            call.name in LOSSES
+            and slope is not None
+            and sign * slope < 0
+            and (_alone(step, call) or _turned(step) is not None and _all_losses(step, -sign))
+        ):
             what = f"the slope of the training's objective with respect to {call.name} is {figure(sign * slope)}"
         elif minimized and call in logs:
             what = f"log-likelihoods ({call.name}) are minimized, without a minus sign"
@@ -103,23 +108,32 @@ def _negative_divergence(case: Case, step: Step) -> Found | None:
     if len(negative) < 2:
         return None
     what = "the loss has squares and exponentials with a negative factor, and so no bound"
-    return Found(negative["exp"].record, _wrong_way(case, what))
+    turned = _turned(step) if _all_losses(step, -1.0) else None
+    return Found((turned or negative["exp"]).record, _wrong_way(case, what))
 
 
 def _unbounded(case: Case, step: Step, first: float, last: float) -> Found | None:
     """Return the finding for a loss that falls without a bound, faster and faster."""
-    losses = case.losses
-    third = len(losses) // 3
-    if third < 5 or not last < min(-1.0, first) or not all(map(math.isfinite, losses)):
-        return None
-    a, b, c, d = (float(np.median(losses[i : i + max(2, third // 4)])) for i in (0, third, 2 * third, len(losses) - 3))
-    if not (a > b > c > d and d - c < 1.5 * (c - b) < 0 and d < -20 * max(1.0, abs(a))):
+    if not _falls_freely(case, first, last):
         return None
     what = "the loss falls faster and faster, without a bound"
     edit = Edit("with the other sign", Changes(root=lambda loss: -loss))
-    root = step.producer(step.roots[-1].source)
+    root = _turned(step) or step.producer(step.roots[-1].source)
     where = root.record if root is not None else step.roots[-1].site
     return Found(where, _wrong_way(case, what), edit)
+
+
+def _falls_freely(case: Case, first: float, last: float) -> bool:
+    losses = case.losses
+    finite = [x for x in losses if math.isfinite(x)]
+    if len(finite) < len(losses):  # to minus infinity, and then NaN
+        falls = all(a > b for a, b in zip(finite[-4:], finite[-3:], strict=False))
+        return len(finite) > 3 and falls and finite[-1] < -20 * max(1.0, abs(finite[0]))
+    third = len(losses) // 3
+    if third < 5 or not last < min(-1.0, first):
+        return False
+    a, b, c, d = (float(np.median(losses[i : i + max(2, third // 4)])) for i in (0, third, 2 * third, len(losses) - 3))
+    return a > b > c > d and d - c < 1.5 * (c - b) < 0 and d < -20 * max(1.0, abs(a))
 
 
 def _alone(step: Step, call: Call) -> bool:
@@ -139,6 +153,25 @@ def _alone(step: Step, call: Call) -> bool:
     return False
 
 
+def _all_losses(step: Step, sign: float) -> bool:
+    """Return whether all losses below the last backward pass have gradients of this sign, and there is one."""
+    below = step.below(step.roots[-1].source)
+    slopes = [call.cotangent for call in map(step.calls.__getitem__, below) if call.name in LOSSES]
+    return bool(slopes) and all(x is not None and sign * x > 0 for x in slopes)
+
+
+def _turned(step: Step) -> Call | None:
+    """Return the call nearest to the backward pass that changes the sign of the whole objective."""
+    call = step.producer(step.roots[-1].source)
+    while call is not None:
+        factor = _factor(call)
+        if call.name == "neg" or factor is not None and factor < 0:
+            return call
+        given = [x for place, x in enumerate(call.inputs) if call.needs(place)]
+        call = step.producer(given[0]) if len(given) == 1 else None
+    return None
+
+
 def _is_entropy(step: Step, call: Call) -> bool:
     return any(reader.name == "mul" and all(reader.needs(i) for i in range(2)) for reader in step.following(call))
 
@@ -146,13 +179,9 @@ def _is_entropy(step: Step, call: Call) -> bool:
 def _sign_line(step: Step, call: Call) -> Record:
     """Return the record of the negation between a loss and the root, or of the last call."""
     root = step.producer(step.roots[-1].source)
-    index = step.roots[-1].source.call
-    while index > call.index:
-        current = step.calls[index]
-        if current.name == "neg" or current.name == "mul" and current.record.requires_grad:
-            return current.record
-        inputs = [x for place, x in enumerate(current.inputs) if current.needs(place)]
-        index = inputs[0].call if inputs else -1
+    turned = _turned(step)
+    if turned is not None:
+        return turned.record
     return call.record if root is None else root.record
 
 
@@ -236,7 +265,7 @@ def target_mismatch(case: Case) -> Found | None:
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _always_one(step, call) or _out_of_range(case, step, call)
+            found = _always_one(case, step, call) or _out_of_range(case, step, call)
         if found is not None:
             return found
     return None
@@ -278,11 +307,11 @@ def _not_logarithms(case: Case, step: Step, call: Call, source: Source, loss: st
     edit = Edit(f"with {log}", Changes(calls={call.index: fixed})) if loss == "nll_loss" else None
     kind_of = "probabilities" if probabilities else "values"
     what = f"{loss} wants log-probabilities, which are at most 0, and gets {kind_of} up to {figure(float(x.max()))}."
-    where = origin.record if probabilities and origin is not None else call.record
+    where = case.edited(step, origin) if probabilities and origin is not None else call.record
     return Found(where, {"what": what, "fix": "apply log_softmax to the logits, or use cross_entropy"}, edit)
 
 
-def _always_one(step: Step, call: Call) -> Found | None:
+def _always_one(case: Case, step: Step, call: Call) -> Found | None:
     """Return the finding for softmax of a single output, which is 1 whatever the network computes."""
     before = step.producer(step.origin(call.inputs[0]))
     if before is None or before.name != "softmax" or not before.shape:
@@ -291,7 +320,7 @@ def _always_one(step: Step, call: Call) -> Found | None:
     if before.shape[dim] != 1:
         return None
     what = f"softmax runs along dimension {dim} of shape {before.shape}, which has one element: its result is always 1."
-    return Found(before.record, {"what": what, "fix": "use sigmoid for a single output, or two outputs"})
+    return Found(case.edited(step, before), {"what": what, "fix": "use sigmoid for a single output, or two outputs"})
 
 
 def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
@@ -318,7 +347,9 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         f"{figure(low)} and {figure(high)}: it cannot reach {outside:.0%} of them."
     )
     fix = f"remove the {before.name} from the output, or scale the targets to its range"
-    return Found(before.record, {"what": what, "fix": fix}, Edit("without it", Changes(calls={before.index: same})))
+    return Found(
+        case.edited(step, before), {"what": what, "fix": fix}, Edit("without it", Changes(calls={before.index: same}))
+    )
 
 
 def _bounds(call: Call) -> tuple[float, float] | None:
@@ -456,17 +487,17 @@ def accumulation_unscaled(case: Case) -> Found | None:
             leaves = [{id(p) for p in step.leaves(root.source)} for root in group]
             if not set.intersection(*leaves):
                 continue
-            if all(root.scale == 1.0 and _undivided(step, root.source, len(group)) for root in group):
+            if all(_undivided(step, root, len(group)) for root in group):
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
                 return Found(group[-1].site, {"count": len(group)}, edit)
     return None
 
 
-def _undivided(step: Step, source: Source, count: int) -> bool:
+def _undivided(step: Step, root: Root, count: int) -> bool:
     """Return whether a loss is a mean, or a weighted sum with a mean in it, that is not divided by ``count``."""
     terms: list[Call] = []
-    pending = [source]
+    pending = [root.source]
     while pending:
         call = step.producer(step.origin(pending.pop()))
         if call is None or len(terms) + len(pending) > 50:
@@ -479,7 +510,7 @@ def _undivided(step: Step, source: Source, count: int) -> bool:
             pending += given
         else:
             terms.append(call)
-    weight = math.fsum(abs(x.cotangent or 0.0) for x in terms)
+    weight = math.fsum(abs(x.cotangent or 0.0) for x in terms) / root.scale
     return any(map(_reduced, terms)) and all(x.shape == () for x in terms) and weight > 1.5 / count
 
 

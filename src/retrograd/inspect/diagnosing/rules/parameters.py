@@ -508,7 +508,7 @@ def dead_units(case: Case) -> Found | None:
     if not final:
         fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"
     values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count, "fix": fix}
-    return Found(dead.record, values, edit)
+    return Found(case.edited(case.step, dead) if case.step is not None and last else dead.record, values, edit)
 
 
 def _is_output(step: Step, call: Call) -> bool:

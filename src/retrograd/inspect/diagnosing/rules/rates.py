@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 
 import numpy as np
 
 from ....core.tensor.tensor import Tensor
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
 from ..probes.proof import STEPS, better, compare, train
 from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
 
 _KILLED = 0.9e-2  # of the largest rate
+_LOW = 5e-2  # the same if the loss did not fall
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
 _MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
+_FEW = 15  # steps of a trial
 _FAR = 0.5  # of the first loss
 
 
@@ -48,12 +52,13 @@ def learning_rate_too_high(case: Case) -> Found | None:
     program = case.program
     if program is None:
         return None
-    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
+    most = max(_FEW, case.budget.share(5, STEPS))
+    plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
     best: Found | None = None
     lowest = math.inf
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
-        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget)
+        fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
         curves = Curves(fixed, plain)
         falls = math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.02 * abs(fixed[0])
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
@@ -68,7 +73,19 @@ def learning_rate_too_high(case: Case) -> Found | None:
             values["lower"] = f"; at {values['better_rate']} that of a recorded batch falls"
             values["further"] = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
             best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
-    return best or _above_guessing(case, last)
+    return best or _above_guessing(case, last) or _grown(case, first, last)
+
+
+def _grown(case: Case, first: float, last: float) -> Found | None:
+    """Return the finding for a loss that ends far above its start and guessing while parameters move by their size."""
+    main, base = case.main, case.baseline
+    if main is None or not last > 2 * max(abs(first), base or 0.0) or not _moved(case) > 2.0:
+        return None
+    values = {"course": "goes from {} to {}".format(*case.course()), "rate": figure(_rate(case))}
+    values |= {"better_rate": figure(_rate(case) * 0.01), "optimizer": main.name, "further": ""}
+    why = "the network learns the recorded batch by heart at either rate"
+    values["lower"] = ", while parameters move by more than their size"
+    return Found(main.created or main.stepped, values, unproved=why)
 
 
 def _above_guessing(case: Case, last: float) -> Found | None:
@@ -170,7 +187,7 @@ def _untrained(case: Case) -> bool:
 @kind(
     "scheduler-kills-rate",
     "Does the schedule leave a learning rate to learn with?",
-    "{scheduler} lowered the learning rate from {high} to {low} within {steps} steps (below a hundredth from step "
+    "{scheduler} lowered the learning rate from {high} to {low} within {steps} steps (below {limit} from step "
     "{since} on), while the loss is still {loss}.",
     "call scheduler.step() once per epoch, or give it a slower schedule",
 )
@@ -180,8 +197,9 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         if main.steps < 8 or not rates.max() > 0 or not math.isfinite(rates.max()):
             continue
         top = int(rates.argmax())
-        low = rates[top:] < _KILLED * rates.max()
-        if low.sum() < 0.4 * len(rates) or rates[-1] >= _KILLED * rates.max():
+        limit = (_LOW if case.stuck and main is case.main else _KILLED) * rates.max()
+        low = rates[top:] < limit
+        if low.sum() < (0.25 if case.stuck else 0.4) * len(rates) or rates[-1] >= limit:
             continue
         losses = [x for x in main.losses if math.isfinite(x)]
         if losses and abs(losses[-1]) < 0.05 * abs(losses[0]):
@@ -190,10 +208,10 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
         if name == "ReduceLROnPlateau":
             continue  # it follows the loss
-        where = schedule.stepped or schedule.created if schedule is not None else main.stepped
+        where = schedule.stepped or schedule.created if schedule is not None else _rate_line(main) or main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
-        values |= {"since": since, "loss": figure(losses[-1]) if losses else "nan"}
+        values |= {"limit": figure(limit), "since": since, "loss": figure(losses[-1]) if losses else "nan"}
         if main is not case.main or case.program is None:
             return Found(where, values, unproved="the recorded step could not be run again")
         edit = Edit(f"with the rate at {values['high']}", start=False)
@@ -203,6 +221,16 @@ def scheduler_kills_rate(case: Case) -> Found | None:
             for options in ({}, {"lr": rates[-1] / rates.max()})
         )
         return Found(where, values, edit, Curves(high, killed))
+    return None
+
+
+def _rate_line(main: Optimized) -> HasPlace | None:
+    """Return the line that assigns a learning rate to a parameter group, in the file that steps the optimizer."""
+    pattern = re.compile(r"""^\s*[\w.\[\]]+\[["']lr["']\]\s*[-+*/]?=[^=]""")
+    for site in (main.stepped, main.created):
+        for number, line in enumerate(linecache.getlines(site.file) if site is not None else (), start=1):
+            if site is not None and pattern.match(line):
+                return Place(site.file, number)
     return None
 
 

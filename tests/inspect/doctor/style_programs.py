@@ -1,0 +1,89 @@
+"""Training programs in other styles: models that take and return dictionaries, several optimizers, losses by hand."""
+
+from tests.inspect.doctor.programs import CLASSIFIER, UPDATE, Program
+
+STYLES = [
+    Program(
+        "batch-mixing",
+        """
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(9, 8), nn.Linear(8, 3)
+        self.rnn = nn.GRU(8, 8, batch_first=True) || self.rnn = nn.GRU(8, 8)
+
+    def forward(self, batch):
+        h, _ = self.rnn(self.embedding(batch["words"])) #!
+        return {"scores": self.out(h)}
+
+model = Tagger()
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(24):
+    words = torch.randint(0, 9, (16, 5))
+    loss = F.cross_entropy(model({"words": words})["scores"].transpose(1, 2), words % 3)
+"""
+        + UPDATE,
+    ),
+    Program(
+        "loss-sign",
+        """
+w = torch.zeros(4, 1, requires_grad=True)
+x = torch.randn(64, 4)
+y = x @ torch.ones(4, 1)
+for step in range(40):
+    loss = (x @ w - y).square().mean() || loss = -(x @ w - y).square().mean() #!
+    loss.backward()
+    with torch.no_grad():
+        w -= 0.1 * w.grad || w -= 2.0 * w.grad
+        w.grad = None
+""",
+    ),
+    Program(
+        "double-softmax",
+        CLASSIFIER
+        + """
+    out = F.log_softmax(model(x), dim=1)
+    loss = F.cross_entropy(out, y) || loss = F.cross_entropy(out.exp(), y) #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "detached",
+        """
+made, judge = nn.Linear(3, 2), nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+second, first = (torch.optim.Adam(m.parameters(), lr=1e-3) for m in (made, judge))
+real, fake = torch.ones(32, 1), torch.zeros(32, 1)
+for step in range(24):
+    drawn = made(torch.randn(32, 3))
+    first.zero_grad()
+    F.binary_cross_entropy_with_logits(judge(torch.randn(32, 2)), real).backward()
+    F.binary_cross_entropy_with_logits(judge(drawn.detach()), fake).backward()
+    first.step()
+    second.zero_grad()
+    out = judge(drawn) || out = judge(drawn.detach()) #!
+    F.binary_cross_entropy_with_logits(out, real).backward()
+    second.step()
+""",
+    ),
+    Program(
+        "labels-unrelated",
+        """
+model = nn.Sequential(nn.Embedding(6, 8), nn.Linear(8, 6))
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-2)
+for step in range(24):
+    words = torch.randint(0, 6, (16, 8))
+    y = (words + 1) % 6 || y = torch.randint(0, 6, (16, 8))
+    loss = F.cross_entropy(model(words).flatten(0, 1), y.flatten()) #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "scheduler-kills-rate",
+        CLASSIFIER
+        + """
+    optimizer.param_groups[0]["lr"] = 0.1 * 0.99**step || optimizer.param_groups[0]["lr"] = 0.1 * 0.5**step #!
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
+    ),
+]
