@@ -64,7 +64,7 @@ class _Recorder(Observer):
     def __init__(self, recording: Recording, whole: Whole) -> None:
         self.recording, self.whole = recording, whole
         self.live = {id(x) for x in recording.inputs}
-        self.made: set[int] = set()
+        self.results: set[int] = set()
         self.open: list[tuple[str, bool]] = []
         self.skipping = 0
 
@@ -76,7 +76,7 @@ class _Recorder(Observer):
         self.recording.references.append(call)
         if any(id(x) in self.live for x in self._tensors((call.inputs, call.params))):
             self.live.update(id(x) for x in call.outputs)
-        self.made.update(id(x) for x in call.outputs)
+        self.results.update(id(x) for x in call.outputs)
 
     def called(self, primitive: Any, inputs: Any, params: Any, outputs: Any, node: Any) -> None:
         if not self.skipping:
@@ -107,7 +107,7 @@ class _Recorder(Observer):
         if what not in _OF_SHAPES and any(id(x) in self.live for x in self._tensors(inputs)):
             given = {id(x) for x in self._tensors(inputs)}
             for x in outputs:
-                if id(x) not in self.made and id(x) not in given:
+                if id(x) not in self.results and id(x) not in given:
                     self.recording.unknown[id(x)] = name
                     self.recording.references.append(x)
                     self.live.add(id(x))
