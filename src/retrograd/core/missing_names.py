@@ -27,8 +27,8 @@ def definitions(tables: dict[str, str]) -> dict[str, tuple[str, str]]:
 
 
 def operator_names(
-    module: str, homes: dict[str, tuple[str, str]], otherwise: Callable[[str], Any] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    module: str, homes: dict[str, tuple[str, str]], otherwise: Callable[[str], object] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a module that offers operators, each imported at first use.
 
     Args:
@@ -38,7 +38,7 @@ def operator_names(
     """
     names = vars(sys.modules[module])
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         if name not in homes:
             if otherwise is None:
                 raise AttributeError(f"module {module!r} has no attribute {name!r}")

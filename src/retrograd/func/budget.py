@@ -172,7 +172,7 @@ class _Keeper(Observer):
             self.pool.made[id(array)] = reference, made, known
         return made if known == checksum else None
 
-    def _derived(self, primitive: Recordable, inputs: tuple[Any, ...], params: Params, out: Array) -> None:
+    def _derived(self, primitive: Recordable, inputs: tuple[object, ...], params: Params, out: Array) -> None:
         """Note a result of arrays that can be made again."""
         if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
             return

@@ -54,7 +54,7 @@ class Made:
     def __init__(self, make: Callable[[], Array], depth: int = 0) -> None:
         self.make = make
         self.depth = depth
-        self._latest: ref[Any] | None = None
+        self._latest: ref[Array] | None = None
 
     def get(self) -> Array:
         """Return the array, in new memory unless a recomputation still uses it."""

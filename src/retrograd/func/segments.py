@@ -103,7 +103,7 @@ class Pool(Ledger):
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
         self.places: dict[Plan, tuple[int, ...]] = {}
-        self.made: dict[int, tuple[ref[Any], Made, int | None]] = {}  # by id of the array, with a checksum
+        self.made: dict[int, tuple[ref[Array], Made, int | None]] = {}  # by id of the array, with a checksum
         self.visited: Call | None = None  # of the node whose rules are running
         self.target: Call | None = None  # of the node that is being restored
         self.parent: Segment | None = None  # whose calls are being repeated

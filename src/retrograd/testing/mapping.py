@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..autograd.gradcheck import tensors_of
-from ..core.arrays.dtypes import is_differentiable
+from ..core.arrays import Array
+from ..core.arrays.dtypes import DType, is_differentiable
 from ..core.arrays.fp_warnings import silent
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
@@ -200,7 +201,7 @@ def _derivatives(
     return max(worst, _compare(f"{program}: grad of vmap", got, rows))
 
 
-def _waves(wave: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:
+def _waves(wave: Callable[[Array], Array], shape: tuple[int, ...], dtype: DType) -> Array:
     """Return numbers between -1 and 1 that all differ, the same for each example."""
     numbers = wave(np.arange(math.prod(shape)) + 1.0)
     return (numbers * (1 + 0.5j) if dtype.kind == "c" else numbers).reshape(shape).astype(dtype)
@@ -248,7 +249,7 @@ def as_function(program: Program) -> tuple[list[Any], Function]:
     return arrays, function
 
 
-def _examples(array: Any, arrays: list[object], index: int, function: Function, base: list[Tensor]) -> list[Any]:
+def _examples(array: Array, arrays: list[object], index: int, function: Function, base: list[Tensor]) -> list[Array]:
     """Return two values of one argument: its own, and another one that the operator accepts."""
     if array.dtype.kind in "fc":
         return [array, (array * SCALE).astype(array.dtype)]

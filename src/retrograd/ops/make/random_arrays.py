@@ -39,7 +39,7 @@ def _wide(dtype: DType) -> DType:
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
-def _noted(draw: Draw, *args: Any, **kwargs: Any) -> Array:
+def _noted(draw: Draw, *args: object, **kwargs: object) -> Array:
     """Draw, and tell the observers how to draw the same numbers again."""
     given = next((x for x in (*args, *kwargs.values()) if isinstance(x, Generator)), None)
     source = source_of(given)
