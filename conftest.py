@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
+from itertools import count
 
 import numpy as np
 import pytest
@@ -37,6 +38,8 @@ if find_spec("numba") is None:  # the sources of compiled loops, which import it
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "observers")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
+TESTS_BETWEEN_FREEZES = 500
+started = count(1)
 BEFORE = pytest.StashKey[dict[str, object]]()
 
 
@@ -102,9 +105,16 @@ def draw_once() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Every test starts from the same random state, whatever ran before it."""
+    """Every test starts from the same random state, whatever ran before it.
+
+    Modules, caches and reports that earlier tests left are taken from the collector now and then: at the end of a run
+    it would need seconds for them, in each full collection.
+    """
     random.seed(0)
     rg.manual_seed(0)
+    if next(started) % TESTS_BETWEEN_FREEZES == 0:
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -18,7 +18,7 @@ from retrograd.testing.programs import make_tensor, programs
 
 CASES = {case.name: case for case in all_cases() if case.name in OPERATORS and case.order >= 1}
 
-MOST_CALLS = 8  # of one operator, without ``--long``
+MOST_CALLS = 4  # of one operator, without ``--long``
 
 
 def gradients(program, order, writes_constants=False):

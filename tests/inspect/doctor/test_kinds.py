@@ -3,11 +3,14 @@
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import retrograd as rg
+from retrograd.inspect.diagnosing import doctor_mode
 from retrograd.inspect.diagnosing.kinds import KINDS
+from retrograd.inspect.diagnosing.probes import proof
 from retrograd.inspect.diagnosing.rules import ORDER
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
@@ -39,6 +42,19 @@ def generators() -> Iterator[None]:
     rg.set_rng_state(state)
 
 
+@pytest.fixture
+def short_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Train for a few steps with and without the edit of a finding: its kind and line do not depend on them."""
+
+    def prove(*args: Any) -> Any:
+        with monkeypatch.context() as shorter:
+            shorter.setattr(proof, "STEPS", 4)
+            return proof.prove(*args)
+
+    monkeypatch.setattr(doctor_mode, "prove", prove)
+
+
+@pytest.mark.usefixtures("short_proofs")
 @pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_a_broken_program_has_its_kind_and_line_as_the_first_finding(program: Program, tmp_path: Path) -> None:
     text, line = program.version(broken=True)
