@@ -1,9 +1,12 @@
 """``__torch_function__``: subclasses of Tensor, objects that are no Tensors, and modes.
 
-Most programs run in processes of their own, since the first subclass wraps all operators for good.
+Most programs run in processes of their own, since the first subclass wraps all operators for good. The processes are
+forks of one that has imported what all programs need.
 """
 
+import json
 import operator
+import os
 import subprocess
 import sys
 
@@ -12,10 +15,40 @@ from retrograd.overrides import has_torch_function, is_tensor_like
 
 import retrograd as rg
 
+FORKS = """
+import json, os, sys, traceback
+for line in sys.stdin:
+    reader, writer = os.pipe()
+    if not os.fork():
+        status = "passed"
+        try:
+            exec(json.loads(line), {"__name__": "__main__", **shared})
+        except BaseException:
+            status = traceback.format_exc()
+        os.write(writer, json.dumps(status).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as told:
+        print(told.read(), flush=True)
+    os.wait()
+"""
 
-def run(program):
-    result = subprocess.run([sys.executable, "-c", PRELUDE + program], capture_output=True, text=True, timeout=100)
-    assert result.returncode == 0, result.stderr
+
+@pytest.fixture(scope="module")
+def run():
+    """Run a program in a fork of one process."""
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork on this platform")
+    imported = PRELUDE.partition("class Sub")[0] + "shared = dict(globals())\n"
+    command = [sys.executable, "-c", imported + FORKS]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def run(program):
+            print(json.dumps(PRELUDE + program), file=process.stdin, flush=True)
+            status = json.loads(process.stdout.readline() or '"the process ended"')
+            assert status == "passed", status
+
+        yield run
 
 
 PRELUDE = """
@@ -78,7 +111,7 @@ def test_objects_with_the_protocol_are_known():
     assert is_tensor_like(Plain()) and is_tensor_like(rg.ones(1)) and not is_tensor_like(1.0)
 
 
-def test_operators_give_instances_of_the_subclass_of_their_arguments():
+def test_operators_give_instances_of_the_subclass_of_their_arguments(run):
     run("""if True:
     x = torch.ones(2, 3).as_subclass(Sub)
     for y in (
@@ -97,7 +130,7 @@ def test_operators_give_instances_of_the_subclass_of_their_arguments():
     """)
 
 
-def test_subclasses_are_differentiated():
+def test_subclasses_are_differentiated(run):
     run("""if True:
     leaf = torch.ones(3, requires_grad=True)
     y = leaf.as_subclass(Sub)
@@ -111,7 +144,7 @@ def test_subclasses_are_differentiated():
     """)
 
 
-def test_subclasses_have_constructors_of_their_own():
+def test_subclasses_have_constructors_of_their_own(run):
     run("""if True:
     class New(torch.Tensor):
         def __new__(cls, data, info=None):
@@ -160,7 +193,7 @@ def test_subclasses_have_constructors_of_their_own():
     """)
 
 
-def test_the_protocol_can_be_switched_off():
+def test_the_protocol_can_be_switched_off(run):
     run("""if True:
     class Off(torch.Tensor):
         __torch_function__ = torch._C._disabled_torch_function_impl
@@ -175,7 +208,7 @@ def test_the_protocol_can_be_switched_off():
     """)
 
 
-def test_a_mode_sees_every_operator_once():
+def test_a_mode_sees_every_operator_once(run):
     run("""if True:
     class Mode(TorchFunctionMode):
         def __init__(self):
@@ -200,7 +233,7 @@ def test_a_mode_sees_every_operator_once():
     """)
 
 
-def test_functions_of_programs_take_part():
+def test_functions_of_programs_take_part(run):
     run("""if True:
     def scale(x, *, by=1):
         if has_torch_function((x,)):

@@ -33,8 +33,6 @@ from .programs import Program, programs, replaced
 TOLERANCE = 1e-9
 EXAMPLES = 2
 MOST_CALLS = 6  # calls per operator; of more calls, every second, third, ... one is checked
-# Of the calls after the first, every second one is checked in one of these, and the others in the other one.
-DERIVATIVES = frozenset([JVP_UNDER_VMAP := "jvp under vmap", GRAD_OF_VMAP := "grad of vmap"])
 SCALE = 0.97  # the factor of the second example, chosen so that its values stay in the operator's domain
 
 # ``vmap`` calls these once per example, since the shape of the result depends on values.
@@ -74,7 +72,11 @@ Function = Callable[..., list[Tensor]]
 
 
 def check_vmap(operator: Operator, case: Case, *, long: bool = False) -> float:
-    """Compare ``vmap`` with a loop; return the largest relative error. ``long`` checks more arguments and axes."""
+    """Compare ``vmap`` with a loop; return the largest relative error.
+
+    ``long`` checks all calls, more arguments and axes, and the gradient of ``vmap`` in every call instead of every
+    second one.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "vmap: .* has no batching rule")  # the fallback, a loop, is checked as well
         chosen = list(programs(operator, case))
@@ -136,10 +138,8 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
                 for index in every if len(every) > 1 else ():
                     worst = max(worst, against_loop("vmap", function, [index], -1))
         if program.case.order:
-            checks = DERIVATIVES if long or not number else DERIVATIVES - {sorted(DERIVATIVES)[number % 2]}
-            worst = max(
-                worst, _derivatives(program, arrays, examples, function, against_loop, separate, mapped, checks)
-            )
+            outside = mapped if long or number % 2 == 0 else None
+            worst = max(worst, _derivatives(program, arrays, examples, function, against_loop, separate, outside))
     except RuntimeError as error:
         if program.case.name not in REFUSED or not REFUSAL.search(str(error)):
             raise
@@ -153,9 +153,9 @@ def _derivatives(
     function: Function,
     against_loop: Callable[..., float],
     separate: Callable[[Function, Sequence[int], int], list[Tensor]],
-    mapped: Callable[[Function, Any], Function],
-    checks: frozenset[str],
+    mapped: Callable[[Function, Any], Function] | None,
 ) -> float:
+    """Compare gradients and tangents under ``vmap`` with a loop, and, given ``mapped``, gradients of ``vmap``."""
     points = [
         index for index, array in enumerate(arrays) if array.dtype.kind in "fc" and index in program_points(program)
     ]
@@ -188,9 +188,8 @@ def _derivatives(
     every = list(range(len(arrays)))
     with silent():
         worst = against_loop("vmap(grad)", gradients, every)
-        if JVP_UNDER_VMAP in checks:
-            worst = max(worst, against_loop(JVP_UNDER_VMAP, forward_tangents, points, -1))
-        if GRAD_OF_VMAP not in checks:
+        worst = max(worst, against_loop("jvp under vmap", forward_tangents, points, -1))
+        if mapped is None:
             return worst
         stacked = [np.stack(rows) if index in points else arrays[index] for index, rows in enumerate(examples)]
         in_dims = tuple([0 if index in points else None for index in every])
@@ -198,7 +197,7 @@ def _derivatives(
         outputs, pull = vjp(at, *primals)
         got = pull([new_tensor(np.stack([_waves(np.cos, x.shape[1:], x.dtype)] * EXAMPLES)) for x in outputs])
         rows = [separate(gradients, points, row) for row in range(EXAMPLES)]
-    return max(worst, _compare(f"{program}: {GRAD_OF_VMAP}", got, rows))
+    return max(worst, _compare(f"{program}: grad of vmap", got, rows))
 
 
 def _waves(wave: Callable[[Any], Any], shape: tuple[int, ...], dtype: Any) -> Any:

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from importlib.resources import files
 from itertools import combinations
 from xml.etree import ElementTree
@@ -19,6 +20,7 @@ from retrograd.inspect.drawing.formats.page import data_of
 from retrograd.inspect.drawing.layout import layering, placing
 from retrograd.inspect.drawing.layout.nesting import Level, Net
 from retrograd.inspect.drawing.layout.scene import LETTER, SMALL, columns, shortened
+from tests.helpers.together import check_all
 from tests.inspect.drawing.graphs import GRAPHS, drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -201,26 +203,32 @@ NODE = """
 const { arranged, unpack } = require(process.argv[1]);
 let text = "";
 process.stdin.on("data", (part) => { text += part; }).on("end", () => {
-  const data = JSON.parse(text);
-  unpack(data);
-  const { placed, origin } = arranged(data, new Set(data.opened)), result = {};
-  for (const [key, { width, height, centres, tops, paths, heads, labels }] of placed) {
-    result[key] = { width, height, centres, tops, paths, heads, labels, origin: origin.get(key) };
-  }
-  console.log(JSON.stringify(result));
+  console.log(JSON.stringify(JSON.parse(text).map((data) => {
+    unpack(data);
+    const { placed, origin } = arranged(data, new Set(data.opened)), result = {};
+    for (const [key, { width, height, centres, tops, paths, heads, labels }] of placed) {
+      result[key] = { width, height, centres, tops, paths, heads, labels, origin: origin.get(key) };
+    }
+    return result;
+  })));
 });
 """
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="no Node")
-@pytest.mark.parametrize(("name", "depth"), DRAWN)
-def test_the_script_of_the_page_puts_everything_where_python_does(name, depth):
-    scene = drawn(name, traced=True, depth=depth)._scene
+def test_the_script_of_the_page_puts_everything_where_python_does():
+    """One process of Node, whose start takes longer than all of the layouts."""
+    scenes = [drawn(name, traced=True, depth=depth)._scene for name, depth in DRAWN]
     script = str(files("retrograd.inspect.drawing.formats").joinpath("place.js"))
-    run = subprocess.run(
-        ["node", "-e", NODE, script], input=json.dumps(data_of(scene)), capture_output=True, text=True, check=True
+    given = json.dumps([data_of(scene) for scene in scenes])
+    run = subprocess.run(["node", "-e", NODE, script], input=given, capture_output=True, text=True, check=True)
+    check_all(
+        (str(drawing), partial(assert_placed, scene, found))
+        for drawing, scene, found in zip(DRAWN, scenes, json.loads(run.stdout), strict=True)
     )
-    found = json.loads(run.stdout)
+
+
+def assert_placed(scene, found):
     assert found.keys() == {str(key) for key in scene.placed}
     for key, placed in scene.placed.items():
         theirs = found[str(key)]

@@ -69,6 +69,9 @@ def test_factorizations_pull_back_through_triangles(n):
     draw = np.random.default_rng(1)
     x = draw.standard_normal((n, n))
     x = rg.tensor(x @ x.T + n * np.eye(n), requires_grad=True)
-    assert rg.autograd.gradcheck(lambda x: rg.linalg.cholesky((x + x.mT) / 2), [x])
-    assert rg.autograd.gradcheck(lambda x: rg.linalg.qr(x)[1], [x])
-    assert rg.autograd.gradcheck(lambda x: rg.linalg.lu_factor(x)[0], [x])
+    for function in (
+        lambda x: rg.linalg.cholesky((x + x.mT) / 2),
+        lambda x: rg.linalg.qr(x)[1],
+        lambda x: rg.linalg.lu_factor(x)[0],
+    ):
+        assert rg.autograd.gradcheck(function, [x], fast_mode=n > 4)
