@@ -231,11 +231,10 @@ def run(tmp_path, source):
     return done.stdout
 
 
-@pytest.mark.parametrize("start", ["spawn", "forkserver"])
-def test_processes_of_a_program_know_torch(tmp_path, start):
+def test_processes_of_a_program_know_torch(tmp_path):
     out = run(
         tmp_path,
-        f"""
+        """
         import torch
         import torch.multiprocessing as mp
 
@@ -244,15 +243,16 @@ def test_processes_of_a_program_know_torch(tmp_path, start):
             queue.put((hasattr(torch, "is_retrograd"), F.relu(x * 2).tolist()))
 
         if __name__ == "__main__":
-            context = mp.get_context("{start}")
-            queue = context.Queue()
-            process = context.Process(target=work, args=(queue, torch.tensor([1.0, -1.0])))
-            process.start()
-            print(queue.get(timeout=60))
-            process.join()
+            for start in ("spawn", "forkserver"):
+                context = mp.get_context(start)
+                queue = context.Queue()
+                process = context.Process(target=work, args=(queue, torch.tensor([1.0, -1.0])))
+                process.start()
+                print(start, queue.get(timeout=60))
+                process.join()
         """,
     )
-    assert out == "(True, [2.0, 0.0])\n"
+    assert out == "spawn (True, [2.0, 0.0])\nforkserver (True, [2.0, 0.0])\n"
 
 
 def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_path):

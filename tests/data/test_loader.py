@@ -480,7 +480,7 @@ class Noisy(Dataset):
 @pytest.mark.parametrize("count, resumed_count", [(0, 0), (2, 0), (0, 2)])
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
 def test_resuming_goes_on_as_if_nothing_had_happened(kind, count, resumed_count, shared):
-    """From every position of three epochs, with a generator that the training loop draws from as well, or not."""
+    """From every second position of three epochs, with a generator that the training loop draws from too, or not."""
 
     def start(workers_count):
         generator = np.random.default_rng(7)
@@ -500,7 +500,8 @@ def test_resuming_goes_on_as_if_nothing_had_happened(kind, count, resumed_count,
     expected, saved = [], []
     train(*start(count), expected, range(3), saved)
     assert len(expected) == 12 and len(saved) == 15
-    for number, (epoch, state, dropout_state) in enumerate(saved):
+    for number in range(0, 15, 2):
+        epoch, state, dropout_state = saved[number]
         loader, dropout = start(resumed_count)
         dropout.bit_generator.state = dropout_state
         loader.load_state_dict(json.loads(state))
