@@ -308,9 +308,8 @@ def layout_differences(operator: Operator, case: Case) -> tuple[list[str], list[
             for x, y in zip(ours, wanted, strict=True):
                 if not isinstance(x, Tensor) or not x.array.size:
                     continue
-                text = f"{layout} {program}: {steps(x)}, in PyTorch {steps(y)}"
-                if y.is_contiguous() and not x.is_contiguous():
-                    lost.append(text)
-                elif alike and (steps(x) != steps(y) or x.is_contiguous() != y.is_contiguous()):
-                    others.append(text)
+                only_theirs = y.is_contiguous() and not x.is_contiguous()
+                if only_theirs or alike and (steps(x) != steps(y) or x.is_contiguous() != y.is_contiguous()):
+                    text = f"{layout} {program}: {steps(x)}, in PyTorch {steps(y)}"
+                    (lost if only_theirs else others).append(text)
     return lost, others
