@@ -49,20 +49,21 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
-    edit: Edit | None = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
     curves = compare(case.run, case.program, edit, case.budget)
     unproved = too = ""
     if curves is None or not better(curves):
         if not _far_targets(case, step, last):
             return None
-        edit, curves = None, None
         too = "; and the targets in the same way"
         unproved = "the targets are as large, and with other targets the losses cannot be compared"
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
     values["too"] = too
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
     called = entry.site if entry is not None else call.site
-    return Found(_origin(case, step, call.inputs[0]) or called, values, edit, curves, unproved)
+    return Found(
+        _origin(case, step, call.inputs[0]) or called, values, None if too else edit, None if too else curves, unproved
+    )
 
 
 def _far_targets(case: Case, step: Step, last: float) -> bool:

@@ -115,7 +115,7 @@ def _shapes(
     "Does the loss get logits?",
     "{activation} is applied here, and {loss} applies softmax again: its probabilities stay nearly equal, and so the "
     "gradients small.",
-    "remove this {activation}; {loss} wants logits",
+    "remove the {activation}; {loss} wants logits",
 )
 def double_softmax(case: Case) -> Found | None:
     return _doubled(case, ("cross_entropy", "log_softmax", "softmax"), ("softmax", "sigmoid"))
@@ -125,7 +125,7 @@ def double_softmax(case: Case) -> Found | None:
     "double-sigmoid",
     "Does the loss get logits?",
     "{activation} is applied here, and {loss} applies sigmoid again: its probabilities stay between 0.5 and 0.73.",
-    "remove this {activation}; {loss} wants logits",
+    "remove the {activation}; {loss} wants logits",
 )
 def double_sigmoid(case: Case) -> Found | None:
     return _doubled(case, ("binary_cross_entropy_with_logits", "sigmoid", "logsigmoid"), ("sigmoid", "softmax"))
