@@ -110,6 +110,7 @@ def interrupted(step, moment):
         return trace
 
     outer = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for it when tracing begins
     try:
         sys.settrace(trace)
         step()
