@@ -280,6 +280,7 @@ def layers() -> Iterator[Callable[[], object]]:
     targets = rg.arange(16) % 8
     for option in ({}, {"label_smoothing": 0.1}, {"reduction": "sum"}, {"reduction": "none"}, {"weight": rg.rand(8)}):
         yield partial(run, lambda x, o=option: F.cross_entropy(x, targets, **o), 16, 8)
+    yield partial(run, lambda x: F.cross_entropy(x * 1.0, targets), 16, 8)  # which reuses the memory of the logits
 
 
 def copies(dtype: Any) -> Iterator[Callable[[], object]]:
