@@ -37,7 +37,7 @@ def table(names: dict[str, list[str]]) -> str:
 def operator_modules(methods: dict[str, list[str]]) -> str:
     """List the modules that enter operators or add to Tensor, because a search would take a tenth of the import."""
     entering = re.compile(
-        r"^@operator\(|= for_axes\(|^@?tensor_method\b|^ *setattr\(Tensor|^Tensor\.|\.batch = ", re.MULTILINE
+        r"^@operator\(|= for_axes\(|^ *@?tensor_method\b|^ *setattr\(Tensor|^Tensor\.|\.batch = ", re.MULTILINE
     )
     files = [file for file in sorted((PACKAGE / "ops").rglob("*.py")) if entering.search(file.read_text())]
     modules = [".".join(file.relative_to(PACKAGE).with_suffix("").parts) for file in files if file.stem != "__init__"]

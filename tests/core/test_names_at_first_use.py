@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 PROGRAM = """
+import importlib
+import pkgutil
 import sys
 import numpy
 before = set(sys.modules)
@@ -58,6 +60,12 @@ assert numpy.fmax(rg.ones(2), 2.0).tolist() == [2.0, 2.0] and numpy.conjugate(x)
 # The table has every operator, and then no method is a placeholder.
 assert len(registry.OPERATORS) > 600 and not any(isinstance(value, LazyMethod) for value in vars(Tensor).values())
 assert rg.ops.nn.losses.entropy.__name__ == "retrograd.ops.nn.losses.entropy"
+
+# The generated list has every module that enters operators or methods.
+names = set(dir(Tensor)), set(registry.OPERATORS)
+for module in pkgutil.walk_packages(rg.ops.__path__, "retrograd.ops."):
+    importlib.import_module(module.name)
+assert (set(dir(Tensor)), set(registry.OPERATORS)) == names
 """
 
 

@@ -3,7 +3,7 @@
 MODULES = (
     "ops.indexing.coordinates", "ops.indexing.filling", "ops.indexing.gather", "ops.indexing.index_write",
     "ops.indexing.indexing", "ops.indexing.scatter", "ops.indexing.selection", "ops.indexing.slices",
-    "ops.linear.decompositions.eigen", "ops.linear.decompositions.factorizations",
+    "ops.indexing.writing", "ops.linear.decompositions.eigen", "ops.linear.decompositions.factorizations",
     "ops.linear.decompositions.householder", "ops.linear.decompositions.ldl", "ops.linear.decompositions.low_rank",
     "ops.linear.decompositions.lu", "ops.linear.decompositions.lu_parts", "ops.linear.decompositions.spectral",
     "ops.linear.products.affine", "ops.linear.products.chains", "ops.linear.products.einsum",
@@ -29,8 +29,9 @@ MODULES = (
     "ops.reduce.differences", "ops.reduce.extremes", "ops.reduce.histograms", "ops.reduce.norms",
     "ops.reduce.order_statistics", "ops.reduce.reductions", "ops.reduce.scans", "ops.reduce.searching",
     "ops.reduce.segments", "ops.reduce.sorting", "ops.reduce.variance", "ops.shape.arrangement", "ops.shape.channels",
-    "ops.shape.conversion", "ops.shape.copies", "ops.shape.expansion", "ops.shape.joining", "ops.shape.permutation",
-    "ops.shape.properties", "ops.shape.shape", "ops.shape.views", "ops.table.python_operators",
+    "ops.shape.conversion", "ops.shape.copies", "ops.shape.expansion", "ops.shape.in_place", "ops.shape.joining",
+    "ops.shape.permutation", "ops.shape.properties", "ops.shape.shape", "ops.shape.views", "ops.table.python_operators",
+    "ops.table.registry",
 )
 
 METHODS = {
@@ -95,6 +96,7 @@ METHODS = {
     "ops.shape.conversion": "astype bool byte cdouble cfloat char clone contiguous copy cpu cuda double float half int long short to type type_as",
     "ops.shape.copies": "as_strided_scatter narrow_copy unsafe_chunk unsafe_split unsafe_split_with_sizes",
     "ops.shape.expansion": "broadcast_to expand expand_as sum_to_size",
+    "ops.shape.in_place": "as_strided_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_",
     "ops.shape.joining": "__contains__ __iter__ chunk dsplit hsplit split split_with_sizes tensor_split unbind vsplit",
     "ops.shape.permutation": "H T mH mT moveaxis movedim permute swapaxes swapdims t transpose",
     "ops.shape.properties": "data_ptr dim element_size is_complex is_contiguous is_floating_point ndimension nelement numel size stride",

@@ -875,6 +875,8 @@ class TensorMethods:
                 [1, 3],
                 [2, 4]])
         """
+    def as_strided_(self, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
+        """In-place form of ``as_strided``: this Tensor itself takes the new shape, on the same memory."""
     def as_strided_scatter(self, src: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
         """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
 
@@ -6959,6 +6961,8 @@ class TensorMethods:
         >>> rg.squeeze(rg.zeros(2, 1, 3, 1)).shape, rg.squeeze(rg.zeros(2, 1, 3, 1), 1).shape
         ((2, 3), (2, 3, 1))
         """
+    def squeeze_(self, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
+        """In-place form of ``squeeze``: this Tensor itself takes the new shape, on the same memory."""
     def std(self, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
 
@@ -7195,6 +7199,8 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
+    def swapaxes_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``swapaxes``: this Tensor itself takes the new shape, on the same memory."""
     def swapdims(self, *dims: Any, **keywords: Size) -> Tensor:
         """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
 
@@ -7217,6 +7223,8 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
+    def swapdims_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``swapdims``: this Tensor itself takes the new shape, on the same memory."""
     def t(self) -> Tensor:
         """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
 
@@ -7231,6 +7239,8 @@ class TensorMethods:
         >>> rg.zeros(2, 3).t().shape
         (3, 2)
         """
+    def t_(self) -> Tensor:
+        """In-place form of ``t``: this Tensor itself takes the new shape, on the same memory."""
     def take(self, index: Tensor) -> Tensor:
         """``out = input.ravel()[index]``.
 
@@ -7527,6 +7537,8 @@ class TensorMethods:
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
         """
+    def transpose_(self, *dims: Any, **keywords: Size) -> Tensor:
+        """In-place form of ``transpose``: this Tensor itself takes the new shape, on the same memory."""
     def triangular_solve(self, A: Operand, upper: builtins.bool = True, transpose: builtins.bool = False, unitriangular: builtins.bool = False) -> TriangularSolution:
         """``X`` with ``A @ X = input``, for each triangular matrix ``A``: ``linalg.solve_triangular``.
 
@@ -7988,6 +8000,12 @@ class TensorMethods:
         >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
         (2, 1, 3)
         """
+    @overload
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
+        """In-place form of ``unsqueeze``: this Tensor itself takes the new shape, on the same memory."""
+    @overload
+    def unsqueeze_(self, *, axis: builtins.int) -> Tensor:
+        """In-place form of ``unsqueeze``: this Tensor itself takes the new shape, on the same memory."""
     def var(self, dim: Dims | builtins.bool | None = None, unbiased: builtins.bool | None = None, keepdim: builtins.bool = False, *, correction: builtins.float | None = None, axis: Dims | builtins.bool | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``sum_i |x_i - mean|^2 / (n - correction)`` over all dimensions, one, or several.
 
