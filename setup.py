@@ -1,6 +1,8 @@
-"""The wheel's compiled loops: those that `make kernels` has put into build/kernels, for one platform.
+"""The wheel's compiled loops, and its description for the page of a package index.
 
-Without them the wheel is for all platforms. All else stands in pyproject.toml.
+The loops are those that `make kernels` has put into build/kernels, for one platform; without them the wheel is for all
+platforms. ``RETROGRAD_URL``, the public address of the repository, makes the README's links absolute and gives the
+project's URLs. Everything else is in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +24,7 @@ KERNELS = Path(__file__).parent / "src" / "retrograd" / "kernels"
 # The libraries need nothing of the C library but functions that have always been there, by names without a version.
 PLATFORMS = {"x86-64": "manylinux_2_17_x86_64", "aarch64": "manylinux_2_17_aarch64"}
 ARCHITECTURE = os.environ.get("RETROGRAD_WHEEL", "x86-64")
+URL = os.environ.get("RETROGRAD_URL", "").rstrip("/")
 
 
 def indices() -> list[Path]:
@@ -37,6 +41,27 @@ def indices() -> list[Path]:
         else:
             print(f"{path.stem} is left out: its sources have changed since `make kernels`", file=sys.stderr)
     return found
+
+
+def description() -> str:
+    """Return the README; with ``RETROGRAD_URL`` its links and pictures are absolute."""
+    text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+
+    def absolute(link: re.Match[str]) -> str:
+        return f"{link[1]}]({URL}/{'raw' if link[1].startswith('!') else 'blob'}/HEAD/{link[2]})"
+
+    return re.sub(r"(!?\[[^\]]*)\]\((?![a-z]+:|#)([^)]+)\)", absolute, text) if URL else text
+
+
+def urls() -> dict[str, str]:
+    """Return the project's URLs, none without ``RETROGRAD_URL``."""
+    pages = {
+        "Source": "",
+        "Documentation": "/tree/HEAD/docs",
+        "Changelog": "/blob/HEAD/CHANGELOG.md",
+        "Issues": "/issues",
+    }
+    return {name: URL + page for name, page in pages.items()} if URL else {}
 
 
 class BuildWithKernels(build_py):
@@ -61,4 +86,9 @@ class WheelWithKernels(bdist_wheel):
         return ("py3", "none", PLATFORMS[ARCHITECTURE]) if indices() else tag
 
 
-setup(cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels})
+setup(
+    cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels},
+    long_description=description(),
+    long_description_content_type="text/markdown",
+    project_urls=urls(),
+)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -45,6 +48,34 @@ def test_lower_bounds_are_read_from_the_project_file():
 def test_the_citation_has_the_version_of_the_package():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {retrograd.__version__}\n" in citation
+
+
+def test_with_the_address_of_the_repository_the_description_has_absolute_links(tmp_path):
+    """The page of a package index shows the README, whose relative links lead nowhere there."""
+    files = (
+        "setup.py",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "src/retrograd/__init__.py",
+        "src/retrograd/_version.py",
+    )
+    for name in files:
+        if (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tmp_path / name)
+    for url in ("", "https://example.org/owner/retrograd"):
+        (tmp_path / f"info{len(url)}").mkdir()
+        command = [sys.executable, "setup.py", "--quiet", "dist_info", "--output-dir", f"info{len(url)}"]
+        environment = os.environ | {"RETROGRAD_URL": url}
+        run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        (file,) = tmp_path.glob(f"info{len(url)}/*.dist-info/METADATA")
+        head, _, text = file.read_text(encoding="utf-8").partition("\n\n")
+        targets = re.findall(r"\]\(([^)]+)\)", text)
+        assert "text/markdown" in head and len(targets) > 5
+        assert all(target.startswith("https://") for target in targets) == bool(url)
+        assert ("Project-URL: Source, https://example.org/owner/retrograd\n" in head) == bool(url)
 
 
 def test_the_line_that_installs_an_extra_needs_no_registry():
