@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from typing import Any
 
 from . import setup_costs
@@ -103,18 +104,24 @@ def _ratios(results: dict[str, Any], figure: str, mean: bool = True) -> str:
 
 def _losses(record: dict[str, Any], results: dict[str, Any]) -> str:
     """Say where PyTorch is faster: this comes before the tables."""
+    language = {f"{way} of the language model": found for way, found in record.get("language", {}).items()}
     ratios = {
         name + how: ratio(one, library, "seconds_median") or 0.0
         for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
-        for name, one in (results | record.get("language", {})).items()
+        for name, one in (results | language).items()
     }
     slower = sorted(((quotient, name) for name, quotient in ratios.items() if quotient > 1), reverse=True)
     lost = [f"{name} ({quotient:.2f})" for quotient, name in slower]
+    lost += [
+        f"{name} of a million operators ({quotient:.2f})"
+        for name, quotient in record.get("graph", {}).items()
+        if quotient > 1
+    ]
     if small := record.get("small"):
         lost.append(f"{sum(quotient > 1 for quotient in small.values())} of {len(small)} small calls (below)")
     if not lost:
         return "With its compiled loops Retrograd is slower than PyTorch on none of them."
-    return "Where PyTorch is faster: " + ", ".join(lost) + "."
+    return textwrap.fill("Where PyTorch is faster: " + ", ".join(lost) + ".", 120)
 
 
 LANGUAGE = """GPT-2's size: 12 layers of 768 channels, 50,257 tokens. Training: batch 2, 256 tokens, AdamW, clipping,
@@ -134,11 +141,12 @@ def _language(results: dict[str, Any]) -> str:
 
 def _small(ratios: dict[str, float]) -> str:
     slowest = ", ".join(f"{name} {quotient:.1f}" for name, quotient in list(ratios.items())[:12])
-    return (
+    text = (
         f"{len(ratios)} calls on tensors of 8 x 8 and the like, forward and backward: the geometric mean is "
         f"{statistics.geometric_mean(ratios.values()):.2f} of PyTorch's time; "
         f"{sum(quotient > 2 for quotient in ratios.values())} take more than twice as long. The slowest: {slowest}."
     )
+    return textwrap.fill(text, 120)
 
 
 def _spread(results: dict[str, Any]) -> str:
