@@ -503,7 +503,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("header", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_file_is_refused_in_one_line(tmp_path, header):
-    if header == HOSTILE["structure-deeper-than-unpack"] and sys.version_info >= (3, 13):
+    if header == HOSTILE["structure-deeper-than-unpack"] and sys.version_info >= (3, 12):
         pytest.skip("Python reads lists of this depth")
     write_raw(tmp_path / "a.safetensors", header, bytes(4))
     with pytest.raises(CorruptFileError, match="a.safetensors: ") as caught:

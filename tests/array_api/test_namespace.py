@@ -86,9 +86,13 @@ CALLS = [
 
 @pytest.mark.parametrize("call", CALLS, ids=[str(index) for index in range(len(CALLS))])
 def test_functions_have_numpys_values_and_gradients_by_differences(call):
+    try:
+        wanted = call(np, A)
+    except AttributeError as missing:
+        pytest.skip(f"this NumPy has less of the standard: {missing}")
     x = rg.tensor(A, requires_grad=True)
     value = call(xp, x)
-    np.testing.assert_allclose(value.detach().numpy(), call(np, A), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(value.detach().numpy(), wanted, rtol=1e-12, atol=1e-12)
     weights = np.cos(np.arange(value.numel())).reshape(value.shape)
     (value * rg.tensor(weights)).sum().backward()
     step = 1e-6 * np.sin(np.arange(9.0)).reshape(3, 3)

@@ -57,7 +57,7 @@ def test_what_is_returned_or_written_is_made_in_each_call(size):
         x = normal(k, size, size)
         got = compiled(x)
         for one, two in zip(got, f(x), strict=True):
-            np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(one.numpy(), two.numpy(), rtol=1e-5, atol=1e-4)  # a sum of 10,000 numbers
         for one in got:
             one.mul_(-3.0)
 
