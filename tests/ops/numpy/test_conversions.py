@@ -1,6 +1,7 @@
 """Python numbers and bare arrays made of Tensors: an error where a gradient would be lost, PyTorch's warning else."""
 
 import cmath
+import contextlib
 import io
 import math
 import warnings
@@ -63,7 +64,6 @@ NUMBERS = [
     lambda x: x.sum() * np.float64(x[0]),
     lambda x: x.sum() * np.array([x[0], 1.0]).sum(),
     lambda x: x.sum() * integrate.quad(lambda t: x[0] * t, 0, 1)[0],
-    lambda x: x.sum() * optimize.brentq(lambda t: x[0] - t, -3, 3),
     lambda x: x.sum() * np.random.default_rng(0).normal(x[0]),
 ]
 TRANSFORMS = [
@@ -247,3 +247,26 @@ def test_a_plot_of_a_tensor_that_requires_grad_asks_for_detach():
     lines = pytest.importorskip("matplotlib.lines")
     with pytest.raises(ConversionError, match=r"matplotlib takes numbers; give it tensor.detach\(\)"):
         lines.Line2D([0, 1], rg.ones(2, 1, requires_grad=True)[:, 0]).get_path()
+
+
+def root(x):
+    return x.sum() * optimize.brentq(lambda t: x[0] - t, -3, 3)
+
+
+def root_of_a_function_that_clears_errors(x):
+    def function(t):
+        with contextlib.suppress(KeyError):
+            raise KeyError
+        return x[0] - t
+
+    return x.sum() * optimize.brentq(function, -3, 3)
+
+
+@pytest.mark.parametrize("function", [root, root_of_a_function_that_clears_errors])
+@pytest.mark.parametrize("transform", [*TRANSFORMS[:3], lambda f: f(rg.tensor(X, requires_grad=True))])
+def test_scipy_s_root_finder_raises_too(transform, function):
+    # SciPy calls the function again while the refused conversion's error is set, which CPython leaves undefined. The
+    # error that arrives is that one, a SystemError, or, where code at that moment handles an error of its own (an
+    # import at first use does), SciPy's ValueError about f(a) and f(b).
+    with pytest.raises((ConversionError, ValueError, SystemError)):
+        transform(function)
