@@ -158,6 +158,8 @@ def test_numbers_may_differ_in_their_last_digits_only():
     assert not agree("1.0 2.0\n", "1.0\n")
     assert agree("about ~100 steps\n", "about ~110 steps\n")
     assert not agree("about ~100 steps\n", "about ~150 steps\n")
+    assert agree("1.58 ->\n0.4523 by the edited loss\n", "1.58 ->\n0.4488 by the edited loss\n")
+    assert not agree("1.58 -> 0.4523\n", "1.58 -> 0.6488\n")
 
 
 def test_every_path_in_the_architecture_page_and_the_decisions_exists():
