@@ -149,4 +149,4 @@ def test_smooth_l1_of_a_large_beta_does_not_overflow(size, reduction):
         d, b = np.float64(np.float32(difference)), beta
         loss = F.smooth_l1_loss(rg.full((size,), difference), rg.zeros(size), reduction=reduction, beta=beta)
         wanted = d - b / 2 if d >= b else d * d / (2 * b)
-        np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(loss.numpy(), wanted, rtol=1e-5)  # 4,000 numbers are added in float32
