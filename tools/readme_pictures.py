@@ -120,7 +120,7 @@ def comparison() -> str:
          ("JAX jit", memory["JAX"]), ("PyTorch", 1.0)]),
         ("bytes installed", [("Retrograd", size["Retrograd"]), ("JAX", size["JAX"]), ("PyTorch", 1.0)]),
     ]  # fmt: skip
-    left, unit, step = 168, 330, 20
+    left, unit, step = 148, 240, 20
     parts, top = [], 30
     for title, bars in rows:
         parts.append(f'<text class="title" x="{left}" y="{top}">{title}, PyTorch = 1</text>')
@@ -136,10 +136,10 @@ def comparison() -> str:
         ".title { font-weight: 700 } .paper { fill: #fff } .ours { fill: #0969da } .theirs { fill: #8c959f } "
         "@media (prefers-color-scheme:dark) { text { fill: #e6edf3 } .paper { fill: #0f1318 } .ours { fill: #58a6ff } }"
     )
-    size_of = f'viewBox="0 0 640 {top - 10}" width="640" height="{top - 10}"'
+    size_of = f'viewBox="0 0 480 {top - 10}" width="480" height="{top - 10}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size_of} role="img" aria-label="Retrograd beside PyTorch and JAX">'
-        f'<style>{style}</style><rect class="paper" width="640" height="{top - 10}"/>{"".join(parts)}</svg>'
+        f'<style>{style}</style><rect class="paper" width="480" height="{top - 10}"/>{"".join(parts)}</svg>'
     )
 
 

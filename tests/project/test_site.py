@@ -133,6 +133,7 @@ def test_an_operators_page_has_curves_kink_declaration_and_names():
     assert "``numpy.absolute``" in operators.page("abs", OPERATORS["abs"], "", "")
     composed = operators.page("nn.functional.conv2d", OPERATORS["nn.functional.conv2d"], "", "")
     assert "Derivatives of its parts in the source" in composed and "_CONV_VJPS = [" in composed
+    assert "def _gelu_slope" in operators.page("nn.functional.gelu", OPERATORS["nn.functional.gelu"], "", "")
 
 
 @pytest.mark.parametrize(
@@ -164,9 +165,11 @@ def test_programs_have_line_numbers_where_outputs_name_their_lines(tmp_path):
 
 def test_the_texts_of_the_search_are_the_prose_of_articles(tmp_path):
     (tmp_path / "_static").mkdir()
-    (tmp_path / "a.html").write_text("<nav>no</nav><article><h1>Title </h1><p>A &amp; b</p><pre>x = 1</pre></article>")
+    formula = r'<span class="math notranslate">\(L = v w\)</span>'
+    article = f"<h1>Title </h1><p>A &amp; b, {formula}</p><pre>x = 1</pre>"
+    (tmp_path / "a.html").write_text(f"<nav>no</nav><article>{article}</article>")
     search.write(tmp_path)
-    assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b"};\n'
+    assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b, \u2026"};\n'
 
 
 TREE = """<ul><li class="toctree-l1"><a class="reference internal" href="learn/a.html">A</a></li>

@@ -229,17 +229,20 @@ def _parsed(file: Path) -> tuple[list[str], dict[str, ast.stmt]]:
     return text.splitlines(), found
 
 
-def _statements(file: Path, name: str, inner: bool = True) -> list[tuple[int, str]]:
-    """Return the statement that defines a name, and the derivative rules that it names, with their first lines."""
+def _statements(file: Path, name: str, levels: int = 2) -> list[tuple[int, str]]:
+    """Return the statement that defines a name, and the derivative rules that it names, with their first lines.
+
+    ``_gelu_slope`` is two levels below ``GELU``, whose rule calls ``_gelu_backward``.
+    """
     lines, statements = _parsed(file)
     statement = statements.get(name)
     if statement is None:
         return []
     own: list[tuple[int, str]] = []
-    if inner and not isinstance(statement, ast.FunctionDef):
+    if levels and not isinstance(statement, ast.FunctionDef):
         for node in _derivatives(statement):
             if isinstance(node, ast.Name) and node.id.startswith("_"):
-                own += _statements(file, node.id, inner=False)
+                own += _statements(file, node.id, levels - 1)
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
     text = lines[first - 1 : statement.end_lineno]
     if isinstance(statement, ast.FunctionDef) and ast.get_docstring(statement) is not None:
