@@ -7,6 +7,7 @@ import gc
 import importlib
 import os
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Generator
@@ -40,6 +41,7 @@ MODES = ("grad_enabled", "inference", "observers")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
 TESTS_BETWEEN_FREEZES = 500
 started = count(1)
+NEEDED = re.compile(r"needs (\w+)\W+pip install 'retrograd\[\w+\]'")
 BEFORE = pytest.StashKey[dict[str, object]]()
 
 
@@ -115,6 +117,21 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if next(started) % TESTS_BETWEEN_FREEZES == 0:
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Skip a test where Retrograd's error says that an optional package is needed, and the package is not installed."""
+    try:
+        return (yield)
+    except (Exception, pytest.fail.Exception) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            found = NEEDED.search(str(cause))
+            if found is not None and find_spec(found[1].lower()) is None:
+                pytest.skip(found[0])
+            cause = cause.__context__
+        raise
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -287,6 +287,18 @@ def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, m
         make_library.main(folder=str(tmp_path / "library"))
 
 
+def test_numbas_counts_of_references_become_instructions_of_every_processor():
+    """Numba's runtime is compiled for the processor that builds, whose LLVM writes attributes as it likes."""
+    pytest.importorskip("numba")
+    from retrograd.kernels.build import object_files
+
+    for attributes in ("", "nonnull ", "noundef nonnull "):
+        text = f"  %0 = tail call i8 @llvm.x86.atomic.sub.cc.i64(ptr {attributes}%.1, i64 1, i32 4)"
+        found = object_files._COUNTED.sub(object_files._counted, text)
+        assert "atomicrmw sub ptr %.1, i64 1 seq_cst" in found and not object_files._FOREIGN.search(found)
+    assert object_files._FOREIGN.search("call void @llvm.x86.sse2.pause()")[1] == "llvm.x86.sse2.pause"
+
+
 def test_numbas_private_interface_is_used_where_the_library_is_built_alone():
     package = Path(rg.__file__).resolve().parent
     public = re.compile(r"numba(\.(extending|core\.cgutils|types))?$|numba\.core$")

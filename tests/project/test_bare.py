@@ -1,7 +1,10 @@
-"""Without Numba and what it brings everything runs, on NumPy alone."""
+"""Without Numba and what it brings everything runs, on NumPy alone; tests of optional packages are skipped."""
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 PROGRAM = """
 import sys
@@ -28,3 +31,19 @@ assert rg.set_flush_denormal(False) in (True, False)
 def test_nothing_needs_numba_or_llvmlite():
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+BLOCKED = """
+import sys
+sys.modules["ml_dtypes"] = None
+import pytest
+sys.exit(pytest.main(["-q", "-n0", "-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+
+
+@pytest.mark.slow
+def test_a_test_is_skipped_whose_optional_package_is_missing(tmp_path):
+    test = Path(__file__).resolve().parents[1] / "core" / "arrays" / "test_dtypes.py"
+    command = [sys.executable, "-c", BLOCKED, str(test), "-k", "says_how_to_convert"]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=test.parents[3])
+    assert told.returncode == 0 and "skipped" in told.stdout, told.stdout

@@ -1,4 +1,4 @@
-"""The loops of grid sampling, interpolation and fractional pooling against their references, and against PyTorch."""
+"""The loops of grid sampling, interpolation and pooling against their references, and against PyTorch."""
 
 from __future__ import annotations
 
@@ -90,6 +90,20 @@ def test_the_loop_of_fractional_pooling_chooses_what_the_reference_chooses(by_re
         return F.fractional_max_pool2d_with_indices(rg.tensor(x), 3, (5, 4), _random_samples=samples).indices.numpy()
 
     np.testing.assert_array_equal(run(), by_reference(run))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_maxima_of_equal_infinite_and_undefined_numbers_have_the_winners_of_the_reference(dtype, by_reference):
+    rng = np.random.default_rng(2)
+    x = rng.choice(np.array([-1, 0, 1, -np.inf, np.nan], dtype), (2, 3, 5, 9, 11), p=[0.3, 0.2, 0.1, 0.3, 0.1])
+    for kernel, stride, padding, dilation in [(3, 1, 1, 1), (3, 2, 1, 1), ((1, 3, 2), 3, 0, 1), ((2, 3, 4), 2, 1, 2)]:
+
+        def run(how=(kernel, stride, padding, dilation)):
+            return with_gradients(rg, lambda x: F.max_pool3d(x, *how), x)
+
+        (y, gradient), (wanted, wanted_gradient) = run(), by_reference(run)
+        np.testing.assert_array_equal(y, wanted)
+        np.testing.assert_allclose(gradient, wanted_gradient, atol=1e-5)  # summed in another order
 
 
 @pytest.mark.slow  # compiles loops

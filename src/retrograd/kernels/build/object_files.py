@@ -44,7 +44,10 @@ _PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_man
 
 
 # Numba's runtime counts references down by an instruction of x86, if this process runs on one.
-_COUNTED = re.compile(r"(%[\w.]+) = (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(ptr (%[\w.]+), i64 1, i32 4\)")
+_COUNTED = re.compile(
+    r"(%[\w.]+) = (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(ptr (?:\w+ )*(%[\w.]+), i64 1, i32 4\)"
+)
+_FOREIGN = re.compile(r"call .*@(llvm\.x86\.[\w.]+)")
 
 
 def _counted(found: re.Match[str]) -> str:
@@ -82,8 +85,11 @@ class _Library(JITCodeLibrary):
         """All the code as an object file, in which one function is visible; before it, what it is and calls."""
         self.finalize()
         text = str(self._final_module)
-        if not levels[0].triple.startswith("x86_64") and _COUNTED.search(text):
-            self._final_module = llvm.parse_assembly(_COUNTED.sub(_counted, text))
+        if not levels[0].triple.startswith("x86_64") and _FOREIGN.search(text):
+            text = _COUNTED.sub(_counted, text)
+            if left := _FOREIGN.search(text):  # on which LLVM would abort the process
+                raise RuntimeError(f"{left[1]} is an instruction of x86-64 and the library is for {levels[0].name}")
+            self._final_module = llvm.parse_assembly(text)
         module = self._final_module
         for symbol in (*module.functions, *module.global_variables):
             if not symbol.is_declaration and symbol.name != name:

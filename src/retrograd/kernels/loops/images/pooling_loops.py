@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.numba_functions import njit
-from ...runtime.thread_protocol import shared
+from ...runtime.thread_protocol import apart, shared
 
 Spatial = tuple[int, int, int]
 Window = tuple[Spatial, Spatial, Spatial, Spatial, Spatial]
@@ -24,13 +24,6 @@ def _inside(start: int, stride: int, count: int, size: int) -> tuple[int, int]:
     """Return the range of windows, among ``count``, for which ``start + number * stride`` is in ``range(size)``."""
     first = max(0, -(start // stride))
     return first, max(first, min(count, (size - 1 - start) // stride + 1))
-
-
-@_inlined
-def _better(new: float, number: int, best: float, won: int) -> tuple[float, int]:
-    """Return the larger of two numbers and its index: for equal numbers the old one, for NaN the last."""
-    better = (new > best) | (new != new) | (won < 0)
-    return new if better else best, number if better else won
 
 
 @_loop
@@ -100,6 +93,52 @@ def _max_pool_backward_in_pairs(g: np.ndarray, winners: np.ndarray, dx: np.ndarr
             dx[2 * row + (chosen[j] >> 1), 2 * j + (chosen[j] & 1)] = new[j]
 
 
+@apart
+def _max_of_columns(
+    x: np.ndarray, window: Window, plane: int, row: int, columns: np.ndarray, numbers: np.ndarray
+) -> bool:
+    """Find the maximum of each column of x in the rows of a window, and its index; return False without such a row."""
+    kernel, stride, padding, dilation, _ = window
+    found = False
+    for u in range(kernel[0]):
+        d = plane * stride[0] - padding[0] + u * dilation[0]
+        for v in range(kernel[1]):
+            h = row * stride[1] - padding[1] + v * dilation[1]
+            if d < 0 or d >= x.shape[0] or h < 0 or h >= x.shape[1]:
+                continue
+            source, number = x[d, h], np.int32((u * kernel[1] + v) * kernel[2])
+            if found:
+                for i in range(len(columns)):
+                    columns[i], numbers[i] = _larger(source[i], number, columns[i], numbers[i])
+            else:
+                for i in range(len(columns)):
+                    columns[i], numbers[i] = source[i], number
+                found = True
+    return found
+
+
+@_inlined
+def _merge_apart(
+    new: np.ndarray, numbers: np.ndarray, stride: int, number: int, best: np.ndarray, won: np.ndarray
+) -> None:
+    for j in range(len(best)):
+        value, index, most, where = new[stride * j], numbers[stride * j] + number, best[j], won[j]
+        lower = index < where
+        better = (value > most) | ((value == most) & lower) | ((value != value) & ((most == most) | (not lower)))
+        best[j], won[j] = value if better else most, index if better else where
+
+
+@apart
+def _merge(new: np.ndarray, numbers: np.ndarray, stride: int, number: int, best: np.ndarray, won: np.ndarray) -> None:
+    """Replace maxima by larger elements of columns: for equal numbers the lower index, for NaN the higher one."""
+    if stride == 1:  # strides that are constants are vectorized
+        _merge_apart(new, numbers, 1, number, best, won)
+    elif stride == 2:
+        _merge_apart(new, numbers, 2, number, best, won)
+    else:
+        _merge_apart(new, numbers, stride, number, best, won)
+
+
 @_loop
 def max_pool(x: np.ndarray, out: np.ndarray, winners: np.ndarray, window: Window, start: int, stop: int) -> None:
     kernel, stride, padding, dilation, count = window
@@ -108,31 +147,23 @@ def max_pool(x: np.ndarray, out: np.ndarray, winners: np.ndarray, window: Window
             for plane in range(count[0]):
                 _max_pool_in_pairs(x[p, plane], out[p, plane], winners[p, plane])
         return
+    size = kernel[0] * kernel[1] * kernel[2]
+    columns, numbers = np.empty(x.shape[3], x.dtype), np.empty(x.shape[3], np.int32)
     won = np.empty(count[2], np.int32)
     for p in range(start, stop):
         for plane in range(count[0]):
             for row in range(count[1]):
-                best = out[p, plane, row]
-                best[:] = -np.inf
-                won[:] = -1
-                for u in range(kernel[0]):
-                    d = plane * stride[0] - padding[0] + u * dilation[0]
-                    for v in range(kernel[1]):
-                        h = row * stride[1] - padding[1] + v * dilation[1]
-                        if d < 0 or d >= x.shape[1] or h < 0 or h >= x.shape[2]:
-                            continue
-                        number = np.int32((u * kernel[1] + v) * kernel[2])
-                        for w in range(kernel[2]):
-                            at = w * dilation[2] - padding[2]
-                            first, last = _inside(at, stride[2], count[2], x.shape[3])
-                            source = x[p, d, h, at + first * stride[2] :]
-                            some, numbers = best[first:last], won[first:last]
-                            for j in range(len(some)):
-                                new = source[stride[2] * j]
-                                some[j], numbers[j] = _better(new, np.int32(number + w), some[j], numbers[j])
-                line = winners[p, plane, row]
+                best, line = out[p, plane, row], winners[p, plane, row]
+                for j in range(len(best)):
+                    best[j], won[j] = -np.inf, size
+                if _max_of_columns(x[p], window, plane, row, columns, numbers):
+                    for w in range(kernel[2]):
+                        at = w * dilation[2] - padding[2]
+                        first, last = _inside(at, stride[2], count[2], x.shape[3])
+                        some, their = columns[at + first * stride[2] :], numbers[at + first * stride[2] :]
+                        _merge(some, their, stride[2], np.int32(w), best[first:last], won[first:last])
                 for j in range(len(line)):
-                    line[j] = max(won[j], 0)
+                    line[j] = won[j] if won[j] < size else 0
 
 
 @_loop
