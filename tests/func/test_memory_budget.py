@@ -716,3 +716,41 @@ def test_a_write_to_a_transposed_value_that_a_segment_holds_changes_no_bit():
 
     for wanted, got in zip(gradients("1 GB"), gradients(100), strict=True):
         assert rg.equal(got, wanted)
+
+
+def test_ten_arrays_suffice_for_two_hundred_steps_repeated_a_few_times_each():
+    x = rg.rand(128, requires_grad=True, generator=rg.Generator().manual_seed(0))
+
+    def run(limit):
+        x.grad = None
+        with rg.memory_budget(limit) as budget:
+            y = x
+            for _ in range(200):
+                y = y + 0.1 * y.sin() - 0.01 * y  # saves y
+            y.sum().backward()
+        return x.grad.numpy(), budget
+
+    wanted, all_of_it = run("1 GB")
+    found, budget = run(10 * x.nbytes)
+    assert all_of_it.peak > 195 * x.nbytes and budget.peak <= 10 * x.nbytes
+    assert budget.recomputations <= 7 * 5 * 200  # of five calls each; 50 times each before levels were binomial
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_budget_below_what_cannot_be_freed_repeats_each_call_a_few_times():
+    weight = rg.full((64, 64), 0.01, requires_grad=True)
+
+    def loss():
+        steps = rg.tensor(np.linspace(-1, 1, 150 * 16 * 64, dtype=np.float32).reshape(150, 16, 64))
+        h = rg.zeros(16, 64)
+        for step in range(150):
+            h = (h @ weight + steps[step]).tanh()
+        return h.sum()
+
+    with pytest.raises(RuntimeError, match="is too small"), rg.memory_budget(50_000) as budget:  # steps take 614,400
+        loss().backward()
+    found = weight.grad.numpy().copy()
+    weight.grad = None
+    loss().backward()
+    np.testing.assert_array_equal(found, weight.grad.numpy())
+    assert budget.recomputations <= 3 * 4 * 150

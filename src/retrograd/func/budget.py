@@ -329,7 +329,7 @@ class _Keeper(Observer):
                 self.pool.uncount(call)
 
     def began(self) -> None:
-        self.pool.enforce(self.budgets, self.pool.limit if self.pool.budgets is self.budgets else 0)
+        self.pool.enforce(self.budgets, self.pool.wanted if self.pool.budgets is self.budgets else 0)
         self.error = sys.exc_info()[1]
 
     def entered(self, node: Node, g: object) -> None:
@@ -340,7 +340,7 @@ class _Keeper(Observer):
         pool.visited = None
         for segment in pool.live():
             pool.finish(segment)
-        wanted, limit = pool.limit, pool.budget
+        wanted, limit = pool.wanted, pool.budget
         pool.enforce(self.budgets)
         pool.most_fixed = pool.fixed
         if wanted > limit and sys.exc_info()[1] is self.error:

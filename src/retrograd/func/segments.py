@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
-from math import factorial
+from math import prod
 from threading import RLock
 from time import perf_counter
 from typing import Any, Protocol
@@ -36,7 +36,7 @@ from .ledger import Ledger, Memory
 from .recipes import Call, Made, Source, Value, is_value, made_again, must_run, producer, saved_places
 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
-MOST_LEVELS = 6
+MOST_LEVELS = 20
 
 _Values = dict[Value, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
 
@@ -99,7 +99,8 @@ class Pool(Ledger):
         self.lock = RLock()
         self.budgets: tuple[Budget, ...] = ()
         self.budget = 0  # the smallest of the budgets in force
-        self.limit = 0  # the budget, or the smallest feasible one if the budget is too small
+        self.wanted = 0  # the budget, or the smallest feasible one if the budget is too small
+        self.limit = 0  # the bytes to keep to: `wanted`, or more where the budget cannot be kept
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
         self.places: dict[Plan, tuple[int, ...]] = {}
@@ -112,7 +113,7 @@ class Pool(Ledger):
         """Use these budgets; if they are too small, use ``least`` bytes."""
         self.budgets = budgets
         self.budget = min([budget.limit for budget in budgets])
-        self.limit = max(self.budget, least)
+        self.wanted = self.limit = max(self.budget, least)
 
     def observe(self) -> None:
         """Update the peak of each budget, between two operators."""
@@ -225,6 +226,9 @@ class Pool(Ledger):
         segments = self.live()
         start = 0 if first is None else segments.index(first)
         end = len(segments) if last is None else segments.index(last) + 1
+        if self.fixed > self.budget:
+            # The pass ends with an error. To keep to the least memory would repeat each call hundreds of times.
+            self.limit = max(self.limit, 2 * self.fixed)
         limit = self.limit
         goal = limit - limit // 32  # so that this search is made rarely
         for segment in reversed(segments[end:]):  # the backward pass has left these, but for the one that is restored
@@ -281,7 +285,8 @@ class Pool(Ledger):
             held = NOTHING if call is None else call.held
             fitting = sum({memory.key: memory.bytes for memory in held if not memory.fixed}.values())
             bytes = max(bytes, self.most_fixed + fitting)
-        self.limit = max(self.limit, bytes)
+        self.wanted = max(self.wanted, bytes)
+        self.limit = max(self.limit, self.wanted)
 
     # Recomputing
 
@@ -489,4 +494,7 @@ class _Plan:
 
 def _capacity(room: int, boundary: int, level: int) -> float:
     """Return the bytes of a segment that can be restored in ``room`` with ``level`` repetitions of each call."""
-    return 0.95 * room * (room / boundary) ** (level - 1) / factorial(level) if room > 0 else 0
+    if room <= 0:
+        return 0
+    steps = room / boundary  # which hold as many as the binomial coefficient of steps + level - 1 and level
+    return 0.95 * boundary * prod([(steps + earlier) / (earlier + 1) for earlier in range(level)])
