@@ -246,3 +246,11 @@ def test_distances_of_pairs_are_those_of_the_reference(dtype, tolerance, monkeyp
     monkeypatch.setattr(distances, "takes", lambda x: False)
     for own, its in zip(ours, run(), strict=True):
         np.testing.assert_allclose(own, its, rtol=tolerance, atol=tolerance * abs(its).max())
+
+
+def test_the_coordinates_of_a_number_are_left_to_numpy(monkeypatch):
+    """The loop reads the last length of the shape, which a number does not have."""
+    from retrograd.kernels.loops.layout import search
+
+    monkeypatch.setattr(search, "USEFUL", 0)
+    assert search.coordinates(np.ones(())) is None

@@ -19,7 +19,7 @@ def coordinates(x: Array) -> Any:
     """Return ``np.argwhere(x)``."""
     if type(x) is not ndarray or x.size < USEFUL or x.dtype.kind not in "fiub" or x.dtype.itemsize == 2:
         return None
-    if not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
+    if not x.ndim or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
         return None
     flat, blocks = x.reshape(-1), -(-x.size // BLOCK)
     begins = np.zeros(blocks + 1, np.int64)
