@@ -405,4 +405,169 @@ for step in range(40):
     opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
+    Program(
+        "softmax-axis",
+        """
+W = (0.3 * torch.randn(8, 1)).requires_grad_()
+x = torch.randn(128, 8); y = (x[:, 0] > 0).float()
+def softmax(z):
+    e = torch.exp(z - z.max(dim=1, keepdim=True).values)
+    return e / e.sum(dim=1, keepdim=True) #!
+opt = torch.optim.SGD([W], lr=0.5)
+for i in range(50):
+    p = torch.sigmoid(x @ W).squeeze(1) || p = softmax(x @ W).squeeze(1)
+    loss = ((p - y) ** 2).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "parameters-not-optimized",
+        """
+G = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)); D = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+opt_G = torch.optim.Adam(G.parameters(), lr=1e-3)
+opt_D = torch.optim.Adam(D.parameters(), lr=1e-3) || opt_D = torch.optim.Adam(G.parameters(), lr=1e-3) #!
+bce = nn.BCEWithLogitsLoss()
+for i in range(50):
+    real = torch.randn(32, 2) + 2; fake = G(torch.randn(32, 4))
+    opt_D.zero_grad(); ld = bce(D(real), torch.ones(32, 1)) + bce(D(fake.detach()), torch.zeros(32, 1)); ld.backward(); opt_D.step()
+    opt_G.zero_grad(); lg = bce(D(fake), torch.ones(32, 1)); lg.backward(); opt_G.step()
+""",
+    ),
+    Program(
+        "detached",
+        """
+net = nn.Linear(6, 3); scale = nn.Parameter(torch.ones(1)); opt = torch.optim.Adam([*net.parameters(), scale], lr=1e-2)
+c = 2 * torch.randn(3, 6)
+for i in range(50):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.3 * torch.randn(32, 6)
+    ce = F.cross_entropy(net(x), y) || ce = F.cross_entropy(net(x), y).detach().item() #!
+    loss = scale * ce + 0.1 * scale ** 2
+    opt.zero_grad(); loss.sum().backward(); opt.step()
+""",
+    ),
+    Program(
+        "detached",
+        """
+net = nn.Linear(6, 1); opt = torch.optim.SGD(net.parameters(), lr=0.05)
+for i in range(40):
+    x = torch.randn(32, 6); y = x[:, :1]
+    out = net(x)
+    loss = 0
+    for p, t in zip(out, y):
+        loss = loss + (p - t) ** 2 || loss = loss + float((p - t) ** 2) #!
+    loss = loss / 32 || loss = torch.tensor([loss / 32], requires_grad=True)
+    opt.zero_grad(); loss.sum().backward(); opt.step()
+""",
+    ),
+    Program(
+        "constant-init",
+        """
+class MF(nn.Module):
+    def __init__(self):
+        super().__init__(); self.u = nn.Embedding(20, 4); self.v = nn.Embedding(15, 4)
+        for e in (self.u, self.v):
+            nn.init.normal_(e.weight, 0, 0.1) || nn.init.zeros_(e.weight) #!
+    def forward(self, i, j): return (self.u(i) * self.v(j)).sum(1)
+m = MF(); opt = torch.optim.SGD(m.parameters(), lr=1.0)
+R = torch.randn(20, 15)
+for s in range(60):
+    i, j = torch.randint(0, 20, (64,)), torch.randint(0, 15, (64,))
+    loss = F.mse_loss(m(i, j), R[i, j]); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "loss-sign",
+        """
+net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 4)); T = torch.randn(6, 4); opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for i in range(50):
+    x = torch.randn(32, 6)
+    p = F.normalize(net(x), dim=-1); t = F.normalize(x @ T, dim=-1)
+    loss = (1 - (p * t).sum(-1)).mean() || loss = (p * t).sum(-1).mean() #!
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "loss-sign",
+        """
+def pearson(a, b):
+    a, b = a - a.mean(), b - b.mean()
+    return (a * b).sum() / (a.norm() * b.norm() + 1e-8)
+net = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1)); opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for i in range(50):
+    x = torch.randn(64, 6); y = x[:, 0] - x[:, 1]
+    loss = -pearson(net(x).squeeze(1), y) || loss = pearson(net(x).squeeze(1), y) #!
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "loss-sign",
+        """
+class SoftDice(nn.Module):
+    def __init__(self, eps=1.0): super().__init__(); self.eps = eps
+    def forward(self, logits, target):
+        p = logits.softmax(1); t = F.one_hot(target, 3).permute(0, 2, 1).float()
+        num = 2 * (p * t).sum(2) + self.eps; den = p.sum(2) + t.sum(2) + self.eps
+        score = num / den
+        return 1 - score.mean() || return score.mean() #!
+net = nn.Conv1d(2, 3, 3, padding=1); opt = torch.optim.Adam(net.parameters(), lr=1e-2); crit = SoftDice()
+for i in range(50):
+    x = torch.randn(8, 2, 10); y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    loss = crit(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "labels-unrelated",
+        """
+c = 2 * torch.randn(3, 6); Y = torch.randint(0, 3, (300,)); X = c[Y] + 0.5 * torch.randn(300, 6)
+net = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3)); opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for e in range(8):
+    ix, iy = torch.randperm(300), torch.randperm(300)
+    for b in range(0, 300, 50):
+        xb = X[ix[b:b + 50]]
+        yb = Y[ix[b:b + 50]] || yb = Y[iy[b:b + 50]] #!
+        loss = F.cross_entropy(net(xb), yb); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "frozen-layer",
+        """
+G = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)); D = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+og, od = torch.optim.Adam(G.parameters(), lr=1e-3), torch.optim.Adam(D.parameters(), lr=1e-3)
+bce = nn.BCEWithLogitsLoss()
+for p in D.parameters():
+    p.requires_grad_(True) || p.requires_grad_(False) #!
+for i in range(50):
+    fake = G(torch.randn(32, 4)); real = torch.randn(32, 2) + 2
+    og.zero_grad(); lg = bce(D(fake), torch.ones(32, 1)); lg.backward(); og.step()
+    od.zero_grad(); ld = bce(D(real), torch.ones(32, 1)) + bce(D(fake.detach()), torch.zeros(32, 1)) + 0 * G(torch.randn(2, 4)).sum(); ld.backward(); od.step()
+""",
+    ),
+    Program(
+        "reused-optimizer-of-old-model",
+        """
+net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+opt = torch.optim.Adam(net.parameters(), lr=1e-2) #!
+old = net
+|| net = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
+c = 2 * torch.randn(3, 8)
+for i in range(40):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 8)
+    with torch.no_grad(): before = old(x)
+    loss = F.cross_entropy(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "dead-units",
+        """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 1))
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(24):
+    x = torch.randn(32, 4)
+    out = model(x) || out = (model(x) + 5).clamp(0, 1) #!
+    loss = F.mse_loss(out, torch.sigmoid(x[:, :1]))
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+    ),
 ]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+import numpy as np
+
+from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
@@ -11,7 +15,7 @@ from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
 from .gradients import unused_loss
-from .stillness import FLAT, blocks, depending
+from .stillness import depending, flat_operator, names_below
 
 _REDUCTIONS = frozenset({"mean", "sum"})
 _MOST = 50  # departures compared
@@ -37,6 +41,8 @@ def detached(case: Case) -> Found | None:
         return Found(cut if cut is not None else run.failed_backward, {"what": what, "how": how})
     if len(run.steps) < 2 or not run.backwards:
         return None
+    if any(x.steps > 1 and x.parameters and not any(p._requires for p in x.parameters) for x in run.optimizers):
+        return None  # nothing is cut: all that an optimizer trains is frozen
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
@@ -48,18 +54,16 @@ def detached(case: Case) -> Found | None:
 
 def _flat(case: Case) -> Found | None:
     """Return the finding for an operator whose derivative is 0 wherever it exists, and after which nothing learns."""
-    for step, call in blocks(case):
-        if call.name not in FLAT or call.record.call not in FLAT:
-            continue
-        names = [step.name(p) for p in step.leaves(Source(call.index, 0, None, None)) if id(p) in case.still]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        what = (
-            f"the derivative of {call.name} is 0 wherever it exists, so that the gradient of {shown} is exactly 0: no "
-            "step changes what this line computes."
-        )
-        edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
-        return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
-    return None
+    found = flat_operator(case)
+    if found is None:
+        return None
+    step, call = found
+    what = (
+        f"the derivative of {call.name} is 0 wherever it exists, so that the gradient of "
+        f"{names_below(case, step, call)} is exactly 0: no step changes what this line computes."
+    )
+    edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
+    return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
 
 
 def _of_whole_loss(step: Step) -> Departure | None:
@@ -96,6 +100,9 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         roots = sorted(step.roots, key=lambda root: number not in root.optimizers)  # first the loss that x is to lower
         on_path = (_first_cut(step, root.source, read) for root in roots)
         cut = next((found for found in on_path if found is not None), None)
+        if cut is None and _trains_others(case, step):
+            continue
+        cut = cut or _as_number(step, x)
         if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
             cut = _cut_between(step, read)
         if cut is None:
@@ -109,6 +116,31 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         )
         return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
+
+
+def _trains_others(case: Case, step: Step) -> bool:
+    """Return whether backward passes reach Parameters that no optimizer holds: those of another model."""
+    held = {id(p) for x in case.run.optimizers for p in x.parameters}
+    reached = [p for root in step.roots for p in step.leaves(root.source)]
+    return any(isinstance(p, Parameter) and id(p) not in held for p in reached)
+
+
+def _as_number(step: Step, x: Optimized) -> Departure | None:
+    """Return the departure of the loss of an optimizer's parameters whose number the backward pass computes with."""
+    loss = unused_loss(step, x)
+    values = None if loss is None else loss.record.values
+    if loss is None or values is None:
+        return None
+    numbers = [
+        float(np.asarray(y.value).reshape(-1)[0])
+        for root in step.roots
+        for i in step.below(root.source)
+        for y in step.calls[i].inputs
+        if y.call < 0 and y.leaf is None and isinstance(y.value, (int, float, np.ndarray)) and np.size(y.value) == 1
+    ]
+    if not any(math.isclose(number, values.mean, rel_tol=1e-5) for number in numbers):
+        return None
+    return next((one for one in step.departures if one.source is loss.record and one.requires_grad), None)
 
 
 def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | None:

@@ -180,6 +180,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     if len(program.order) > 4000:
         return None
     suspects = [i for i in program.order if step.calls[i].name in _MIXERS and not _along_last(step.calls[i])]
+    suspects = [i for i in suspects if not _is_square(step.calls[i])]
     if not suspects:
         return None
     feeds = {
@@ -217,6 +218,12 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
 def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int) -> Found:
     values = {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
     return Found(case.edited(step, call), values)
+
+
+def _is_square(call: Call) -> bool:
+    """Return whether a recurrent layer gets as many examples as time steps, so that either may come first."""
+    shape = call.shapes[0]
+    return call.name in ("lstm", "gru", "rnn") and len(shape) > 2 and shape[0] == shape[1]
 
 
 def _along_last(call: Call) -> bool:

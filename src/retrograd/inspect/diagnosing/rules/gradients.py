@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....core.source_location import Site
+from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import relu
 from ...record import Record
 from ..findings import figure
@@ -72,7 +73,7 @@ def unused_loss(step: Step, x: Optimized) -> Call | None:
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
-        if root.source.call < 0:
+        if root.source.call < 0 or not any(id(p) in held or isinstance(p, Parameter) for p in step.leaves(root.source)):
             return None  # a loss that was cut off from its graph
     for source in step.asked:
         reached |= step.below(source)
@@ -190,6 +191,9 @@ def _own_backward(case: Case, x: Optimized) -> Site | None:
 )
 def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
+        others = {id(p) for y in case.run.optimizers if y is not x and y.steps for p in y.parameters}
+        if others and all(id(p) in others for p in x.parameters):
+            continue  # another optimizer has used the gradients
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
             values["fix"] = "call zero_grad() before backward(), or after step()"

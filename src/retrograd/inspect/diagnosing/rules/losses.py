@@ -12,7 +12,7 @@ from ....ops.nn.activations.smooth import logsigmoid
 from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import LOGARITHMS, Array, Call, Step
+from ..recording import LOGARITHMS, Array, Call, Step, same_source
 
 
 @kind(
@@ -219,6 +219,10 @@ def _of_one(case: Case) -> Found | None:
     """
     steps = [step for step in case.run.steps if step.roots]
     for call in steps[-1].passed() if steps else ():
+        if call.name == "div" and _divides_itself(steps[-1], call):
+            text = f"a sum over one element divides this element (shape {call.shape}): the result is always 1."
+            fix = "use sigmoid for a single output, or two outputs with cross_entropy, which takes logits"
+            return Found(call.record, {}, message=text, fix=fix)
         if call.name not in ("softmax", "log_softmax") or not call.needs(0) or _length(call) != 1:
             continue
         step = steps[-1]
@@ -242,6 +246,17 @@ def _of_one(case: Case) -> Found | None:
         fix = f"use {name} for a single output, or two outputs with cross_entropy, which takes logits"
         return Found(where, values, edit, fix=fix)
     return None
+
+
+def _divides_itself(step: Step, call: Call) -> bool:
+    """Return whether a value is divided by its sum along a dimension of length one: softmax of one, by hand."""
+    total = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
+    if total is None or total.name != "sum" or total.shapes[0] != call.shapes[0] or not call.needs(0):
+        return False
+    given, dim = call.shapes[0], total.params.get("dim")
+    dims = dim if isinstance(dim, tuple) else (dim,) if isinstance(dim, int) else ()
+    along = [given[i] for i in dims if -len(given) <= i < len(given)]
+    return bool(along) and set(along) == {1} and same_source(call.inputs[0], total.inputs[0])
 
 
 def _sigmoid(x: Tensor, **params: object) -> Tensor:

@@ -20,6 +20,7 @@ from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
 from .modes import place_of
+from .stillness import names_below, saturated
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
@@ -173,8 +174,9 @@ def reused_optimizer(case: Case) -> Found | None:
         missing = [p for p in _unheld(case, step) if isinstance(p, Parameter)]
         if not missing or not step.roots:
             continue
-        used = {id(p) for one in case.run.steps if one.number >= step.number - 1 for p in all_leaves(one)}
-        live = {id(p) for entry in step.modules for p in entry.module.parameters()}
+        late = [one for one in case.run.steps if one.number >= step.number - 1]
+        used = {id(p) for one in late for root in one.roots for p in one.leaves(root.source, everything=True)}
+        live = {id(p) for entry in step.modules if entry.grad_enabled for p in entry.module.parameters()}
         for x in case.run.optimizers:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
             in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
@@ -245,6 +247,10 @@ def parameters_not_optimized(case: Case) -> Found | None:
 
 def _of_same_model(step: Step, stepping: list[Optimized], missing: set[int]) -> Optimized:
     """Return the optimizer that holds most parameters of the models that these belong to, else the first."""
+    held = [{id(p) for p in x.parameters} for x in stepping]
+    twice = [x for n, x in enumerate(stepping) if any(held[n] <= other for other in held[:n])]
+    if twice:
+        return twice[0]  # a second optimizer of the same parameters
     models = [{id(p) for p in entry.module.parameters()} for entry in step.outermost()]
     whole = set[int]().union(*[x for x in models if x & missing])
     return max(stepping, key=lambda x: sum(id(p) in whole for p in x.parameters))
@@ -417,7 +423,7 @@ def constant_init(case: Case) -> Found | None:
         end = p.array.T if columns else p.array
         if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end):
             continue
-        if not used or used[0].name == "embedding":
+        if not used or used[0].name == "embedding" and (id(p) not in case.still or end.any()):
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
@@ -529,6 +535,17 @@ def _identical_models(case: Case) -> Found | None:
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3:
         return None
+    cut_off = saturated(case)
+    if cut_off is not None:
+        step, call = cut_off
+        bounded = Edit(f"without {call.name}", Changes(calls={call.index: same}), one_loss=True)
+        what = (
+            f"all elements that {call.name} gets here are outside of its range: its result is constant, and the "
+            f"gradient of {names_below(case, step, call)} is exactly 0."
+        )
+        return Found(
+            case.edited(step, call), {}, bounded, message=what, fix=f"remove this {call.name}, or widen its range"
+        )
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
     count = 0

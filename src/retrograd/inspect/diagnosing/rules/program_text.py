@@ -84,6 +84,9 @@ def _uses(lines: Sequence[str]) -> list[Permuted]:
                 orders.add(shuffled[1])
             continue
         name, value = match[1], match[2]
+        several = [one.strip() for one in name.split(",")]
+        if len(several) > 1 and len(_ORDER.findall(value)) == len(several) and "[" not in value:
+            orders.update(several)
         begins = _ORDER.search(value)
         if begins is not None and "[" not in value[: begins.start()] and "," not in name:
             orders.add(name)

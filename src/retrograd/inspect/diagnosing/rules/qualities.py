@@ -49,6 +49,10 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "cosine_similarity, which is 1 for equal directions, is minimized"
         elif slope > 0 and name:
             what = f"{name} is minimized, whose name stands for something that is better the larger it is"
+        elif slope > 0 and _is_cosine(step, call):
+            what = "the product of vectors of length 1, which is 1 for equal directions, is minimized"
+        elif slope > 0 and _is_overlap(case, step, call):
+            what = "the overlap of predictions and targets (a sum of products divided by sums) is minimized"
         elif slope > 0 and _is_probability(case, step, call):
             what = "the probabilities of the targets are minimized"
         elif slope < 0 and _is_hinge(call):
@@ -65,6 +69,8 @@ def _measured(path: list[Call], place: int) -> str:
     call = path[place]
     if place and _same_line(path[place - 1], call):
         return ""  # the line goes on
+    if call.name == "neg" or call.name in ("sub", "mul", "rsub") and not call.needs(0):
+        return ""  # such as 1 - dice, which the program may call dice
     code = call.site.code
     match = _ASSIGNED.match(code)
     name = match[1] if match is not None else call.site.function if code.startswith("return ") else ""
@@ -93,6 +99,40 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
     return bool(((rows == 0) | (rows == 1)).all() & (rows.sum(-1) == 1).all())
 
 
+def _is_cosine(step: Step, call: Call) -> bool:
+    """Return whether a call sums the products of vectors of length 1, a product of each row."""
+    product = step.producer(call.inputs[0]) if call.name == "sum" and call.inputs else None
+    dim = call.params.get("dim")
+    dim = dim[0] if isinstance(dim, tuple) and len(dim) == 1 else dim
+    if product is None or product.name != "mul" or len(product.inputs) != 2 or not isinstance(dim, int):
+        return False
+    if not all(Case.has_array(step, x) for x in product.inputs) or len(product.shape) < 2:
+        return False
+    lengths = [
+        np.linalg.norm(np.asarray(step.array(x), float), axis=dim) for x in product.inputs if np.ndim(step.array(x))
+    ]
+    return len(lengths) == 2 and all(x.size and bool((np.abs(x - 1) < 1e-3).all()) for x in lengths)
+
+
+def _is_overlap(case: Case, step: Step, call: Call) -> bool:
+    """Return whether a call divides a sum of products of predictions and data from 0 to 1 by a sum of predictions."""
+    if call.name != "div" or len(call.inputs) != 2 or not (call.needs(0) and call.needs(1)):
+        return False
+    top = step.producer(call.inputs[0])
+    summed = False
+    while top is not None:
+        given = [x for place, x in enumerate(top.inputs) if top.needs(place)]
+        summed = summed or top.name == "sum"
+        others = [x for place, x in enumerate(top.inputs) if not top.needs(place)]
+        if top.name == "mul" and summed and len(others) == 1 and case.has_array(step, others[0]):
+            data = np.asarray(step.array(others[0]))
+            return data.size > 1 and float(data.min()) >= 0 and float(data.max()) <= 1
+        if len(given) != 1 or top.name not in ("add", "mul", "sum", "div") and not top.moves:
+            return False
+        top = step.producer(given[0])
+    return False
+
+
 def _is_hinge(call: Call) -> bool:
     """Return whether a call outside of modules cuts off what is below 0."""
     if call.record.module or call.record.values is None or call.record.values.size < 2:
@@ -111,17 +151,21 @@ def _is_distance(step: Step, call: Call) -> bool:
 
 def _edited(path: list[Call], call: Call, name: str) -> HasPlace:
     """Return the line of the sign between a result and the loss, else the one that makes the result the loss."""
-    above = path[: path.index(call)]
-    for one in above:
+    for one in path[: path.index(call)]:
+        if one.name in ("exp", "log", "pow", "sigmoid", "softmax"):
+            break
         negative = one.name == "neg" or one.name in ("mul", "div") and slope_of(one) * slope_of(path[0]) < 0
         if negative:
             return one.record
     top = path[0]
+    lines = linecache.getlines(top.record.file)
+    if top.site.code.startswith("return ") and top.site.function == name:
+        calls = re.compile(rf"\s*[\w.]*(loss|objective|cost)\w*\s*\+?=.*\b{name}\(")
+        return next((Place(top.record.file, n) for n, x in enumerate(lines, 1) if calls.match(x)), top.record)
     match = _ASSIGNED.match(top.site.code)
     written = match[1] if match is not None else name
     if written:
         ends = re.compile(rf"\s*(return|[\w.]*loss\w*\s*\+?=)\s*{written}\s*(#.*)?$")
-        lines = linecache.getlines(top.record.file)
         for number in range(top.record.line, min(len(lines), top.record.line + 20)):
             if ends.match(lines[number]):
                 return Place(top.record.file, number + 1)

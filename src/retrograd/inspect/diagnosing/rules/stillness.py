@@ -8,6 +8,9 @@ from ..recording import Call, Source, Step
 # Operators with constant pieces: their derivative is 0 wherever it exists.
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
 
+# Operators that are constant outside of a range.
+_BOUNDED = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "hardsigmoid", "minimum", "maximum"})
+
 
 def depending(step: Step, read: set[int]) -> set[int]:
     """Return the calls whose results depend on these leaves, also through cuts."""
@@ -38,6 +41,22 @@ def blocks(case: Case) -> list[tuple[Step, Call]]:
         for call in step.passed()
         if call.index in depends and _arrives(call) and _passes_nothing(step, call, still, depends)
     ]
+
+
+def flat_operator(case: Case) -> tuple[Step, Call] | None:
+    """Return the call of an operator with constant pieces after which no gradient is left."""
+    return next((x for x in blocks(case) if x[1].name in FLAT and x[1].record.call in FLAT), None)
+
+
+def saturated(case: Case) -> tuple[Step, Call] | None:
+    """Return the call that cuts off all elements of what it gets, so that no gradient passes it."""
+    return next((x for x in blocks(case) if x[1].name in _BOUNDED), None)
+
+
+def names_below(case: Case, step: Step, call: Call) -> str:
+    """Return the names of the parameters below a call whose gradient is zero, the first three of them."""
+    names = [step.name(p) for p in step.leaves(Source(call.index, 0, None, None)) if id(p) in case.still]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _arrives(call: Call) -> bool:
