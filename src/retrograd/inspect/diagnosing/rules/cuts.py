@@ -11,6 +11,7 @@ from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import figure
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
+from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
@@ -125,20 +126,24 @@ def _trains_others(case: Case, step: Step) -> bool:
     return any(isinstance(p, Parameter) and id(p) not in held for p in reached)
 
 
-def _as_number(step: Step, x: Optimized) -> Departure | None:
-    """Return the departure of the loss of an optimizer's parameters whose number the backward pass computes with."""
-    loss = unused_loss(step, x)
-    values = None if loss is None else loss.record.values
-    if loss is None or values is None:
-        return None
-    numbers = [
+def _constants(step: Step) -> list[float]:
+    """Return the single numbers that the calls below the backward passes get and that no call computed."""
+    return [
         float(np.asarray(y.value).reshape(-1)[0])
         for root in step.roots
         for i in step.below(root.source)
         for y in step.calls[i].inputs
         if y.call < 0 and y.leaf is None and isinstance(y.value, (int, float, np.ndarray)) and np.size(y.value) == 1
     ]
-    if not any(math.isclose(number, values.mean, rel_tol=1e-5) for number in numbers):
+
+
+def _as_number(step: Step, x: Optimized) -> Departure | None:
+    """Return the departure of the loss of an optimizer's parameters whose number the backward pass computes with."""
+    loss = unused_loss(step, x)
+    values = None if loss is None else loss.record.values
+    if loss is None or values is None:
+        return None
+    if not any(math.isclose(number, values.mean, rel_tol=1e-5) for number in _constants(step)):
         return None
     return next((one for one in step.departures if one.source is loss.record and one.requires_grad), None)
 
@@ -147,7 +152,13 @@ def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | N
     """Return the finding for a parameter of which the program computes with a copy that is a leaf of its own."""
     shapes = {tuple(p.shape) for root in step.roots for p in step.leaves(root.source)}
     for cut, p in step.left:
-        if id(p) not in wanted or tuple(p.shape) not in shapes or cut.how == "item":
+        if id(p) not in wanted:
+            continue
+        if cut.how in ("item", "tolist") and p.array.size == 1:
+            number = float(p.array.reshape(-1)[0])  # which no step has changed
+            if not any(math.isclose(x, number, rel_tol=1e-6) for x in _constants(step)):
+                continue
+        elif tuple(p.shape) not in shapes or cut.how == "item":
             continue
         how, name = _named(cut), cut.name or step.name(p)
         what = (
@@ -155,6 +166,29 @@ def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | N
             f"gradient for {name} itself."
         )
         return Found(cut, {"what": what, "how": how})
+    return None
+
+
+def replaced_leaf(case: Case) -> Found | None:
+    """Return the finding for a Tensor that is replaced by a new leaf, while an optimizer holds the first one."""
+    for x in case.run.optimizers:
+        last = case.run.last
+        if last is None or x.steps < 3 or x.graded_at >= x.steps - 1 or isinstance(x.optimizer, OwnUpdate):
+            continue
+        reached = [p for root in last.roots for p in last.leaves(root.source)]
+        held = {id(p) for p in x.parameters}
+        shapes = [tuple(p.shape) for p in reached if not isinstance(p, Parameter)]
+        for step in case.run.steps:
+            for cut, p in step.left:
+                if id(p) not in held or tuple(p.shape) not in shapes or any(id(p) == id(q) for q in reached):
+                    continue
+                name = cut.name or step.name(p)
+                what = (
+                    f"this line replaces {name} by a new Tensor, and {x.name} still holds the first one, which nothing "
+                    "uses."
+                )
+                fix = f"change {name} in place (under torch.no_grad()), or leave it to the optimizer"
+                return Found(cut, {"optimizer": x.name, "names": name}, message=what, fix=fix)
     return None
 
 

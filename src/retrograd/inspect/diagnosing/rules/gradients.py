@@ -98,8 +98,7 @@ def _reads_earlier(step: Step, source: Source) -> bool:
 @kind(
     "step-missing",
     "Does an optimizer use the gradients?",
-    "{backwards} backward passes computed gradients for the parameters of {optimizer}, which never made a step: no "
-    "parameter changed.",
+    "{backwards} backward passes computed gradients for the parameters of {optimizer}, which never made a step.",
     "call optimizer.step() after loss.backward()",
 )
 def step_missing(case: Case) -> Found | None:

@@ -19,6 +19,7 @@ from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
+from .cuts import replaced_leaf
 from .modes import place_of
 from .stillness import names_below, saturated
 
@@ -184,30 +185,7 @@ def reused_optimizer(case: Case) -> Found | None:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
-    return _replaced(case)
-
-
-def _replaced(case: Case) -> Found | None:
-    """Return the finding for a Tensor that is replaced by a new leaf, while an optimizer holds the first one."""
-    for x in case.run.optimizers:
-        last = case.run.last
-        if last is None or x.steps < 3 or x.graded_at >= x.steps - 1 or isinstance(x.optimizer, OwnUpdate):
-            continue
-        reached = [p for root in last.roots for p in last.leaves(root.source)]
-        held = {id(p) for p in x.parameters}
-        shapes = [tuple(p.shape) for p in reached if not isinstance(p, Parameter)]
-        for step in case.run.steps:
-            for cut, p in step.left:
-                if id(p) not in held or tuple(p.shape) not in shapes or any(id(p) == id(q) for q in reached):
-                    continue
-                name = cut.name or step.name(p)
-                what = (
-                    f"this line replaces {name} by a new Tensor, and {x.name} still holds the first one, which nothing "
-                    "uses."
-                )
-                fix = f"change {name} in place (under torch.no_grad()), or leave it to the optimizer"
-                return Found(cut, {"optimizer": x.name, "names": name}, message=what, fix=fix)
-    return None
+    return replaced_leaf(case)
 
 
 @kind(
@@ -428,7 +406,7 @@ def constant_init(case: Case) -> Found | None:
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
         made = _made(case, owner, p) if owner is not None else None
-        site = where or made or _assigned(used[0].site, steps[0].name(p))
+        site = where or _replaced_data(used[0].site, case) or made or _assigned(used[0].site, steps[0].name(p))
         edit = Edit("with random weights", values=_random(main))
         zero = "" if end.any() else " (all are 0)"
         return Found(site, {"units": len(end), "name": steps[0].name(p), "zero": zero}, edit)
@@ -463,6 +441,16 @@ def _assigned(near: Site, name: str) -> HasPlace:
             if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
                 return Place(near.file, number)
     return near
+
+
+_CONSTANT = re.compile(r"\s*[\w.\[\]]+\.(data|weight)\s*=[^=].*\b(zeros|zeros_like|ones|ones_like|full|full_like)\(")
+
+
+def _replaced_data(near: Site, case: Case) -> HasPlace | None:
+    """Return the line that assigns a constant to weights by ``.data``, in the file of a layer's call or of a step."""
+    files = dict.fromkeys([near.file, *([case.run.backward_site.file] if case.run.backward_site is not None else [])])
+    lines = ((file, n, x) for file in files for n, x in enumerate(linecache.getlines(file), start=1))
+    return next((Place(file, n) for file, n, x in lines if _CONSTANT.match(x)), None)
 
 
 def _alike(array: Array) -> bool:
