@@ -437,4 +437,71 @@ for i in range(80): loss = F.cross_entropy(m(X), Y) + 1e-3 * sum((p ** 2).sum() 
 m = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1)); o = torch.optim.Adam(m.parameters(), 1e-2); y = torch.cat([torch.ones(16), torch.zeros(16)])
 for i in range(60): x = torch.randn(32, 5) + y[:, None]; o.zero_grad(); F.binary_cross_entropy_with_logits(m(x)[:, 0], y).backward(); o.step()
 """,
+    "time-first rnn, as many steps as examples": """
+m = nn.GRU(3, 16); o = nn.Linear(16, 2); opt = torch.optim.Adam([*m.parameters(), *o.parameters()], lr=1e-2)
+for i in range(60):
+    y = torch.randint(0, 2, (16,)); x = torch.randn(16, 16, 3) + y[None, :, None].float()
+    h, _ = m(x)
+    loss = F.cross_entropy(o(h[-1]), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "wgan with clipping": """
+G = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2)); D = nn.Sequential(nn.Linear(2, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1))
+og, od = torch.optim.RMSprop(G.parameters(), lr=5e-4), torch.optim.RMSprop(D.parameters(), lr=5e-4)
+for s in range(40):
+    for _ in range(3):
+        real = torch.randn(32, 2) * 0.2 + 2; fake = G(torch.randn(32, 4)).detach()
+        score = D(fake).mean() - D(real).mean(); od.zero_grad(); score.backward(); od.step()
+        for p in D.parameters(): p.data.clamp_(-0.05, 0.05)
+    gl = -D(G(torch.randn(32, 4))).mean(); og.zero_grad(); gl.backward(); og.step()
+""",
+    "byol: detached targets and cosine": """
+import copy
+on = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 8)); pr = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)); ta = copy.deepcopy(on)
+opt = torch.optim.Adam([*on.parameters(), *pr.parameters()], lr=1e-3)
+for i in range(60):
+    x = torch.randn(32, 10); a, b = x + 0.1 * torch.randn(32, 10), x + 0.1 * torch.randn(32, 10)
+    p = F.normalize(pr(on(a)), dim=1); t = F.normalize(ta(b), dim=1).detach()
+    loss = 2 - 2 * (p * t).sum(1).mean(); opt.zero_grad(); loss.backward(); opt.step()
+    for u, v in zip(ta.parameters(), on.parameters()): u.data = 0.95 * u.data + 0.05 * v.data
+""",
+    "functional leaves with backward": """
+params = {"w1": torch.randn(4, 16) * 0.4, "b1": torch.zeros(16), "w2": torch.randn(16, 1) * 0.2, "b2": torch.zeros(1)}
+params = {k: v.requires_grad_() for k, v in params.items()}
+x = torch.randn(128, 4); y = torch.sin(x).sum(1, keepdim=True)
+for i in range(60):
+    out = torch.tanh(x @ params["w1"] + params["b1"]) @ params["w2"] + params["b2"]
+    loss = F.mse_loss(out, y); loss.backward()
+    params = {k: (v - 0.1 * v.grad).detach().requires_grad_() for k, v in params.items()}
+""",
+    "phases with optimizers created first": """
+enc, head = nn.Sequential(nn.Linear(6, 16), nn.ReLU()), nn.Linear(16, 3)
+oh = torch.optim.Adam(head.parameters(), lr=1e-2); oe = torch.optim.Adam(enc.parameters(), lr=1e-3)
+c = 2 * torch.randn(3, 6)
+for i in range(80):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 6)
+    loss = F.cross_entropy(head(enc(x)), y)
+    oh.zero_grad(); oe.zero_grad(); loss.backward(); oh.step()
+    if i >= 40: oe.step()
+""",
+    "vq-vae": """
+enc, dec, book = nn.Linear(6, 4), nn.Linear(4, 6), nn.Embedding(16, 4); opt = torch.optim.Adam([*enc.parameters(), *dec.parameters(), *book.parameters()], lr=1e-2)
+for i in range(60):
+    x = torch.randn(32, 6); z = enc(x); k = torch.cdist(z, book.weight).argmin(1); e = book(k)
+    q = z + (e - z).detach()
+    loss = F.mse_loss(dec(q), x) + F.mse_loss(e, z.detach()) + 0.25 * F.mse_loss(z, e.detach()); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "orthogonality penalty": """
+a, b = nn.Linear(6, 8), nn.Linear(6, 8); h = nn.Linear(16, 3); opt = torch.optim.Adam([*a.parameters(), *b.parameters(), *h.parameters()], lr=1e-2)
+c = 2 * torch.randn(3, 6)
+for i in range(60):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 6); u, v = a(x), b(x)
+    loss = F.cross_entropy(h(torch.cat([u, v], 1)), y) + 0.1 * F.cosine_similarity(u, v).abs().mean(); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "zero-init last layer, one output": """
+net = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 1)); nn.init.zeros_(net[2].weight); nn.init.zeros_(net[2].bias)
+opt = torch.optim.SGD(net.parameters(), lr=0.05)
+for i in range(80):
+    x = torch.randn(32, 6); y = torch.sin(x).sum(1, keepdim=True)
+    loss = F.mse_loss(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

@@ -603,12 +603,12 @@ for step in range(40):
         """
 y = torch.arange(300) % 3
 x = 2 * torch.randn(3, 10)[y] + 0.5 * torch.randn(300, 10)
-|| x = x[torch.randperm(300)]
+|| x = x[torch.randperm(300)] #!
 model = nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 3))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 for step in range(60):
     i = torch.randint(0, 300, (64,))
-    loss = F.cross_entropy(model(x[i]), y[i]) || loss = F.cross_entropy(model(x[i]), y[i]) #!
+    loss = F.cross_entropy(model(x[i]), y[i]) || loss = F.cross_entropy(model(x[i]), y[i])
 """
         + UPDATE,
     ),

@@ -1,5 +1,7 @@
 """Training programs in other styles: models that take and return dictionaries, several optimizers, losses by hand."""
 
+# ruff: noqa: E501
+
 from tests.inspect.doctor.programs import CLASSIFIER, UPDATE, Program
 
 STYLES = [
@@ -85,5 +87,43 @@ for step in range(24):
     loss = F.cross_entropy(model(x), y)
 """
         + UPDATE,
+    ),
+    Program(
+        "detached",
+        """
+class Temp(nn.Module):
+    def __init__(self): super().__init__(); self.t = nn.Parameter(torch.ones(1)); self.f = nn.Linear(6, 3)
+    def forward(self, x):
+        return self.f(x) / self.t || return self.f(x) / self.t.item() #!
+m = Temp(); opt = torch.optim.Adam(m.parameters(), lr=1e-2); c = 2 * torch.randn(3, 6)
+for i in range(60):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 6)
+    loss = F.cross_entropy(m(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "constant-init",
+        """
+net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
+for layer in net:
+    if isinstance(layer, nn.Linear):
+        layer.weight.data = torch.randn_like(layer.weight) * 0.3 || layer.weight.data = torch.zeros_like(layer.weight) #!
+        layer.bias.data = torch.zeros_like(layer.bias)
+opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for i in range(50):
+    x = torch.randn(32, 6); loss = F.mse_loss(net(x), x[:, :1]); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "labels-unrelated",
+        """
+Y = (torch.arange(256) % 2).float(); X = torch.randn(256, 1, 6, 6) + 1.5 * Y[:, None, None, None]
+idx = torch.randperm(256)
+X, Y = X[idx], Y[idx] || X = X[idx] #!
+net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 1)); opt = torch.optim.Adam(net.parameters(), lr=1e-2)
+for e in range(10):
+    for b in range(0, 256, 32):
+        loss = F.binary_cross_entropy_with_logits(net(X[b:b + 32]).squeeze(1), Y[b:b + 32]); opt.zero_grad(); loss.backward(); opt.step()
+""",
     ),
 ]

@@ -15,9 +15,10 @@ from retrograd.inspect.diagnosing.rules import ORDER
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
+from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

@@ -81,7 +81,9 @@ class Creations:
 
         def switch(x: Tensor, value: bool) -> None:
             plain.fset(x, value)
-            if not value:
+            if value:
+                self.run.frozen.pop(id(x), None)
+            else:
                 self.run.frozen[id(x)] = user_site(2)
 
         name = "requires_grad"

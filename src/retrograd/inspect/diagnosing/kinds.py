@@ -59,6 +59,8 @@ class Found:
     edit: Edit | None = None
     curves: Curves | None = None  # if the rule has tried the edit itself
     unproved: str = ""  # why a recorded step cannot show the effect of the edit
+    message: str = ""  # in place of that of the kind
+    fix: str = ""
 
 
 Rule = Callable[["Case"], "Found | None"]
@@ -222,9 +224,12 @@ class Case:
         """Return whether the array of a source was kept."""
         return source.call < 0 or len(step.calls[source.call].outputs) > source.output
 
-    def rooted(self, step: Step) -> list[tuple[Call, set[int]]]:
-        """Return the last call of each backward pass with the indices of all calls below it."""
-        return [(step.calls[root.source.call], step.below(root.source)) for root in step.roots if root.source.call >= 0]
+    @cached_property
+    def still(self) -> dict[int, Tensor]:
+        """The leaves, by id, whose gradient was computed and exactly zero in each recorded step that computed it."""
+        leaves = {id(p): p for step in self.run.steps for root in step.roots for p in step.leaves(root.source)}
+        found = {key: [step.arrived[key] for step in self.run.steps if key in step.arrived] for key in leaves}
+        return {key: leaves[key] for key, seen in found.items() if len(seen) > 1 and not any(seen)}
 
     @cached_property
     def program(self) -> Program | None:
@@ -259,6 +264,11 @@ class Case:
         return None if step is None else step.values.get(id(parameter))
 
 
+def all_leaves(step: Step) -> list[Tensor]:
+    """Return the leaves that the calls of a step read, in order, once for each reading."""
+    return [x.leaf for call in step.calls for x in call.inputs if x.leaf is not None]
+
+
 def is_summed(call: Call) -> bool:
     """Return whether a loss is a sum over examples."""
     if call.name in CLASS_LOSSES:
@@ -276,5 +286,6 @@ def finding(one: Kind, found: Found, curves: Curves | None, said: str) -> Findin
         evidence["curves"] = both | ({"edited_loss": curves.plain} if curves.own else {})
     evidence["question"] = one.question
     evidence["proof"] = said
-    message = one.message.format(**found.values)
-    return Finding(one.name, file, line, f"{message} {said}".strip(), one.fix.format(**found.values), evidence)
+    message = found.message or one.message.format(**found.values)
+    fix = found.fix or one.fix.format(**found.values)
+    return Finding(one.name, file, line, f"{message} {said}".strip(), fix, evidence)

@@ -85,6 +85,7 @@ class Observation:
         self._early = 0  # backward passes that were counted as steps before an optimizer was known
         self._since: list[float] = []  # losses since the last step of any optimizer
         self._stepping: Optimized | None = None
+        self._closure = False  # whether this step has a closure
         self._depth = 0  # of nested calls of backward
         self.stopped = False
         self._window = 0  # backward passes since the last step
@@ -384,10 +385,13 @@ class Observation:
         optimized.stepped = user_site(3)
         optimized.used = self.run.backward_site
         if self.recorder is not None and self.recorder.step.roots:
-            self.recorder.step.roots[-1].optimizers.add(self.run.optimizers.index(optimized))
+            number = self.run.optimizers.index(optimized)
+            self.recorder.step.roots[-1].optimizers.add(number)
+            self.recorder.step.roots[-1].stepped.setdefault(number, optimized.stepped)
         if not optimized.start:
             optimized.start = self._values(optimized)
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
+        self._closure = closure
         if not closure:
             self._check_gradients(optimized)
         rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
@@ -451,6 +455,8 @@ class Observation:
             optimized.losses.append(history.loss)
         self._before = {}
         self._stepping = None
+        if self._closure and not self._since and all(p._grad is None for p in optimized.parameters):
+            optimized.idle += 1  # the closure has no backward pass
         self._since = []
         optimized.steps += 1
         optimized.carried += optimized.is_carried

@@ -163,6 +163,7 @@ class Root:
     inside: bool = False  # a step calls it, as a closure
     returned: bool = False  # a call of ``autograd.grad``, which computes some gradients and stores none
     optimizers: set[int] = field(default_factory=set)
+    stepped: dict[int, Site] = field(default_factory=dict)  # by the number of an optimizer, the line that steps it
 
 
 @dataclass
@@ -179,6 +180,10 @@ class Step:
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
     marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
+    left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # leaves that left the graph themselves
+    arrived: dict[int, bool] = field(
+        default_factory=dict
+    )  # leaves, by id: whether a gradient other than 0 reached them
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 
@@ -382,11 +387,15 @@ class StepRecorder(Recorder):
     def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
         """Record nothing: no rule asks which operator sent a leaf its gradient."""
 
-    def record_leaf(self, leaf: Tensor, gradient: object) -> None:
-        """Record nothing: norms of parameters' gradients are measured at the optimizer's step."""
+    def record_leaf(self, leaf: Tensor, gradient: Array) -> None:
+        """Record whether the gradient is zero everywhere; norms are measured at the optimizer's step."""
+        arrived = self.step.arrived
+        arrived[id(leaf)] = arrived.get(id(leaf), False) or bool(gradient.any())
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         super().departed(x, how, result)
+        if x._node is None and x._requires:
+            self.step.left.append((self.departures[-1], x))
         if result is not None:
             source = self.source_of(x)
             self._made[id(result)] = ref(result), source._replace(cut=source.cut or self.departures[-1])

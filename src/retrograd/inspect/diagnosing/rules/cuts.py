@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
+import numpy as np
+
+from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import figure
-from ..kinds import LOSSES, Case, Found, kind
-from ..probes.replay import Changes, Edit
+from ..kinds import LOSSES, Case, Found, all_leaves, kind
+from ..own_updates import OwnUpdate
+from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
 from .gradients import unused_loss
+from .stillness import depending, flat_operator, names_below
 
 _REDUCTIONS = frozenset({"mean", "sum"})
 _MOST = 50  # departures compared
@@ -28,19 +34,37 @@ def detached(case: Case) -> Found | None:
     run = case.run
     error = run.error
     if run.failed_backward is not None and error is not None and "does not require grad" in str(error):
+        if run.steps and not any(p._requires for p in all_leaves(run.steps[-1])) and run.frozen:
+            return None  # nothing is cut: all that the step reads is frozen
         cut = _of_whole_loss(run.steps[-1]) if run.steps else None
         how = _named(cut) if cut is not None else "an operator without a gradient"
         what = f"the loss does not depend on any parameter: {how} cuts the graph, and the backward pass fails."
         return Found(cut if cut is not None else run.failed_backward, {"what": what, "how": how})
     if len(run.steps) < 2 or not run.backwards:
         return None
+    if any(x.steps > 1 and x.parameters and not any(p._requires for p in x.parameters) for x in run.optimizers):
+        return None  # nothing is cut: all that an optimizer trains is frozen
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
         found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case)
         if found is not None:
             return found
-    return None
+    return _flat(case)
+
+
+def _flat(case: Case) -> Found | None:
+    """Return the finding for an operator whose derivative is 0 wherever it exists, and after which nothing learns."""
+    found = flat_operator(case)
+    if found is None:
+        return None
+    step, call = found
+    what = (
+        f"the derivative of {call.name} is 0 wherever it exists, so that the gradient of "
+        f"{names_below(case, step, call)} is exactly 0: no step changes what this line computes."
+    )
+    edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
+    return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
 
 
 def _of_whole_loss(step: Step) -> Departure | None:
@@ -69,11 +93,17 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
             continue
         read = {id(y.leaf) for call in step.calls for y in call.inputs if y.leaf is not None} & wanted
         if not read:
+            found = _copied(case, step, x, wanted)
+            if found is not None:
+                return found
             continue
         number = case.run.optimizers.index(x)
         roots = sorted(step.roots, key=lambda root: number not in root.optimizers)  # first the loss that x is to lower
         on_path = (_first_cut(step, root.source, read) for root in roots)
         cut = next((found for found in on_path if found is not None), None)
+        if cut is None and _trains_others(case, step):
+            continue
+        cut = cut or _as_number(step, x)
         if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
             cut = _cut_between(step, read)
         if cut is None:
@@ -86,6 +116,79 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
             f"{'it' if len(names) == 1 else 'them'}."
         )
         return Found(cut, {"what": what, "how": how}, _joined(cut))
+    return None
+
+
+def _trains_others(case: Case, step: Step) -> bool:
+    """Return whether backward passes reach Parameters that no optimizer holds: those of another model."""
+    held = {id(p) for x in case.run.optimizers for p in x.parameters}
+    reached = [p for root in step.roots for p in step.leaves(root.source)]
+    return any(isinstance(p, Parameter) and id(p) not in held for p in reached)
+
+
+def _constants(step: Step) -> list[float]:
+    """Return the single numbers that the calls below the backward passes get and that no call computed."""
+    return [
+        float(np.asarray(y.value).reshape(-1)[0])
+        for root in step.roots
+        for i in step.below(root.source)
+        for y in step.calls[i].inputs
+        if y.call < 0 and y.leaf is None and isinstance(y.value, (int, float, np.ndarray)) and np.size(y.value) == 1
+    ]
+
+
+def _as_number(step: Step, x: Optimized) -> Departure | None:
+    """Return the departure of the loss of an optimizer's parameters whose number the backward pass computes with."""
+    loss = unused_loss(step, x)
+    values = None if loss is None else loss.record.values
+    if loss is None or values is None:
+        return None
+    if not any(math.isclose(number, values.mean, rel_tol=1e-5) for number in _constants(step)):
+        return None
+    return next((one for one in step.departures if one.source is loss.record and one.requires_grad), None)
+
+
+def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | None:
+    """Return the finding for a parameter of which the program computes with a copy that is a leaf of its own."""
+    shapes = {tuple(p.shape) for root in step.roots for p in step.leaves(root.source)}
+    for cut, p in step.left:
+        if id(p) not in wanted:
+            continue
+        if cut.how in ("item", "tolist") and p.array.size == 1:
+            number = float(p.array.reshape(-1)[0])  # which no step has changed
+            if not any(math.isclose(x, number, rel_tol=1e-6) for x in _constants(step)):
+                continue
+        elif tuple(p.shape) not in shapes or cut.how == "item":
+            continue
+        how, name = _named(cut), cut.name or step.name(p)
+        what = (
+            f"the loss depends on a copy of {name} that {how} makes without its graph, and {x.name} never gets a "
+            f"gradient for {name} itself."
+        )
+        return Found(cut, {"what": what, "how": how})
+    return None
+
+
+def replaced_leaf(case: Case) -> Found | None:
+    """Return the finding for a Tensor that is replaced by a new leaf, while an optimizer holds the first one."""
+    for x in case.run.optimizers:
+        last = case.run.last
+        if last is None or x.steps < 3 or x.graded_at >= x.steps - 1 or isinstance(x.optimizer, OwnUpdate):
+            continue
+        reached = [p for root in last.roots for p in last.leaves(root.source)]
+        held = {id(p) for p in x.parameters}
+        shapes = [tuple(p.shape) for p in reached if not isinstance(p, Parameter)]
+        for step in case.run.steps:
+            for cut, p in step.left:
+                if id(p) not in held or tuple(p.shape) not in shapes or any(id(p) == id(q) for q in reached):
+                    continue
+                name = cut.name or step.name(p)
+                what = (
+                    f"this line replaces {name} by a new Tensor, and {x.name} still holds the first one, which nothing "
+                    "uses."
+                )
+                fix = f"change {name} in place (under torch.no_grad()), or leave it to the optimizer"
+                return Found(cut, {"optimizer": x.name, "names": name}, message=what, fix=fix)
     return None
 
 
@@ -194,7 +297,7 @@ def _is_loss(step: Step, call: Call) -> bool:
 
 def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure | None:
     """Return the first cut below a value: of what depends on these leaves, or of any value that requires a gradient."""
-    depends = None if read is None else _depending(step, read)
+    depends = None if read is None else depending(step, read)
     ended: Departure | None = None
     for index in sorted(step.below(source, through_cuts=True)):
         call = step.calls[index]
@@ -218,18 +321,9 @@ def _ended(call: Call) -> Departure | None:
     return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
 
 
-def _depending(step: Step, read: set[int]) -> set[int]:
-    """Return the calls whose results depend on these leaves, also through cuts."""
-    found: set[int] = set()
-    for call in step.calls:
-        if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
-            found.add(call.index)
-    return found
-
-
 def _cut_between(step: Step, read: set[int]) -> Departure | None:
     """Return the first departure of a value that depends on these leaves."""
-    depends = _depending(step, read)
+    depends = depending(step, read)
     records = {id(step.calls[i].record) for i in depends}
     for departure in step.departures:
         if departure.requires_grad and id(departure.source) in records and departure.how not in ("item", "bool"):
@@ -249,21 +343,16 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
 )
 def data_write(case: Case) -> Found | None:
     for step in case.run.steps:
-        below: set[int] = set()
-        for root in step.roots:
-            below |= step.below(root.source)
-        read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None}
-        first = min((i for i in below), default=0)
-        last = max((root.source.call for root in step.roots), default=-1)
+        below = [(root.source.call, step.below(root.source)) for root in step.roots]
         for call in step.calls:
-            if not call.inplace or not call.inputs or not first < call.index <= last:
+            if not call.inplace or not call.inputs:
                 continue
             source = call.inputs[0]
             untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
             if not source.cut and not untracked:
                 continue
-            used = source.call in below or source.leaf is not None and id(source.leaf) in read
-            if used:
+            # The value was read before the write, and the backward pass of the result comes after it.
+            if any(_is_read(step, source, graph, call.index) for last, graph in below if call.index <= last):
                 what = (
                     f"{call.record.label} on this line changes a value of shape {call.shape} between its use and the "
                     "backward pass; the gradient is that of the value before."
@@ -271,6 +360,16 @@ def data_write(case: Case) -> Found | None:
                 fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
                 return Found(call.record, {"what": what, "fix": fix})
     return _computed_weights(case)
+
+
+def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
+    """Return whether a graph has a value, or for a leaf whether it reads the leaf, and already did so, or what
+    ``autograd.grad`` differentiated did, before this call."""
+    if source.leaf is None:
+        return source.call in graph
+    reads = {call.index for call in step.calls if any(x.leaf is source.leaf for x in call.inputs)}
+    differentiated = set[int]().union(*map(step.below, step.asked))
+    return bool(reads & graph) and any(i < before for i in reads & (graph | differentiated))
 
 
 def _computed_weights(case: Case) -> Found | None:
@@ -283,7 +382,7 @@ def _computed_weights(case: Case) -> Found | None:
             reached = [p for root in step.roots for p in step.leaves(root.source)]
             for p in reached if not any(id(p) in missing for p in reached) else ():
                 call = step.assigned(p)
-                if call is not None and call.index in _depending(step, missing):
+                if call is not None and call.index in depending(step, missing):
                     names = [step.name(q) for q in step.leaves(Source(call.index, 0, None, None)) if id(q) in missing]
                     what = (
                         f"{step.name(p)}, through which the loss is computed, gets the result of this line by .data, "

@@ -1,4 +1,4 @@
-"""Questions on the data: the scale of inputs, the order and meaning of labels, and examples that mix in a batch."""
+"""Questions on the data: the scale of inputs, and examples that mix in a batch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,12 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, kind
-from ..probes.proof import better, compare, train, train_over
-from ..probes.replay import NOTHING, Changes, Edit, Program
+from ..kinds import Case, Found, kind
+from ..probes.proof import better, compare
+from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
-_RUNS = 0.4  # share of examples with the label of the example before
-_LEAST_ROWS = 160
-_MOST_ROWS = 1500
-_LEAST_TOKENS = 300
-_MOST_TOKENS = 2000  # different ones
-_PERMUTATIONS = 19
-_TRAINED = 3  # trainings with permuted labels
-_FASTER = 0.98  # of their loss, below which the labels are learned faster
-_STEPS = 60  # steps of each
-_BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by heart
 
 
 @kind(
@@ -40,7 +30,7 @@ def unnormalized_input(case: Case) -> Found | None:
     first, last = case.ends()
     if step is None or len(case.losses) < 5 or math.isfinite(last) and last < 0.3 * first and not case.stuck:
         return None
-    call = _first_layer(step)
+    call = first_layer(step)
     if call is None:
         return None
     x = np.asarray(step.array(call.inputs[0]))
@@ -89,7 +79,7 @@ def _origin(case: Case, step: Step, source: Source) -> Site | None:
     return None
 
 
-def _first_layer(step: Step) -> Call | None:
+def first_layer(step: Step) -> Call | None:
     """Return the first call that multiplies data by a parameter."""
     below: set[int] = set()
     for root in step.roots[-1:]:
@@ -103,254 +93,6 @@ def _first_layer(step: Step) -> Call | None:
         if array is not None and hasattr(array, "dtype") and array.dtype.kind == "f":
             return call
     return None
-
-
-def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
-    """Return the integer labels of each recorded step."""
-    found = []
-    for step in case.run.steps:
-        for call in case.loss_calls(step)[-1:]:
-            if call.name in CLASS_LOSSES:
-                found.append((step, call, np.asarray(call.params["classes"].index).reshape(-1)))
-            elif call.name.startswith("binary_cross") and len(call.inputs) > 1:
-                target = case.target(step, call)
-                if target is not None and np.isin(target, (0, 1)).all():
-                    found.append((step, call, target.reshape(-1).astype(int)))
-    return found
-
-
-@kind(
-    "unshuffled-data",
-    "Do batches mix the classes?",
-    "labels come in runs: batches of {batch} have {inside} of the {classes} classes on average, so each step unlearns "
-    "the classes of the steps before.",
-    "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
-    "the doctor runs one batch again, and this edit is about the order of several",
-)
-def unshuffled_data(case: Case) -> Found | None:
-    found = _labels(case)
-    if not found:
-        return None
-    noted = case.run.binary_labels if found[-1][1].name in BINARY_LOSSES else case.run.labels
-    labels = [y for y in noted if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
-    if len(labels) < 4:
-        return None
-    if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
-        return None
-    per_example = [[y[i] for y in labels] for i in _firsts(found[-1][0], labels[-1].size)]
-    if any(float(np.mean([(y[1:] == y[:-1]).mean() for y in ys])) < _RUNS for ys in [labels, *per_example]):
-        return None  # such as the words of a text, few of which repeat
-    sizes = [y.size for y in labels]
-    inside = float(np.mean([np.unique(y).size for y in labels]))
-    rng = np.random.default_rng(0)
-    pool = np.concatenate(labels)
-    classes = np.unique(pool)
-    expected = float(np.mean([np.unique(rng.choice(pool, size)).size for size in sizes * 4]))
-    if classes.size < 2 or inside > 0.6 * expected or inside > 0.5 * classes.size + 0.5:
-        return None
-    loader = next((x for x in case.run.loaders if not x.shuffled), None)
-    where = loader.created if loader is not None else None
-    if where is None:
-        entry = next(iter(found[-1][0].outermost()), None)
-        where = entry.site if entry is not None else found[-1][1].site
-    values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
-    return Found(where, values)
-
-
-def _firsts(step: Step, size: int) -> list[slice]:
-    """Return what selects a label of each example, if examples have several: the first of each row, or the first row.
-
-    Which of the dimensions is that of the batch is not known.
-    """
-    entry = next((x for x in step.outermost() if x.shapes and len(x.shapes[0]) > 1), None)
-    if entry is None:
-        return []
-    first, second = entry.shapes[0][:2]
-    return [slice(None, None, second), slice(0, second)] if first > 1 and second > 1 and first * second == size else []
-
-
-def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
-    """Return whether two classes come from the data, and are not those of a GAN, which alternate from call to call."""
-    constant = [int(y[0]) if (y == y[0]).all() else -1 for y in labels]
-    changes = sum(a != b for a, b in zip(constant, constant[1:], strict=False))
-    return sum(x.steps > 0 for x in case.run.optimizers) == 1 and len(labels) >= 3 * (changes + 1)
-
-
-@kind(
-    "labels-unrelated",
-    "Do labels have anything to do with the inputs?",
-    "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
-    "{permuted}), and {heart}.",
-    "check the order of inputs and labels: shuffle both by the same permutation",
-    "the right order of the labels is not known",
-)
-def labels_unrelated(case: Case) -> Found | None:
-    _, last = case.ends()
-    base = _guessing(case)
-    if base is None or len(case.losses) < 20 or _are_places(case):
-        return None
-    rows, labels = _pool(case)
-    tokens = not len(labels)
-    if tokens:
-        rows, labels = _tokens(case)
-    if len(labels) < (_LEAST_TOKENS if tokens else _LEAST_ROWS) or np.unique(labels).size < 2:
-        return None
-    rng = np.random.default_rng(0)
-    order = rng.permutation(len(labels))[:_MOST_ROWS]
-    rows, labels = rows[order], labels[order]
-    real = _agreement(rows, labels)
-    if tokens and not last > 0.9 * base:
-        return None
-    permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if not tokens and (real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005):
-        return None
-    apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
-        return None  # one input tells something about the labels
-    step = case.step
-    call = case.loss_call(step) if step is not None else None
-    mean = float(np.mean(permuted))
-    values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    if not last > 0.9 * base:
-        found = _learned(case, rows, labels)
-        if found is None or not _FASTER * float(np.mean(found[1:])) <= found[0] or not np.mean(found[1:]) < 0.98 * base:
-            return None
-        values["heart"] = (
-            f"examples are only learned by heart: copies of the network learn the labels no faster "
-            f"({figure(found[0])}) than permuted ones ({figure(min(found[1:]))} to {figure(max(found[1:]))})"
-        )
-        return Found(None if call is None else call.site, values)
-    heart = f"the loss stays at {figure(last)}, that of guessing"
-    if case.program is not None:
-        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
-        if curve[-1] < _BY_HEART * curve[0]:
-            heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
-    return Found(None if call is None else call.site, {**values, "heart": heart})
-
-
-def _are_places(case: Case) -> bool:
-    """Return whether all batches have the same labels, all different, for other inputs: places in the batch.
-
-    Contrastive losses have such labels.
-    """
-    known = [
-        (step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := _first_layer(step)) is not None
-    ]
-    (x, labels), *others = known or [(None, np.zeros(0))]
-    same = [np.array_equal(y, labels) and np.unique(y).size == y.size for _, y in others]
-    return bool(same) and all(same) and not all(np.array_equal(x, other) for other, _ in others)
-
-
-def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:
-    """Return the losses of copies of the network that learn all rows: with the labels, and with permuted labels."""
-    step, program = case.step, case.program
-    loss = case.loss_call(step) if step is not None else None
-    first = _first_layer(step) if step is not None else None
-    if step is None or program is None or loss is None or loss.name not in CLASS_LOSSES or first is None:
-        return None
-    given, classes = first.inputs[0], loss.params["classes"]
-    feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if same_source(x, given)]
-    shape = first.shapes[0]
-    batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])]
-    if classes.index.shape != shape[:1] or not batches:
-        return None
-    rng = np.random.default_rng(1)
-    losses = []
-    for answers in [labels, *[rng.permutation(labels) for _ in range(_TRAINED)]]:
-        changes = [
-            Changes(
-                inputs=dict.fromkeys(feeds, rows[one].reshape(shape).astype(first.record.dtype)),
-                params={loss.index: {"classes": classes._replace(index=answers[one].astype(np.int64))}},
-            )
-            for one in batches
-        ]
-        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.budget)
-        if curve is None:
-            return None
-        losses.append(float(np.mean(curve[len(curve) // 2 :])))
-    return losses
-
-
-def _guessing(case: Case) -> float | None:
-    labels = _pool(case)[1]
-    labels = labels if len(labels) else _tokens(case)[1]
-    if not len(labels):
-        return None
-    shares = np.bincount(labels) / len(labels)
-    shares = shares[shares > 0]
-    return float(-(shares * np.log(shares)).sum())
-
-
-def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return inputs, one flat row per example, and labels of the recorded steps whose inputs were kept."""
-    xs, ys = [], []
-    for step, _, labels in _labels(case):
-        call = _first_layer(step)
-        if call is None:
-            continue
-        x = np.asarray(step.array(call.inputs[0]))
-        if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
-            xs.append(x.reshape(len(x), -1))
-            ys.append(labels)
-    for x, labels in case.run.pairs:
-        if xs and x.shape[1] == xs[0].shape[1] and np.isfinite(x).all() and labels.min() >= 0:
-            xs.append(x)
-            ys.append(labels)
-    widths = {x.shape[1] for x in xs}
-    if len(widths) != 1:
-        return np.zeros((0, 1)), np.zeros(0, int)
-    rows, labels = np.concatenate(xs), np.concatenate(ys)
-    unique = np.unique(rows, axis=0, return_index=True)[1]
-    return rows[unique], labels[unique]
-
-
-def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows that describe the integer inputs of recorded steps, and labels: of each example, or of each place.
-
-    A row has the counts of the inputs of an example, and for labels of places the input at the place.
-    """
-    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
-    size = max([int(index.max()) + 1 for index, _ in found], default=0)
-    xs, ys = [], []
-    for index, y in found if size <= _MOST_TOKENS else ():
-        index = index.reshape(len(index), -1)
-        counts = np.stack([np.bincount(row, minlength=size) for row in index])
-        if y.size == index.size and index.shape[1] > 1:
-            xs.append(np.concatenate([np.repeat(counts, index.shape[1], 0), np.eye(size)[index.reshape(-1)]], axis=1))
-        elif y.size == len(index):
-            xs.append(counts)
-        else:
-            continue
-        ys.append(y)
-    if not xs or len({x.shape[1] for x in xs}) != 1:
-        return np.zeros((0, 1)), np.zeros(0, int)
-    rows, labels = np.concatenate(xs).astype(np.float32), np.concatenate(ys)
-    return rows[labels >= 0], labels[labels >= 0]
-
-
-def _looked_up(step: Step) -> np.ndarray | None:
-    """Return the indices of the first embedding of a step, a row for each example."""
-    for call in step.calls:
-        if call.name == "embedding" and (index := _index_of(call)).ndim and index.size and index.min() >= 0:
-            return index
-    return None
-
-
-def _separation(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the largest share of an input's variance that lies between the means of the classes."""
-    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
-    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
-    return float((means * means).sum(0).max())
-
-
-def _agreement(x: np.ndarray, y: np.ndarray) -> float:
-    """Return how often the majority of the five nearest other examples has the same label."""
-    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
-    squares = (z * z).sum(1)
-    distances = squares[:, None] + squares[None] - 2 * z @ z.T
-    np.fill_diagonal(distances, np.inf)
-    near = np.argpartition(distances, min(5, len(y) - 2), axis=1)[:, :5]
-    return float((y[near] == y[:, None]).mean())
 
 
 @kind(
@@ -438,6 +180,7 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     if len(program.order) > 4000:
         return None
     suspects = [i for i in program.order if step.calls[i].name in _MIXERS and not _along_last(step.calls[i])]
+    suspects = [i for i in suspects if not _is_square(step.calls[i])]
     if not suspects:
         return None
     feeds = {
@@ -477,6 +220,12 @@ def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int
     return Found(case.edited(step, call), values)
 
 
+def _is_square(call: Call) -> bool:
+    """Return whether a recurrent layer gets as many examples as time steps, so that either may come first."""
+    shape = call.shapes[0]
+    return call.name in ("lstm", "gru", "rnn") and len(shape) > 2 and shape[0] == shape[1]
+
+
 def _along_last(call: Call) -> bool:
     """Return whether a softmax already has the dimension that the edit would give it."""
     return call.name in _SOFTMAX and call.params.get("dim") in (-1, len(call.shape) - 1)
@@ -490,14 +239,14 @@ def _runs_along(call: Call, count: int) -> bool:
     return shape[dim] == count and shape.count(count) == 1
 
 
-def _index_of(call: Call) -> np.ndarray:
+def index_of(call: Call) -> np.ndarray:
     """Return the rows that an embedding looks up."""
     return np.asarray(call.params["index"].key[0])
 
 
 def _shares(call: Call, array: Array) -> bool:
     """Return whether an embedding looks up these indices."""
-    index = _index_of(call)
+    index = index_of(call)
     return index.shape == array.shape and (np.shares_memory(index, array) or np.array_equal(index, array))
 
 
@@ -513,7 +262,7 @@ def _other_row(
     """Return an example, and another one whose input changes its output."""
     values = {key: new_tensor(x) for key, x in step.values.items()}
     base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
-    indices = {i: _index_of(step.calls[i]) for i in looked_up}
+    indices = {i: index_of(step.calls[i]) for i in looked_up}
     try:
         # Of the same inputs as below: the recorded call that made them may have been written to since.
         before = np.asarray(program.run(values, Changes(inputs=base), wanted=end).array)

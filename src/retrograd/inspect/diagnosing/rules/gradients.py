@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from ....core.source_location import Site
+from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import relu
 from ...record import Record
 from ..findings import figure
@@ -19,6 +20,7 @@ from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement
 from ..recording import Array, Call, Source, Step
 from ..run import Optimized
+from .program_text import is_never_stepped
 
 _SHARE = 0.6  # of the steps in which something has to happen
 _LEAST_LAYERS = 4
@@ -30,6 +32,7 @@ _CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 _REMOVED = "remove these examples from the data, or replace such values"
 _REPLACED = "replace such values before, by torch.where: a mask that multiplies afterwards leaves them (0 * NaN is NaN)"
 _ZERO_GRAD = "call optimizer.zero_grad()"
+_ONE_LOSS = "the recorded step is that of another optimizer's loss"
 
 
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
@@ -70,7 +73,7 @@ def unused_loss(step: Step, x: Optimized) -> Call | None:
     reached: set[int] = set()
     for root in step.roots:
         reached |= step.below(root.source)
-        if root.source.call < 0:
+        if root.source.call < 0 or not any(id(p) in held or isinstance(p, Parameter) for p in step.leaves(root.source)):
             return None  # a loss that was cut off from its graph
     for source in step.asked:
         reached |= step.below(source)
@@ -95,8 +98,7 @@ def _reads_earlier(step: Step, source: Source) -> bool:
 @kind(
     "step-missing",
     "Does an optimizer use the gradients?",
-    "{backwards} backward passes computed gradients for the parameters of {optimizer}, which never made a step: no "
-    "parameter changed.",
+    "{backwards} backward passes computed gradients for the parameters of {optimizer}, which never made a step.",
     "call optimizer.step() after loss.backward()",
 )
 def step_missing(case: Case) -> Found | None:
@@ -104,15 +106,52 @@ def step_missing(case: Case) -> Found | None:
     for x in run.optimizers:
         if x.steps or x.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
-        if case.main is not None and x.zeros < 3:
+        if case.main is not None and x.zeros < 3 and not is_never_stepped(run, x):
             continue  # an optimizer of a later phase
-        if any(bool((x.start[id(p)] != p.array).any()) for p in x.parameters if id(p) in x.start):
-            continue  # updated by the program itself
+        if _is_updated(case, x):
+            continue  # by the program itself
+        taken = _taken_step(case, x)
+        if taken is not None:
+            site, other = taken
+            text = (
+                f"{x.backwards} backward passes computed gradients for the parameters of {run.title(x)}, which never "
+                f"made a step; this line, after such a backward pass, steps {run.title(other)}, whose parameters the "
+                "backward pass does not reach."
+            )
+            edit = Edit("with the step", without="none") if x is case.main else None
+            fix = f"step the {x.name} of line {x.created.line} here" if x.created is not None else "step this optimizer"
+            values = {"backwards": x.backwards, "optimizer": x.name}
+            return Found(site, values, edit, message=text, fix=fix, unproved=_ONE_LOSS)
         where = without_call(case, "step", run.backward_site) or _beside_zero_grad(
             case, x, _own_backward(case, x) or run.backward_site
         )
-        edit = Edit("with the step", without="none")
-        return Found(where, {"backwards": x.backwards, "optimizer": x.name}, edit)
+        edit = Edit("with the step", without="none") if case.main is None else None
+        return Found(where, {"backwards": x.backwards, "optimizer": run.title(x)}, edit, unproved=_ONE_LOSS)
+    return None
+
+
+def _is_updated(case: Case, x: Optimized) -> bool:
+    """Return whether the program itself changes the parameters of an optimizer, and not only clips their values."""
+    changed = [p for p in x.parameters if id(p) in x.start and bool((x.start[id(p)] != p.array).any())]
+    writes = [
+        call
+        for step in case.run.steps
+        for call in step.calls
+        if call.inplace and call.inputs and any(call.inputs[0].leaf is p for p in changed)
+    ]
+    return bool(changed) and not (writes and all(call.name.startswith("clamp") for call in writes))
+
+
+def _taken_step(case: Case, x: Optimized) -> tuple[Site, Optimized] | None:
+    """Return the line that steps another optimizer after a backward pass that reaches this one's parameters alone."""
+    mine = {id(p) for p in x.parameters}
+    for step in case.run.steps:
+        for root in step.roots:
+            reached = {id(p) for p in step.leaves(root.source)}
+            for number, site in root.stepped.items() if reached & mine else ():
+                other = case.run.optimizers[number]
+                if site is not None and not any(id(p) in reached for p in other.parameters):
+                    return site, other
     return None
 
 
@@ -151,6 +190,9 @@ def _own_backward(case: Case, x: Optimized) -> Site | None:
 )
 def zeroed_before_step(case: Case) -> Found | None:
     for x in case.run.optimizers:
+        others = {id(p) for y in case.run.optimizers if y is not x and y.steps for p in y.parameters}
+        if others and all(id(p) in others for p in x.parameters):
+            continue  # another optimizer has used the gradients
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
             values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
             values["fix"] = "call zero_grad() before backward(), or after step()"

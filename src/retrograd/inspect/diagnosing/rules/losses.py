@@ -6,10 +6,13 @@ import math
 
 import numpy as np
 
+from ....core.tensor.tensor import Tensor
+from ....ops.math.exponential import sigmoid
+from ....ops.nn.activations.smooth import logsigmoid
 from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import LOGARITHMS, Array, Call, Step
+from ..recording import LOGARITHMS, Array, Call, Step, same_source
 
 
 @kind(
@@ -178,6 +181,9 @@ def _written_out(case: Case, step: Step, call: Call, before: Call | None, activa
     "pass dim={right}",
 )
 def softmax_axis(case: Case) -> Found | None:
+    found = _of_one(case)
+    if found is not None:
+        return found
     for step in reversed(case.run.steps):
         for call in step.passed():
             found = _not_normalized(case, step, call)
@@ -204,6 +210,67 @@ def softmax_axis(case: Case) -> Found | None:
                 values["right"] = -1 if right == len(shape) - 1 else right
                 return Found(case.edited(step, call), values, edit)
     return None
+
+
+def _of_one(case: Case) -> Found | None:
+    """Return the finding for softmax along a dimension of length one, whose result is 1 whatever the network computes.
+
+    Attention to a single place is not one: its scores are a product of two activations.
+    """
+    steps = [step for step in case.run.steps if step.roots]
+    for call in steps[-1].passed() if steps else ():
+        if call.name == "div" and _divides_itself(steps[-1], call):
+            text = f"a sum over one element divides this element (shape {call.shape}): the result is always 1."
+            fix = "use sigmoid for a single output, or two outputs with cross_entropy, which takes logits"
+            return Found(call.record, {}, message=text, fix=fix)
+        if call.name not in ("softmax", "log_softmax") or not call.needs(0) or _length(call) != 1:
+            continue
+        step = steps[-1]
+        again = [x for one in steps for x in one.calls if x.name == call.name and x.site is call.site]
+        if any(_length(x) != 1 for x in again) or _weighs(step, call):
+            continue
+        shape, dim = call.shapes[0], int(call.params["dim"]) % len(call.shapes[0])
+        one = "0" if call.name == "log_softmax" else "1"
+        where = case.edited(step, call)
+        values = {"name": call.name, "dim": dim, "shape": str(shape), "right": -1}
+        values["what"] = (
+            f"this dimension has one element, so that the result is always {one}, and no gradient passes this line."
+        )
+        others = [i for i, length in enumerate(shape) if i not in (0, dim) and length > 1]
+        if len(others) == 1:
+            values["right"] = others[0]
+            edit = Edit(f"with dim={others[0]}", Changes(params={call.index: {"dim": others[0]}}), one_loss=True)
+            return Found(where, values, edit)
+        name, other = ("logsigmoid", _logsigmoid) if call.name == "log_softmax" else ("sigmoid", _sigmoid)
+        edit = Edit(f"with {name}", Changes(calls={call.index: other}), one_loss=True)
+        fix = f"use {name} for a single output, or two outputs with cross_entropy, which takes logits"
+        return Found(where, values, edit, fix=fix)
+    return None
+
+
+def _divides_itself(step: Step, call: Call) -> bool:
+    """Return whether a value is divided by its sum along a dimension of length one: softmax of one, by hand."""
+    total = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
+    if total is None or total.name != "sum" or total.shapes[0] != call.shapes[0] or not call.needs(0):
+        return False
+    given, dim = call.shapes[0], total.params.get("dim")
+    dims = dim if isinstance(dim, tuple) else (dim,) if isinstance(dim, int) else ()
+    along = [given[i] for i in dims if -len(given) <= i < len(given)]
+    return bool(along) and set(along) == {1} and same_source(call.inputs[0], total.inputs[0])
+
+
+def _sigmoid(x: Tensor, **params: object) -> Tensor:
+    return sigmoid(x)
+
+
+def _logsigmoid(x: Tensor, **params: object) -> Tensor:
+    return logsigmoid(x)
+
+
+def _length(call: Call) -> int:
+    """Return the length of the dimension along which softmax runs; 0 if it has none."""
+    shape, dim = call.shapes[0], call.params.get("dim")
+    return shape[dim] if isinstance(dim, int) and -len(shape) <= dim < len(shape) else 0
 
 
 def _not_normalized(case: Case, step: Step, call: Call) -> Found | None:

@@ -13,9 +13,10 @@ from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
-from ..recording import LOGARITHMS, Array, Call, Root, Source, Step
+from ..recording import LOGARITHMS, Array, Call, Root, Source, Step, same_source
 from .modes import place_of
 from .policies import minimized_reward
+from .qualities import wrong_way
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -39,14 +40,14 @@ def loss_sign(case: Case) -> Found | None:
         ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         why = "the rewards of a recorded step do not change with the policy"
         return Found(where, {"what": what, **ends}, unproved=why)
-    if len(stepping) != 1:
+    if not stepping or len(stepping) > 1 and (maximizing or not _is_joint(case, len(stepping))):
         return None  # an adversary may maximize on purpose
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
     first, last = case.finite_ends()
     step = case.step
     if step is None or not last < first and sign > 0:
         return None
-    held = {id(p) for p in stepping[0].parameters}
+    held = {id(p) for x in stepping for p in x.parameters}
     logs = [call for call in step.passed() if call.name in LOGARITHMS and _is_likelihood(step, call)]
     minimized = bool(logs) and last < 0 and all(_is_minimized(step, call, sign) for call in logs)
     for call in step.passed():
@@ -64,7 +65,17 @@ def loss_sign(case: Case) -> Found | None:
         if what and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
             edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
             return Found(_sign_line(step, call), _wrong_way(case, what), edit)
+    turned = wrong_way(case, step, sign)
+    if turned is not None and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
+        edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
+        return Found(turned[0], _wrong_way(case, turned[1]), edit)
     return _negative_divergence(case, step) or _unbounded(case, step, first, last)
+
+
+def _is_joint(case: Case, count: int) -> bool:
+    """Return whether all optimizers step after one backward pass, and so none is an adversary of another."""
+    step = case.step
+    return step is not None and len(step.roots) == 1 and len(step.roots[0].optimizers) == count
 
 
 def _wrong_way(case: Case, what: str) -> dict[str, object]:
@@ -265,7 +276,7 @@ def target_mismatch(case: Case) -> Found | None:
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _always_one(case, step, call) or _out_of_range(case, step, call)
+            found = _itself(case, step, call) or _out_of_range(case, step, call)
         if found is not None:
             return found
     return None
@@ -311,16 +322,21 @@ def _not_logarithms(case: Case, step: Step, call: Call, source: Source, loss: st
     return Found(where, {"what": what, "fix": "apply log_softmax to the logits, or use cross_entropy"}, edit)
 
 
-def _always_one(case: Case, step: Step, call: Call) -> Found | None:
-    """Return the finding for softmax of a single output, which is 1 whatever the network computes."""
-    before = step.producer(step.origin(call.inputs[0]))
-    if before is None or before.name != "softmax" or not before.shape:
+def _itself(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for a loss of a prediction and itself, which is 0 in all recorded steps."""
+    if call.record.values is None or call.record.values.maximum != 0 or len(call.inputs) < 2:
         return None
-    dim = int(before.params.get("dim") or 0)
-    if before.shape[dim] != 1:
+    for one in case.run.steps:
+        for other in case.loss_calls(one):
+            if other.record.site is call.record.site and (other.record.values is None or other.record.values.maximum):
+                return None
+    x, y = (step.origin(x) for x in call.inputs[:2])
+    if not same_source(x._replace(value=None), y._replace(value=None)) or x.call < 0:
         return None
-    what = f"softmax runs along dimension {dim} of shape {before.shape}, which has one element: its result is always 1."
-    return Found(case.edited(step, before), {"what": what, "fix": "use sigmoid for a single output, or two outputs"})
+    cut = call.inputs[1].cut or call.inputs[0].cut
+    what = f"{call.name} compares the prediction with itself: the loss is 0 in each step, and so is its gradient."
+    where = call.record if cut is None else cut
+    return Found(where, {"what": what, "fix": "compare the prediction with the target of the data"})
 
 
 def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:

@@ -11,14 +11,17 @@ import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
+from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
-from ..kinds import Case, Found, HasPlace, Place, kind
+from ..kinds import Case, Found, HasPlace, Place, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
+from .cuts import replaced_leaf
 from .modes import place_of
+from .stillness import names_below, saturated
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
@@ -41,8 +44,8 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
         for p in () if root.returned else step.leaves(root.source):
             if id(p) in held or id(p) in step.wanted:
                 continue
-            if not isinstance(p, Parameter) and id(p) in inputs:
-                continue  # data
+            if not isinstance(p, Parameter) and id(p) in inputs or id(p) in case.still:
+                continue  # data, or what no optimizer would change
             seen = [one.values[id(p)] for one in case.run.steps if id(p) in one.values]
             still = all(x.shape == p.array.shape and bool((x == p.array).all()) for x in seen)
             if seen and still and step.assigned(p) is None:
@@ -99,7 +102,7 @@ def modules_not_registered(case: Case) -> Found | None:
     if listed is not None:
         return listed
     error = case.run.error
-    if isinstance(error, ValueError) and "empty parameter list" in str(error):
+    if isinstance(error, ValueError) and "empty parameter list" in str(error) and not _all_frozen(case):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
         return Found(place_of(error), values)
     return None
@@ -172,8 +175,9 @@ def reused_optimizer(case: Case) -> Found | None:
         missing = [p for p in _unheld(case, step) if isinstance(p, Parameter)]
         if not missing or not step.roots:
             continue
-        used = {id(p) for one in case.run.steps if one.number >= step.number - 1 for p in _all_leaves(one)}
-        live = {id(p) for entry in step.modules for p in entry.module.parameters()}
+        late = [one for one in case.run.steps if one.number >= step.number - 1]
+        used = {id(p) for one in late for root in one.roots for p in one.leaves(root.source, everything=True)}
+        live = {id(p) for entry in step.modules if entry.grad_enabled for p in entry.module.parameters()}
         for x in case.run.optimizers:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
             in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
@@ -181,11 +185,7 @@ def reused_optimizer(case: Case) -> Found | None:
                 names = _names([step.name(p) for p in missing])
                 values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
-    return None
-
-
-def _all_leaves(step: Step) -> list[Tensor]:
-    return [x.leaf for call in step.calls for x in call.inputs if x.leaf is not None]
+    return replaced_leaf(case)
 
 
 @kind(
@@ -207,7 +207,7 @@ def parameters_not_optimized(case: Case) -> Found | None:
     step = steps[-1]
     missing = {id(p): p for p in _unheld(case, step)}
     if len(steps) > 1:
-        persistent = {id(p) for p in _all_leaves(steps[0])}
+        persistent = {id(p) for p in all_leaves(steps[0])}
         missing = {key: p for key, p in missing.items() if key in persistent}
     missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
     if not missing or _only_head(case, step, missing):
@@ -225,6 +225,10 @@ def parameters_not_optimized(case: Case) -> Found | None:
 
 def _of_same_model(step: Step, stepping: list[Optimized], missing: set[int]) -> Optimized:
     """Return the optimizer that holds most parameters of the models that these belong to, else the first."""
+    held = [{id(p) for p in x.parameters} for x in stepping]
+    twice = [x for n, x in enumerate(stepping) if any(held[n] <= other for other in held[:n])]
+    if twice:
+        return twice[0]  # a second optimizer of the same parameters
     models = [{id(p) for p in entry.module.parameters()} for entry in step.outermost()]
     whole = set[int]().union(*[x for x in models if x & missing])
     return max(stepping, key=lambda x: sum(id(p) in whole for p in x.parameters))
@@ -233,7 +237,7 @@ def _of_same_model(step: Step, stepping: list[Optimized], missing: set[int]) -> 
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
     """Return whether the optimizer holds the last layers of one module, and nothing used before them: on purpose."""
     held = _held(case)
-    used = list(dict.fromkeys(id(p) for p in _all_leaves(step)))
+    used = list(dict.fromkeys(id(p) for p in all_leaves(step)))
     for entry in step.outermost():
         inside = {id(p) for p in entry.module.parameters() if p._requires}
         own = [key for key in used if key in inside]
@@ -253,6 +257,8 @@ _THAWED = Edit("with requires_grad=True", frozen=True)
     "{fix}",
 )
 def frozen_layer(case: Case) -> Found | None:
+    if case.run.error is not None:
+        return _nothing_trains(case, str(case.run.error))
     for x in case.run.optimizers:
         for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
@@ -272,8 +278,7 @@ def frozen_layer(case: Case) -> Found | None:
         if not root.training:
             continue
         inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
-        weights = [(entry, entry.module._parameters.get("weight")) for entry in inside]
-        order = [(entry, w) for entry, w in weights if w is not None and w.array.ndim >= 2]
+        order = [(entry, w) for entry in inside if (w := _matrix(entry.module)) is not None]
         trained = [i for i, (_, w) in enumerate(order) if w._requires]
         own = {id(p) for p in root.module.parameters()}
         fresh = [
@@ -288,7 +293,9 @@ def frozen_layer(case: Case) -> Found | None:
         if not trained and fresh[-1][0] == len(order) - 1 and moving and max(moving) < 2:
             late = fresh[-1:]  # only biases are trained, before a head with random weights
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
-        early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant]
+        first, last = case.finite_ends()
+        learns = last < 0.6 * first  # on random features, which may be meant
+        early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant and not learns]
         half = fresh if trained and _is_half_frozen(case, order, fresh) else []
         if late or early or half:
             one = (late or early or half)[0]
@@ -301,6 +308,40 @@ def frozen_layer(case: Case) -> Found | None:
             where = _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site
             return Found(where, {"what": what, "fix": fix}, _THAWED)
     return None
+
+
+def _matrix(module: Module) -> Tensor | None:
+    """Return the weight of a layer, or its first matrix: one that is trained, if there is one."""
+    own = [p for p in module._parameters.values() if p is not None and p.array.ndim >= 2]
+    return next((p for p in own if p._requires), own[0] if own else None)
+
+
+def _all_frozen(case: Case) -> bool:
+    """Return whether all parameters of the program's modules were set to require no gradient."""
+    alive = [module for one, _ in case.run.created.values() if (module := one()) is not None]
+    parameters = [p for module in alive for p in module._parameters.values() if p is not None]
+    return bool(parameters) and all(not p._requires and id(p) in case.run.frozen for p in parameters)
+
+
+def _nothing_trains(case: Case, error: str) -> Found | None:
+    """Return the finding for a program that ends since all that it trains is frozen."""
+    run = case.run
+    frozen: Site | None = None
+    if "empty parameter list" in error and _all_frozen(case):
+        frozen = list(run.frozen.values())[-1]
+        what = "the optimizer gets no parameter: all parameters of the model were set to require no gradient."
+    elif run.failed_backward is not None and "does not require grad" in error and run.steps:
+        leaves = all_leaves(run.steps[-1])
+        sites = [run.frozen[id(p)] for p in leaves if id(p) in run.frozen and not p._requires]
+        frozen = sites[-1] if sites and not any(p._requires for p in leaves) else None
+        what = "the loss depends on no parameter that requires a gradient: all were set to require none."
+    if frozen is None:
+        return None
+    fix = (
+        "set requires_grad to True for what is to be trained; compare the names in the condition with "
+        "named_parameters()"
+    )
+    return Found(frozen, {"what": what, "fix": fix}, unproved="the program ended before a step")
 
 
 def _is_half_frozen(
@@ -348,21 +389,24 @@ def constant_init(case: Case) -> Found | None:
     steps = [step for step in case.run.steps if step.roots]
     if main is None or main.steps < 2 or not steps:
         return None
-    for p in main.parameters:
+    leaves = {
+        id(p): p for p in (*main.parameters, *[p for root in steps[0].roots for p in steps[0].leaves(root.source)])
+    }
+    for p in leaves.values():
         if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
             continue
-        start = main.start.get(id(p))
+        start = main.start.get(id(p), steps[0].values.get(id(p)))
         used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
         columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
         end = p.array.T if columns else p.array
         if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end):
             continue
-        if not used or used[0].name == "embedding":
+        if not used or used[0].name == "embedding" and (id(p) not in case.still or end.any()):
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
         owner = _owner(steps[0], p)
         made = _made(case, owner, p) if owner is not None else None
-        site = where or made or _assigned(used[0].site, steps[0].name(p))
+        site = where or _replaced_data(used[0].site, case) or made or _assigned(used[0].site, steps[0].name(p))
         edit = Edit("with random weights", values=_random(main))
         zero = "" if end.any() else " (all are 0)"
         return Found(site, {"units": len(end), "name": steps[0].name(p), "zero": zero}, edit)
@@ -397,6 +441,16 @@ def _assigned(near: Site, name: str) -> HasPlace:
             if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
                 return Place(near.file, number)
     return near
+
+
+_CONSTANT = re.compile(r"\s*[\w.\[\]]+\.(data|weight)\s*=[^=].*\b(zeros|zeros_like|ones|ones_like|full|full_like)\(")
+
+
+def _replaced_data(near: Site, case: Case) -> HasPlace | None:
+    """Return the line that assigns a constant to weights by ``.data``, in the file of a layer's call or of a step."""
+    files = dict.fromkeys([near.file, *([case.run.backward_site.file] if case.run.backward_site is not None else [])])
+    lines = ((file, n, x) for file in files for n, x in enumerate(linecache.getlines(file), start=1))
+    return next((Place(file, n) for file, n, x in lines if _CONSTANT.match(x)), None)
 
 
 def _alike(array: Array) -> bool:
@@ -469,6 +523,17 @@ def _identical_models(case: Case) -> Found | None:
 def dead_units(case: Case) -> Found | None:
     if case.main is None or case.main.steps < 3:
         return None
+    cut_off = saturated(case)
+    if cut_off is not None:
+        step, call = cut_off
+        bounded = Edit(f"without {call.name}", Changes(calls={call.index: same}), one_loss=True)
+        what = (
+            f"all elements that {call.name} gets here are outside of its range: its result is constant, and the "
+            f"gradient of {names_below(case, step, call)} is exactly 0."
+        )
+        return Found(
+            case.edited(step, call), {}, bounded, message=what, fix=f"remove this {call.name}, or widen its range"
+        )
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
     count = 0

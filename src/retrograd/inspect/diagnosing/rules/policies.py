@@ -59,7 +59,7 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
         if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
             continue
         place = 0 if call.needs(0) else 1
-        sign, slope = _likelihood(step, call.inputs[place]), _slope(call)
+        sign, slope = _likelihood(step, call.inputs[place]), slope_of(call)
         number, weight = _weight(step, call.inputs[1 - place], call.record.line)
         if not sign or not slope or not number or weight is None:
             continue
@@ -76,7 +76,7 @@ def _named(code: str) -> bool:
     return any(word in _REWARDS for name in re.findall(r"[a-z_]+", code.lower()) for word in name.split("_"))
 
 
-def _slope(call: Call) -> float:
+def slope_of(call: Call) -> float:
     """Return the sign of the gradient of the loss with respect to all elements of a result; 0 if they differ."""
     g = call.record.gradients
     if g is None or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
@@ -156,7 +156,7 @@ def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str] |
         if any(x.shape[-1:] != (1,) and len(x.shape) > 1 for x in outputs) or not _learns_values(case, mine):
             continue
         given = {p for x in outputs for p in map(id, step.leaves(Source(x.index, 0, None, None)))}
-        if given & held and all(_slope(x) > 0 for x in outputs):
+        if given & held and all(slope_of(x) > 0 for x in outputs):
             what = "the actor minimizes the value that the critic predicts, and the critic learns rewards"
             return head.record, what
     return None

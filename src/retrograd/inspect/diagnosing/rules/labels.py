@@ -1,0 +1,352 @@
+"""Questions on labels: their order, and whether they have anything to do with the inputs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..findings import figure
+from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, HasPlace, kind
+from ..probes.proof import train, train_over
+from ..probes.replay import NOTHING, Changes, Edit
+from ..recording import Call, Step, same_source
+from .data import first_layer, index_of
+from .program_text import of_zipped_loaders, permuted_apart
+
+_RUNS = 0.4  # share of examples with the label of the example before
+_LEAST_ROWS = 160
+_LEAST_NUMBERS = 60
+_MOST_ROWS = 1500
+_LEAST_TOKENS = 300
+_MOST_TOKENS = 2000  # different ones
+_PERMUTATIONS = 19
+_TRAINED = 3  # trainings with permuted labels
+_FASTER = 0.98  # of their loss, below which the labels are learned faster
+_STEPS = 60  # steps of each
+_CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
+_ONE_ORDER = "permute both by one order: order = torch.randperm(len(x)); x, y = x[order], y[order]"
+_BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by heart
+
+
+def _labels(case: Case) -> list[tuple[Step, Call, np.ndarray]]:
+    """Return the integer labels of each recorded step."""
+    found = []
+    for step in case.run.steps:
+        for call in case.loss_calls(step)[-1:]:
+            if call.name in CLASS_LOSSES:
+                found.append((step, call, np.asarray(call.params["classes"].index).reshape(-1)))
+            elif call.name.startswith("binary_cross") and len(call.inputs) > 1:
+                target = case.target(step, call)
+                if target is not None and np.isin(target, (0, 1)).all():
+                    found.append((step, call, target.reshape(-1).astype(int)))
+    return found
+
+
+@kind(
+    "unshuffled-data",
+    "Do batches mix the classes?",
+    "labels come in runs: batches of {batch} have {inside} of the {classes} classes on average, so each step unlearns "
+    "the classes of the steps before.",
+    "shuffle: DataLoader(..., shuffle=True), or x[order], y[order] with order = torch.randperm(len(x))",
+    "the doctor runs one batch again, and this edit is about the order of several",
+)
+def unshuffled_data(case: Case) -> Found | None:
+    found = _labels(case)
+    if not found:
+        return None
+    noted = case.run.binary_labels if found[-1][1].name in BINARY_LOSSES else case.run.labels
+    labels = [y for y in noted if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
+    if len(labels) < 4:
+        return None
+    if found[-1][1].name in BINARY_LOSSES and not _is_data(case, labels):
+        return None
+    per_example = [[y[i] for y in labels] for i in _firsts(found[-1][0], labels[-1].size)]
+    if any(float(np.mean([(y[1:] == y[:-1]).mean() for y in ys])) < _RUNS for ys in [labels, *per_example]):
+        return None  # such as the words of a text, few of which repeat
+    sizes = [y.size for y in labels]
+    inside = float(np.mean([np.unique(y).size for y in labels]))
+    rng = np.random.default_rng(0)
+    pool = np.concatenate(labels)
+    classes = np.unique(pool)
+    expected = float(np.mean([np.unique(rng.choice(pool, size)).size for size in sizes * 4]))
+    if classes.size < 2 or inside > 0.6 * expected or inside > 0.5 * classes.size + 0.5:
+        return None
+    loader = next((x for x in case.run.loaders if not x.shuffled), None)
+    where = loader.created if loader is not None else None
+    if where is None:
+        entry = next(iter(found[-1][0].outermost()), None)
+        where = entry.site if entry is not None else found[-1][1].site
+    values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
+    return Found(where, values)
+
+
+def _firsts(step: Step, size: int) -> list[slice]:
+    """Return what selects a label of each example, if examples have several: the first of each row, or the first row.
+
+    Which of the dimensions is that of the batch is not known.
+    """
+    entry = next((x for x in step.outermost() if x.shapes and len(x.shapes[0]) > 1), None)
+    if entry is None:
+        return []
+    first, second = entry.shapes[0][:2]
+    return [slice(None, None, second), slice(0, second)] if first > 1 and second > 1 and first * second == size else []
+
+
+def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
+    """Return whether two classes come from the data, and are not those of a GAN, which alternate from call to call."""
+    constant = [int(y[0]) if (y == y[0]).all() else -1 for y in labels]
+    changes = sum(a != b for a, b in zip(constant, constant[1:], strict=False))
+    return sum(x.steps > 0 for x in case.run.optimizers) == 1 and len(labels) >= 3 * (changes + 1)
+
+
+@kind(
+    "labels-unrelated",
+    "Do labels have anything to do with the inputs?",
+    "neighbours among {rows} recorded examples share labels no more often than with permuted labels ({real} against "
+    "{permuted}), and {heart}.",
+    "{fix}",
+    "the right order of the labels is not known",
+)
+def labels_unrelated(case: Case) -> Found | None:
+    _, last = case.ends()
+    base = _guessing(case)
+    if base is None and len(case.losses) >= 20:
+        return _unrelated_numbers(case)
+    if base is None or len(case.losses) < 20 or _are_places(case):
+        return None
+    rows, labels = _pool(case)
+    tokens = not len(labels)
+    if tokens:
+        rows, labels = _tokens(case)
+    if len(labels) < (_LEAST_TOKENS if tokens else _LEAST_ROWS) or np.unique(labels).size < 2:
+        return None
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(labels))[:_MOST_ROWS]
+    rows, labels = rows[order], labels[order]
+    real = _agreement(rows, labels)
+    if tokens and not last > 0.9 * base:
+        return None
+    permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if not tokens and (real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005):
+        return None
+    apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
+        return None  # one input tells something about the labels
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    mean = float(np.mean(permuted))
+    values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
+    where = _permuting(case) or (None if call is None else call.site)
+    values["fix"] = _CHECK if _permuting(case) is None else _ONE_ORDER
+    if not last > 0.9 * base:
+        found = _learned(case, rows, labels)
+        if found is None and _permuting(case) is not None:
+            return Found(where, {**values, "heart": "this line permutes one of the two alone"})
+        if found is None or not _FASTER * float(np.mean(found[1:])) <= found[0] or not np.mean(found[1:]) < 0.98 * base:
+            return None
+        values["heart"] = (
+            f"examples are only learned by heart: copies of the network learn the labels no faster "
+            f"({figure(found[0])}) than permuted ones ({figure(min(found[1:]))} to {figure(max(found[1:]))})"
+        )
+        return Found(where, values)
+    heart = f"the loss stays at {figure(last)}, that of guessing"
+    if case.program is not None:
+        curve = train(case.run, case.program, NOTHING, NOTHING, {}, "", Edit(""), case.budget)
+        if curve[-1] < _BY_HEART * curve[0]:
+            heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
+    return Found(where, {**values, "heart": heart})
+
+
+def _permuting(case: Case) -> HasPlace | None:
+    """Return the line that permutes inputs or labels alone, if the program has one."""
+    sites = [root.site for step in case.run.steps for root in step.roots]
+    files = dict.fromkeys([*(site.file for site in sites), *([case.run.script] if case.run.script else [])])
+    return of_zipped_loaders(case.run) or next((x for file in files if (x := permuted_apart(file)) is not None), None)
+
+
+def _unrelated_numbers(case: Case) -> Found | None:
+    """Return the finding for targets of a regression that a line of the program permutes apart from the inputs."""
+    where = _permuting(case)
+    pairs = [
+        (x, y)
+        for step in case.run.steps
+        if step.roots and (x := _rows(step)) is not None and (y := _numbers(case, step)) is not None
+    ]
+    pairs = [(x, y) for x, y in pairs if len(x) == len(y)] if where is not None else []
+    if not pairs or len({x.shape[1] for x, _ in pairs}) > 1 or len({y.shape[1] for _, y in pairs}) > 1:
+        return None
+    rows, targets = (np.concatenate(x) for x in zip(*pairs, strict=True))
+    unique = np.unique(rows, axis=0, return_index=True)[1][:_MOST_ROWS]
+    rows, targets = rows[unique], targets[unique].mean(axis=1)
+    if len(rows) < _LEAST_NUMBERS or not np.isfinite(rows).all() or not targets.std() > 0:
+        return None
+    rng = np.random.default_rng(0)
+    permuted = [_correlations(rows, rng.permutation(targets)) for _ in range(_PERMUTATIONS)]
+    near, best = _correlations(rows, targets)
+    most, single = max(x for x, _ in permuted), [x for _, x in permuted]
+    if near > most or best > float(np.mean(single)) + 3 * float(np.std(single)):
+        return None
+    what = (
+        f"inputs and targets of {len(rows)} recorded examples have nothing to do with each other: the mean target of "
+        f"the five nearest other examples has correlation {figure(near)} with an example's own target (with permuted "
+        f"targets up to {figure(most)}), and this line permutes one of the two alone."
+    )
+    return Found(where, {"rows": len(rows)}, message=what, fix=_ONE_ORDER)
+
+
+def _rows(step: Step) -> np.ndarray | None:
+    """Return the inputs of the first layer, one flat row per example."""
+    call = first_layer(step)
+    x = None if call is None else np.asarray(step.array(call.inputs[0]))
+    return None if x is None or x.ndim < 2 else x.reshape(len(x), -1)
+
+
+def _numbers(case: Case, step: Step) -> np.ndarray | None:
+    """Return the targets of a regression, one flat row per example: of a loss, or of a difference."""
+    for call in step.passed():
+        if call.name not in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "sub") or len(call.inputs) < 2:
+            continue
+        place = 1 if call.needs(0) else 0
+        if call.needs(place) or call.shapes[0] != call.shapes[1] or not Case.has_array(step, call.inputs[place]):
+            continue
+        y = np.asarray(step.array(call.inputs[place]))
+        if y.ndim and y.dtype.kind == "f":
+            return y.reshape(len(y), -1)
+    return None
+
+
+def _correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the correlation of targets with the means of their neighbours' targets, and the best with one input."""
+    z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (y - y.mean()) / y.std()
+    around = t[_nearest(z)].mean(axis=1)
+    spread = float(around.std())
+    return float((around * t).mean() / spread) if spread else 0.0, float(np.abs(z.T @ t / len(t)).max())
+
+
+def _are_places(case: Case) -> bool:
+    """Return whether all batches have the same labels, all different, for other inputs: places in the batch.
+
+    Contrastive losses have such labels.
+    """
+    known = [(step.array(call.inputs[0]), y) for step, _, y in _labels(case) if (call := first_layer(step)) is not None]
+    (x, labels), *others = known or [(None, np.zeros(0))]
+    same = [np.array_equal(y, labels) and np.unique(y).size == y.size for _, y in others]
+    return bool(same) and all(same) and not all(np.array_equal(x, other) for other, _ in others)
+
+
+def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | None:
+    """Return the losses of copies of the network that learn all rows: with the labels, and with permuted labels."""
+    step, program = case.step, case.program
+    loss = case.loss_call(step) if step is not None else None
+    first = first_layer(step) if step is not None else None
+    if step is None or program is None or loss is None or loss.name not in CLASS_LOSSES or first is None:
+        return None
+    given, classes = first.inputs[0], loss.params["classes"]
+    feeds = [(i, n) for i in program.order for n, x in enumerate(step.calls[i].inputs) if same_source(x, given)]
+    shape = first.shapes[0]
+    batches = [slice(i, i + shape[0]) for i in range(0, len(rows) - shape[0] + 1, shape[0])]
+    if classes.index.shape != shape[:1] or not batches:
+        return None
+    rng = np.random.default_rng(1)
+    losses = []
+    for answers in [labels, *[rng.permutation(labels) for _ in range(_TRAINED)]]:
+        changes = [
+            Changes(
+                inputs=dict.fromkeys(feeds, rows[one].reshape(shape).astype(first.record.dtype)),
+                params={loss.index: {"classes": classes._replace(index=answers[one].astype(np.int64))}},
+            )
+            for one in batches
+        ]
+        curve = train_over(case.run, program, changes, max(1, _STEPS // len(batches)), case.budget)
+        if curve is None:
+            return None
+        losses.append(float(np.mean(curve[len(curve) // 2 :])))
+    return losses
+
+
+def _guessing(case: Case) -> float | None:
+    labels = _pool(case)[1]
+    labels = labels if len(labels) else _tokens(case)[1]
+    if not len(labels):
+        return None
+    shares = np.bincount(labels) / len(labels)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum())
+
+
+def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs, one flat row per example, and labels of the recorded steps whose inputs were kept."""
+    xs, ys = [], []
+    for step, _, labels in _labels(case):
+        call = first_layer(step)
+        if call is None:
+            continue
+        x = np.asarray(step.array(call.inputs[0]))
+        if x.shape[:1] == labels.shape[:1] and np.isfinite(x).all() and labels.size and labels.min() >= 0:
+            xs.append(x.reshape(len(x), -1))
+            ys.append(labels)
+    for x, labels in case.run.pairs:
+        if xs and x.shape[1] == xs[0].shape[1] and np.isfinite(x).all() and labels.min() >= 0:
+            xs.append(x)
+            ys.append(labels)
+    widths = {x.shape[1] for x in xs}
+    if len(widths) != 1:
+        return np.zeros((0, 1)), np.zeros(0, int)
+    rows, labels = np.concatenate(xs), np.concatenate(ys)
+    unique = np.unique(rows, axis=0, return_index=True)[1]
+    return rows[unique], labels[unique]
+
+
+def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows that describe the integer inputs of recorded steps, and labels: of each example, or of each place.
+
+    A row has the counts of the inputs of an example, and for labels of places the input at the place.
+    """
+    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
+    size = max([int(index.max()) + 1 for index, _ in found], default=0)
+    xs, ys = [], []
+    for index, y in found if size <= _MOST_TOKENS else ():
+        index = index.reshape(len(index), -1)
+        counts = np.stack([np.bincount(row, minlength=size) for row in index])
+        if y.size == index.size and index.shape[1] > 1:
+            xs.append(np.concatenate([np.repeat(counts, index.shape[1], 0), np.eye(size)[index.reshape(-1)]], axis=1))
+        elif y.size == len(index):
+            xs.append(counts)
+        else:
+            continue
+        ys.append(y)
+    if not xs or len({x.shape[1] for x in xs}) != 1:
+        return np.zeros((0, 1)), np.zeros(0, int)
+    rows, labels = np.concatenate(xs).astype(np.float32), np.concatenate(ys)
+    return rows[labels >= 0], labels[labels >= 0]
+
+
+def _looked_up(step: Step) -> np.ndarray | None:
+    """Return the indices of the first embedding of a step, a row for each example."""
+    for call in step.calls:
+        if call.name == "embedding" and (index := index_of(call)).ndim and index.size and index.min() >= 0:
+            return index
+    return None
+
+
+def _separation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the largest share of an input's variance that lies between the means of the classes."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
+    return float((means * means).sum(0).max())
+
+
+def _agreement(x: np.ndarray, y: np.ndarray) -> float:
+    """Return how often the majority of the five nearest other examples has the same label."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    return float((y[_nearest(z)] == y[:, None]).mean())
+
+
+def _nearest(z: np.ndarray) -> np.ndarray:
+    """Return the indices of the five nearest other rows of each row."""
+    squares = (z * z).sum(1)
+    distances = squares[:, None] + squares[None] - 2 * z @ z.T
+    np.fill_diagonal(distances, np.inf)
+    near: np.ndarray = np.argpartition(distances, min(5, len(z) - 2), axis=1)[:, :5]
+    return near

@@ -1,0 +1,120 @@
+"""What the text of a program says: whether it steps an optimizer, and where it permutes data."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..kinds import HasPlace, Place
+from ..run import Optimized, Run
+
+_NAME = r"[A-Za-z_]\w*"
+_ASSIGNED = re.compile(r"\s*((?:[\w.]+\s*,\s*)*[\w.]+)\s*(?::[^=]+)?=(?!=)\s*(.*)")
+_HARMLESS = re.compile(r"\.(zero_grad|state_dict|load_state_dict|param_groups|add_param_group|state|defaults)\b")
+_ORDER = re.compile(r"\b(randperm|permutation|permuted)\s*\(")
+_SHUFFLE = re.compile(rf"\bshuffle\(\s*({_NAME}(?:\.{_NAME})*)")
+_PAIRS = re.compile(
+    r"(?i)^(pairs?|data|dataset|samples?|examples?|rows|records|files?|items|lines|batches|keys|names)$"
+)
+_LABELS = re.compile(r"(?i)(^|_)(y|ys|yb|t|lab\w*|targ\w*|cls|class\w*|answers?|y_?train)(_|$)")
+
+
+def code_lines(file: str) -> list[str]:
+    """Return the lines of a file without comments that fill a line or follow two spaces."""
+    return [re.sub(r"(^|\s)#.*", "", x.rstrip("\n")) for x in linecache.getlines(file)]
+
+
+def name_of(run: Run, x: Optimized) -> str:
+    """Return the variable or attribute that the line that creates an optimizer assigns it to; "" if not known."""
+    match = _ASSIGNED.match(linecache.getline(x.created.file, x.created.line)) if x.created is not None else None
+    if match is None or x.created is None:
+        return ""
+    names = [one.strip().rpartition(".")[2] for one in match[1].split(",")]
+    site = x.created
+    same = [
+        y
+        for y in run.optimizers
+        if y.created is not None and (y.created.file, y.created.line) == (site.file, site.line)
+    ]
+    return names[same.index(x)] if len(names) == len(same) else ""
+
+
+def is_never_stepped(run: Run, x: Optimized) -> bool:
+    """Return whether the file that creates an optimizer names it, and never to step it or to hand it to other code."""
+    name = name_of(run, x)
+    if not name or x.created is None:
+        return False
+    word = re.compile(rf"\b{name}\b")
+    for number, line in enumerate(code_lines(x.created.file), start=1):
+        rest = line if number != x.created.line else line.partition("=")[2]
+        if any(not _HARMLESS.match(rest[match.end() :]) for match in word.finditer(rest)):
+            return False
+    return True
+
+
+class Permuted(NamedTuple):
+    """A use of an order: the line, the order's name (or a number of its own), and what it selects from."""
+
+    line: int
+    order: str
+    of: str
+
+
+def permuted_apart(file: str) -> Place | None:
+    """Return the line of a program that permutes inputs or labels alone, that of the labels if it can be told."""
+    uses = _uses(code_lines(file))
+    counts = {order: sum(x.order == order for x in uses) for _, order, _ in uses}
+    alone = [x for x in uses if counts[x.order] == 1]
+    if not alone:
+        return None
+    labels = [x for x in alone if _LABELS.search(x.of.rpartition(".")[2])]
+    return Place(file, (labels or alone)[-1].line)
+
+
+def _uses(lines: Sequence[str]) -> list[Permuted]:
+    """Return the uses of orders in a program."""
+    orders: set[str] = set()
+    for line in lines:
+        match = _ASSIGNED.match(line)
+        if match is None:
+            shuffled = _SHUFFLE.search(line)
+            if shuffled is not None and any(f"[{shuffled[1]}" in other for other in lines):
+                orders.add(shuffled[1])
+            continue
+        name, value = match[1], match[2]
+        several = [one.strip() for one in name.split(",")]
+        if len(several) > 1 and len(_ORDER.findall(value)) == len(several) and "[" not in value:
+            orders.update(several)
+        begins = _ORDER.search(value)
+        if begins is not None and "[" not in value[: begins.start()] and "," not in name:
+            orders.add(name)
+        elif any(re.match(rf"{re.escape(one)}\s*\[", value) for one in orders):
+            orders.add(name)  # a part of an order
+    found: list[Permuted] = []
+    for number, line in enumerate(lines, start=1):
+        for match in re.finditer(r"([\w.]+)\[\s*([\w.]+)\s*[\]\[:]", line):
+            if match[2] in orders and match[1] not in orders:
+                found.append(Permuted(number, match[2], match[1]))
+        for match in re.finditer(rf"([\w.]+)\[[\w.]*?({_ORDER.pattern})", line):
+            found.append(Permuted(number, f"{number}:{match.start()}", match[1]))
+        for match in _SHUFFLE.finditer(line):
+            if match[1] not in orders and not _PAIRS.match(match[1].rpartition(".")[2]):
+                found.append(Permuted(number, f"{number}:{match.start()}", match[1]))
+    return found
+
+
+def of_zipped_loaders(run: Run) -> HasPlace | None:
+    """Return the line that creates the last of several loaders that shuffle, and that a loop reads in parallel."""
+    loaders = [x for x in run.loaders if x.shuffled]
+    names: list[str] = []
+    for x in loaders:
+        match = _ASSIGNED.match(linecache.getline(x.created.file, x.created.line))
+        names.append("" if match is None else match[1].rpartition(".")[2])
+    for line in code_lines(loaders[0].created.file) if len(loaders) > 1 else ():
+        inside = line.partition("zip(")[2]
+        read = [x for x, name in zip(loaders, names, strict=True) if name and re.search(rf"\b{name}\b", inside)]
+        if len(read) > 1:
+            return read[-1].created
+    return None

@@ -1,0 +1,172 @@
+"""The sign of a bounded loss: a similarity, an overlap or a probability is to grow, and a step lowers the loss."""
+
+from __future__ import annotations
+
+import linecache
+import re
+
+import numpy as np
+
+from ..kinds import Case, HasPlace, Place
+from ..recording import Call, Step
+from .policies import slope_of
+
+_MEASURES = frozenset(
+    ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
+    + ["corr", "correlation", "pearson", "ncc", "r2", "elbo", "likelihood", "loglik", "likelihoods", "logprob", "logp"]
+    + ["overlap", "precision", "recall", "auc"]
+)
+_OPPOSITE = frozenset(
+    ["loss", "losses", "err", "error", "dist", "distance", "neg", "negative", "negatives", "nll", "not", "one", "minus"]
+    + ["penalty", "reg", "cost", "inv", "dis", "unlike", "diss", "wrong", "bad"]
+)
+_SELECTIONS = frozenset({"gather", "getitem", "take_along_dim", "index_select", "take"})
+_ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
+
+
+def path_of(step: Step) -> list[Call]:
+    """Return the calls from the loss down to the first one that more than one of its inputs lead on from."""
+    found: list[Call] = []
+    call = step.producer(step.roots[-1].source) if step.roots else None
+    while call is not None and len(found) < 40:
+        found.append(call)
+        given = [x for place, x in enumerate(call.inputs) if call.needs(place)]
+        call = step.producer(given[0]) if len(given) == 1 else None
+    return found
+
+
+def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | None:
+    """Return the line of the sign, and what goes the wrong way; ``sign`` is -1 for an optimizer that maximizes."""
+    path = path_of(step)
+    for place, call in enumerate(path):
+        slope = sign * slope_of(call)
+        if not slope:
+            continue
+        name = _measured(path, place)
+        last = place == 0 or path[place - 1].record.call != call.record.call
+        what = ""
+        if slope > 0 and call.record.call == "cosine_similarity" and last:
+            what = "cosine_similarity, which is 1 for equal directions, is minimized"
+        elif slope > 0 and name:
+            what = f"{name} is minimized, whose name stands for something that is better the larger it is"
+        elif slope > 0 and _is_cosine(step, call):
+            what = "the product of vectors of length 1, which is 1 for equal directions, is minimized"
+        elif slope > 0 and _is_overlap(case, step, call):
+            what = "the overlap of predictions and targets (a sum of products divided by sums) is minimized"
+        elif slope > 0 and _is_probability(case, step, call):
+            what = "the probabilities of the targets are minimized"
+        elif slope < 0 and _is_hinge(call):
+            what = "a hinge, whose smallest value 0 is the best one, is maximized"
+        elif slope < 0 and _is_distance(step, call):
+            what = "the distances between predictions and targets are maximized"
+        if what:
+            return _edited(path, call, name), what
+    return None
+
+
+def _measured(path: list[Call], place: int) -> str:
+    """Return the name of a quality that the program gives to a result: of a variable, or of a function."""
+    call = path[place]
+    if place and _same_line(path[place - 1], call):
+        return ""  # the line goes on
+    if call.name == "neg" or call.name in ("sub", "mul", "rsub") and not call.needs(0):
+        return ""  # such as 1 - dice, which the program may call dice
+    code = call.site.code
+    match = _ASSIGNED.match(code)
+    name = match[1] if match is not None else call.site.function if code.startswith("return ") else ""
+    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().replace("_", " ")))
+    return name if words & _MEASURES and not words & _OPPOSITE else ""
+
+
+def _same_line(a: Call, b: Call) -> bool:
+    return (a.record.file, a.record.line) == (b.record.file, b.record.line)
+
+
+def _is_probability(case: Case, step: Step, call: Call) -> bool:
+    """Return whether a call selects one probability of each example: by indices, or by a product with one-hot rows."""
+    before = step.producer(step.origin(call.inputs[0])) if call.inputs else None
+    if call.name in _SELECTIONS:
+        return before is not None and before.name == "softmax" and call.needs(0)
+    if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
+        return False
+    place = 0 if call.needs(0) else 1
+    before, other = step.producer(step.origin(call.inputs[place])), call.inputs[1 - place]
+    if before is None or before.name != "softmax" or not case.has_array(step, other):
+        return False
+    rows = np.asarray(step.array(other))
+    if rows.ndim < 2 or rows.shape != before.shape:
+        return False
+    return bool(((rows == 0) | (rows == 1)).all() & (rows.sum(-1) == 1).all())
+
+
+def _is_cosine(step: Step, call: Call) -> bool:
+    """Return whether a call sums the products of vectors of length 1, a product of each row."""
+    product = step.producer(call.inputs[0]) if call.name == "sum" and call.inputs else None
+    dim = call.params.get("dim")
+    dim = dim[0] if isinstance(dim, tuple) and len(dim) == 1 else dim
+    if product is None or product.name != "mul" or len(product.inputs) != 2 or not isinstance(dim, int):
+        return False
+    if not all(Case.has_array(step, x) for x in product.inputs) or len(product.shape) < 2:
+        return False
+    lengths = [
+        np.linalg.norm(np.asarray(step.array(x), float), axis=dim) for x in product.inputs if np.ndim(step.array(x))
+    ]
+    return len(lengths) == 2 and all(x.size and bool((np.abs(x - 1) < 1e-3).all()) for x in lengths)
+
+
+def _is_overlap(case: Case, step: Step, call: Call) -> bool:
+    """Return whether a call divides a sum of products of predictions and data from 0 to 1 by a sum of predictions."""
+    if call.name != "div" or len(call.inputs) != 2 or not (call.needs(0) and call.needs(1)):
+        return False
+    top = step.producer(call.inputs[0])
+    summed = False
+    while top is not None:
+        given = [x for place, x in enumerate(top.inputs) if top.needs(place)]
+        summed = summed or top.name == "sum"
+        others = [x for place, x in enumerate(top.inputs) if not top.needs(place)]
+        if top.name == "mul" and summed and len(others) == 1 and case.has_array(step, others[0]):
+            data = np.asarray(step.array(others[0]))
+            return data.size > 1 and float(data.min()) >= 0 and float(data.max()) <= 1
+        if len(given) != 1 or top.name not in ("add", "mul", "sum", "div") and not top.moves:
+            return False
+        top = step.producer(given[0])
+    return False
+
+
+def _is_hinge(call: Call) -> bool:
+    """Return whether a call outside of modules cuts off what is below 0."""
+    if call.record.module or call.record.values is None or call.record.values.size < 2:
+        return False
+    bounds = call.params.get("min"), call.params.get("max")
+    return call.name == "relu" or call.name == "clamp" and bounds[0] == 0 and bounds[1] is None
+
+
+def _is_distance(step: Step, call: Call) -> bool:
+    """Return whether a call is the square or the absolute value of a difference from data."""
+    if call.name not in ("square", "pow", "abs") or call.name == "pow" and call.params.get("exponent", 2) != 2:
+        return False
+    before = step.producer(call.inputs[0])
+    return before is not None and before.name == "sub" and before.needs(0) != before.needs(1)
+
+
+def _edited(path: list[Call], call: Call, name: str) -> HasPlace:
+    """Return the line of the sign between a result and the loss, else the one that makes the result the loss."""
+    for one in path[: path.index(call)]:
+        if one.name in ("exp", "log", "pow", "sigmoid", "softmax"):
+            break
+        negative = one.name == "neg" or one.name in ("mul", "div") and slope_of(one) * slope_of(path[0]) < 0
+        if negative:
+            return one.record
+    top = path[0]
+    lines = linecache.getlines(top.record.file)
+    if top.site.code.startswith("return ") and top.site.function == name:
+        calls = re.compile(rf"\s*[\w.]*(loss|objective|cost)\w*\s*\+?=.*\b{name}\(")
+        return next((Place(top.record.file, n) for n, x in enumerate(lines, 1) if calls.match(x)), top.record)
+    match = _ASSIGNED.match(top.site.code)
+    written = match[1] if match is not None else name
+    if written:
+        ends = re.compile(rf"\s*(return|[\w.]*loss\w*\s*\+?=)\s*{written}\s*(#.*)?$")
+        for number in range(top.record.line, min(len(lines), top.record.line + 20)):
+            if ends.match(lines[number]):
+                return Place(top.record.file, number + 1)
+    return top.record
