@@ -14,17 +14,19 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
-from ....core.arrays.blas import SEVERAL, beside_pool, openblas
+from ....core.arrays.blas import SEVERAL, beside_pool, one_thread, openblas
 from ....core.arrays.layout import broadcast_shapes, place_of
 from ....core.arrays.summation import LARGE
 from ....core.opaque_calls import LoopMissing
 from ... import loop, multiplies, share
 from ...runtime.cores import count
 from ...runtime.result_arrays import empty
-from ...runtime.threads import PARTS, launch_products
+from ...runtime.threads import PARTS, in_shares, launch_products
 from ...tiles.vector_width import width as vector
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
+READ_ONCE = 1 << 20  # elements of a matrix from which several threads multiply it by one vector
+LINES = 64  # rows of such a matrix that one thread reads at least
 STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
 BLOCK = 48  # rows or columns of the result: a multiple of the tile sizes of BLAS's inner loops
 SMALL = 1_000_000  # multiplications up to which OpenBLAS does not pack
@@ -56,7 +58,31 @@ def dot(x: Array, y: Array) -> Any:
         return x.dot(y)
     if work < USEFUL:
         return beside_pool(x.dot, y) if len(x) == 1 or y.shape[1] == 1 else x.dot(y)
+    if work >= READ_ONCE and (len(x) == 1 or y.shape[1] == 1):
+        return _vector_dot(x, y)
     return _shared_dot(x, y)
+
+
+def _vector_dot(x: Array, y: Array) -> Array:
+    """Return the product of a matrix and one row or column, by threads that read equal parts of the matrix.
+
+    Memory limits this product: one core of a desktop or server processor does not use all of the memory's throughput.
+    """
+    kind, by_columns, size = x.dtype.char, len(x) == 1, max(len(x), y.shape[1])
+    native = kind in "fd" and x.dtype == y.dtype and x.dtype.isnative
+    if not native or x.shape[1] != len(y) or size < 2 * LINES or count() == 1 or openblas() is None:
+        return beside_pool(x.dot, y)
+    out = empty((len(x), y.shape[1]), x.dtype)
+
+    def multiply(start: int, stop: int) -> None:
+        low, high = start * LINES, stop * LINES
+        if by_columns:
+            np.dot(x, y[:, low:high], out[:, low:high])
+        else:
+            np.dot(x[low:high], y, out[low:high])
+
+    one_thread(in_shares, multiply, -(-size // LINES), 1)
+    return out
 
 
 def stack(x: Array, y: Array) -> Array:
