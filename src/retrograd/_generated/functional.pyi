@@ -1612,9 +1612,9 @@ def interpolate(input: Tensor, size: Size | None = None, scale_factor: builtins.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: a size is not positive.
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -3253,9 +3253,9 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: a size is not positive.
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -3276,8 +3276,8 @@ def upsample_bilinear(input: Tensor, size: Size | None = None, scale_factor: bui
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         RuntimeError: a size is not positive.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         NotImplementedError: the input is not 4-D, or not real floating.
 
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
@@ -3296,8 +3296,8 @@ def upsample_nearest(input: Tensor, size: Size | None = None, scale_factor: buil
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         RuntimeError: a size is not positive.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
 
     >>> F.upsample_nearest(rg.tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])

@@ -263,7 +263,7 @@ def huber_loss(
     return _loss_of_difference(HUBER, input, target, reduction, weight, bound=delta)
 
 
-@operator(namespace="nn.functional", method=False, real=True, shape="loss", raises="broadcast")
+@operator(namespace="nn.functional", method=False, real=True, shape="loss", raises="broadcast", dtype="real floating")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -278,7 +278,6 @@ def poisson_nll_loss(
 
     Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
     ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
-    Dtype: real floating.
 
     Args:
         input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
