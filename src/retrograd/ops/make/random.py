@@ -71,7 +71,7 @@ def randn(
     """``out[i] ~ N(0, 1)``: numbers normal with mean 0 and variance 1.
 
     Shape: ``randn(2, 3)`` and ``randn((2, 3))`` are of shape (2, 3).
-    Dtype: floating and complex, where the variance is that of both parts together; by default the default dtype.
+    Dtype: floating and complex, by default the default dtype. Complex numbers have variance 1: 1/2 for each part.
 
     >>> rg.randn(2, 3).shape
     (2, 3)

@@ -39,7 +39,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
-    Dtype: real floating, the common one of both.
+    Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.

@@ -160,7 +160,7 @@ def mse_loss(
     Derivative: input: ``2 g (input - target)``; target: minus that.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
@@ -190,7 +190,7 @@ def l1_loss(
     """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
 
     Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
-    Dtype: floating or complex; one of both may hold integers. The result is real.
+    Dtype: floating or complex; one of the two may hold integers. The result is real.
 
     Raises:
         NotImplementedError: neither input nor target is floating or complex.
