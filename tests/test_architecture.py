@@ -18,12 +18,12 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
     "modules in circles": 0,
-    "lines of operators' docstrings that repeat another one": 253,
-    "lines of docstrings that repeat another one": 754,
+    "lines of operators' docstrings that repeat another one": 132,
+    "lines of docstrings that repeat another one": 629,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
     "uses of Any": 3579,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 149,
+    "`type: ignore` comments": 148,
 }
 Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14

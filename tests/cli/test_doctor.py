@@ -146,7 +146,7 @@ def test_an_option_after_the_script_is_noted_unless_the_script_knows_it(script, 
     fixed = HEALTHY.replace("sys.argv[1]", "12")
     for text, noted in ((fixed, True), (fixed + "# --steps\n", False)):
         assert main(["doctor", script(text), "--steps", "3"]) == 0
-        assert ("--steps stands after the script's name" in capsys.readouterr().err) is noted
+        assert ("--steps comes after the script's name" in capsys.readouterr().err) is noted
 
 
 def test_draw_writes_the_graph(script, capsys):

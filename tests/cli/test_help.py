@@ -50,7 +50,7 @@ def test_an_option_after_the_script_that_the_script_does_not_mention_is_pointed_
     script.write_text("print('--steps')\n")
     check_script(build_parser().parse_args(["profile", str(script), "--steps", "3", "--out=x.html"]))
     errors = capsys.readouterr().err
-    assert "--out stands after the script's name" in errors and "--steps stands" not in errors
+    assert "--out comes after the script's name" in errors and "--steps comes" not in errors
 
 
 def test_a_script_without_torchvision_says_how_to_install_it(tmp_path):

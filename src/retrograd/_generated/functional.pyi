@@ -836,7 +836,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
-    Dtype: real floating, the common one of both.
+    Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.
@@ -1539,7 +1539,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: builtins.str = 'mean', 
     derivative at the bounds is 0.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
@@ -1612,9 +1612,9 @@ def interpolate(input: Tensor, size: Size | None = None, scale_factor: builtins.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: a size is not positive.
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -1658,7 +1658,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
     Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: floating or complex; one of both may hold integers. The result is real.
+    Dtype: floating or complex; one of the two may hold integers. The result is real.
 
     Args:
         input: the prediction.
@@ -2348,7 +2348,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     Derivative: input: ``2 g (input - target)``; target: minus that.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
@@ -2719,7 +2719,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
     Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
-    Dtype: floating, the same of both.
+    Dtype: floating, the same for both arguments.
 
     Args:
         input: the input Tensor.
@@ -2964,7 +2964,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | 
     minus that. The second derivative at the bounds is 0.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
@@ -3253,9 +3253,9 @@ def upsample(input: Tensor, size: Size | None = None, scale_factor: builtins.flo
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: a size is not positive.
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -3276,8 +3276,8 @@ def upsample_bilinear(input: Tensor, size: Size | None = None, scale_factor: bui
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         RuntimeError: a size is not positive.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         NotImplementedError: the input is not 4-D, or not real floating.
 
     >>> F.upsample_bilinear(rg.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 3)[0, 0, 0]
@@ -3296,8 +3296,8 @@ def upsample_nearest(input: Tensor, size: Size | None = None, scale_factor: buil
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
         RuntimeError: a size is not positive.
+        ValueError: neither or both of ``size`` and ``scale_factor`` are given.
 
     >>> F.upsample_nearest(rg.tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])

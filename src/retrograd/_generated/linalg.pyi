@@ -1156,7 +1156,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: 
     Args:
         A: square matrices.
         B: the right-hand sides.
-        left: whether A stands on the left of X.
+        left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error all the same.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
@@ -1179,7 +1179,7 @@ def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_erro
     Args:
         A: square matrices.
         B: the right-hand sides.
-        left: whether A stands on the left of X.
+        left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error all the same.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
@@ -1202,7 +1202,7 @@ def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: 
     Args:
         A: square matrices.
         B: the right-hand sides.
-        left: whether A stands on the left of X.
+        left: solve ``A @ X = B`` instead of ``X @ A = B``.
         check_errors: whether to raise an error all the same.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.

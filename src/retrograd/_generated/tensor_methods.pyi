@@ -5689,7 +5689,7 @@ class TensorMethods:
             input: the input Tensor.
             tau: the factors.
             other: the matrix to be multiplied.
-            left: whether Q stands on the left.
+            left: multiply by Q from the left.
             transpose: whether to take the adjoint of Q.
 
         Raises:
@@ -5713,7 +5713,7 @@ class TensorMethods:
             input: the input Tensor.
             tau: the factors.
             other: the matrix to be multiplied.
-            left: whether Q stands on the left.
+            left: multiply by Q from the left.
             transpose: whether to take the adjoint of Q.
 
         Raises:
@@ -5737,7 +5737,7 @@ class TensorMethods:
             input: the input Tensor.
             tau: the factors.
             other: the matrix to be multiplied.
-            left: whether Q stands on the left.
+            left: multiply by Q from the left.
             transpose: whether to take the adjoint of Q.
 
         Raises:
@@ -5868,7 +5868,7 @@ class TensorMethods:
 
         Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
         Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
-        Dtype: floating, the same of both.
+        Dtype: floating, the same for both arguments.
 
         Args:
             input: the input Tensor.

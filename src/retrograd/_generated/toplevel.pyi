@@ -1861,7 +1861,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: builtins.int = 1, eps: builti
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
-    Dtype: real floating, the common one of both.
+    Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.
@@ -6050,7 +6050,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: builtins.bool = True,
         input: the input Tensor.
         tau: the factors.
         other: the matrix to be multiplied.
-        left: whether Q stands on the left.
+        left: multiply by Q from the left.
         transpose: whether to take the adjoint of Q.
 
     Raises:
@@ -6074,7 +6074,7 @@ def ormqr(input: Tensor, *, input2: Tensor, other: Tensor, left: builtins.bool =
         input: the input Tensor.
         tau: the factors.
         other: the matrix to be multiplied.
-        left: whether Q stands on the left.
+        left: multiply by Q from the left.
         transpose: whether to take the adjoint of Q.
 
     Raises:
@@ -6098,7 +6098,7 @@ def ormqr(input: Tensor, tau: Tensor, *, input3: Tensor, left: builtins.bool = T
         input: the input Tensor.
         tau: the factors.
         other: the matrix to be multiplied.
-        left: whether Q stands on the left.
+        left: multiply by Q from the left.
         transpose: whether to take the adjoint of Q.
 
     Raises:
@@ -6325,7 +6325,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
     Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
-    Dtype: floating, the same of both.
+    Dtype: floating, the same for both arguments.
 
     Args:
         input: the input Tensor.
@@ -6541,7 +6541,7 @@ def randn(*size: Size, generator: Generator | None = None, dtype: DTypeLike | No
 
     Derivative: none.
     Shape: ``randn(2, 3)`` and ``randn((2, 3))`` are of shape (2, 3).
-    Dtype: floating and complex, where the variance is that of both parts together; by default the default dtype.
+    Dtype: floating and complex, by default the default dtype. Complex numbers have variance 1: 1/2 for each part.
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.

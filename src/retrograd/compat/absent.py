@@ -1,7 +1,7 @@
 """Names of PyTorch that packages import and Retrograd does not have: they raise an error when they are used.
 
 Packages import such names at their top, and use them only for what a program asks for: training that is sharded over
-processes, PyTorch's compiler. ``ABSENT`` lists them. Each name is a class, so that it can stand in annotations, in
+processes, PyTorch's compiler. ``ABSENT`` lists them. Each name is a class, so that it can be used in annotations, in
 ``isinstance`` (which is False) and as a base class. A call, an instance of a subclass, and an attribute raise an error.
 """
 

@@ -168,7 +168,7 @@ def _loop_variables(code: CodeType) -> frozenset[str]:
     """Return the loop variables of a function, which are poor names: they refer to one item after another."""
     names: list[str] = []
     wanted = 0  # the number of names that follow
-    loops = opmap["FOR_ITER"] in code.co_code[::2]  # a fast look, as reading all instructions takes milliseconds
+    loops = opmap["FOR_ITER"] in code.co_code[::2]  # fast check: decoding all takes milliseconds
     for instruction in get_instructions(code) if loops else ():
         if instruction.opname == "FOR_ITER":
             wanted = 1

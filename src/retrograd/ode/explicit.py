@@ -141,7 +141,7 @@ def moved(system: System, start: float | Tensor, y: Leaves, end: float | Tensor)
     This is one step of the classical fourth-order method of length ``end - start``, which is zero, so the derivatives
     up to order 4 are those of the solution that is y at ``start``, evaluated at ``end``.
     """
-    h: Any = end - start  # a Tensor, because one of both is
+    h: Any = end - start  # a Tensor, because start or end is one
 
     def plus(weight: float, k: Leaves) -> Leaves:
         return [a + (h * weight).astype(b.dtype) * b for a, b in zip(y, k, strict=True)]

@@ -38,7 +38,7 @@ class ImplicitMethod(ExplicitMethod):
     def prepare(self, rtol: float, atol: Tolerance) -> None:
         """Set the tolerances, and forget the Jacobian of another integration."""
         self.rtol, self.atol = rtol, atol
-        self.jacobian: Callable[[Array], Array] | Array | None = None  # a product, or the matrix
+        self.jacobian: Callable[[Array], Array] | Array | None = None  # a function that multiplies by it, or the matrix
         self.fresh = False  # whether the Jacobian was computed at the start of the current step
         self.inverse: tuple[float, Array] | None = None  # the matrix (1 - h g J)^-1, for one h g
         self.jacobians = 0

@@ -119,7 +119,7 @@ class Adadelta(Optimizer):
             decay_towards_square(v, d, rho, b)
             np.sqrt(np.add(u, eps, out=c), out=c)
             np.sqrt(np.add(v, eps, out=b), out=b)
-            delta = np.divide(c, b, out=c)  # of roots: the quotient of the squares may leave the dtype's range
+            delta = np.divide(c, b, out=c)  # divide the square roots, since the quotient of the squares may overflow
             delta *= d
             decay_towards_square(u, delta, rho, b)
             delta *= lr
@@ -178,7 +178,7 @@ class RMSprop(Optimizer):
             decay_towards_square(v, d, alpha, b)
             if mean is not None:
                 decay_towards(mean, d, 1 - alpha, b)
-                # mean**2 <= v: where the square overflows, v has, and their difference is infinite, not inf - inf
+                # mean**2 <= v, so v is inf where mean**2 overflows; clip mean**2, since inf - inf would be NaN
                 np.minimum(np.multiply(mean, mean, out=b), float(np.finfo(b.dtype).max), out=b)
                 np.sqrt(np.subtract(v, b, out=b), out=b)
             else:

@@ -1,4 +1,4 @@
-"""Hyper-parameters: name, type, default and range of each stand once, in the signature of the optimizer's ``__init__``.
+"""Hyper-parameters: name, type, default and range of each, written once in the optimizer's ``__init__``.
 
     def __init__(self, params: ParamsT, lr: LearningRate = 1e-3, rho: Fraction = 0.9) -> None:
         super().__init__(params, hyperparameters(locals()))

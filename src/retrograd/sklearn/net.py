@@ -74,7 +74,7 @@ class History(list[dict[str, Any]]):
 
 
 class NeuralNet(BaseEstimator):  # type: ignore[misc]
-    """A module, a loss and an optimizer with ``fit`` and ``predict``; the base class of both estimators.
+    """A module, a loss and an optimizer with ``fit`` and ``predict``; the base class of the two estimators.
 
     Args:
         module: a subclass of Module, or a Module, of which a copy is trained. The default has Linear layers and ReLU,

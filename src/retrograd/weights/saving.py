@@ -33,7 +33,7 @@ def save_model(model: nn.Module, path: str | os.PathLike[str], config: Mapping[s
         config: the content of ``config.json``; by default that of the folder from which ``load_model`` read the model.
 
     Raises:
-        TypeError: the model is none of the three.
+        TypeError: the model is not a GPT2, Llama or BERT.
         ValueError: no configuration is known, or its ``model_type``, ``vocab_size`` or number of layers is not the
             model's.
         RuntimeError: the model has weights for which the architecture has no published name.

@@ -31,7 +31,7 @@ class StoppedError(SystemExit):
 def check_script(options: argparse.Namespace) -> None:
     """Raise an OSError, which the command line reports, if there is no such file.
 
-    Print a note for an option of the command that stands after the script's name, if the script does not mention it.
+    Print a note for an option of the command given after the script's name, if the script does not mention it.
     """
     script = options.script
     if os.path.isdir(script):
@@ -44,7 +44,7 @@ def check_script(options: argparse.Namespace) -> None:
     text = Path(script).read_text(encoding="utf-8", errors="replace")
     for option in [word.partition("=")[0] for word in options.arguments]:
         if option.startswith("--") and option in known and option not in text:
-            note = f"{option} stands after the script's name and is passed to the script; for retrograd "
+            note = f"{option} comes after the script's name and is passed to the script; for retrograd "
             print(f"retrograd: note: {note}write it before: retrograd {options.command} {option} ...", file=sys.stderr)
 
 

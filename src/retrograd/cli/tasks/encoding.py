@@ -128,7 +128,7 @@ class Encoding:
 
 
 def fit(table: CsvFile, target: str, kind: Kind | None, train: Array) -> Encoding:
-    """Return the encoding that the rows `train` of a table determine.
+    """Fit an encoding to the rows `train` of a table, and return it.
 
     Raises UserError if no column is left to learn from.
     """

@@ -139,7 +139,7 @@ def _run(fn: Callable[..., object], rank: int, args: tuple[object, ...], error_f
     try:
         fn(rank, *args)
     except KeyboardInterrupt:
-        pass  # the parent raises it, too
+        pass  # the parent process gets a KeyboardInterrupt as well, and raises it
     except Exception:
         Path(error_file).write_text(traceback.format_exc())
         sys.exit(1)

@@ -56,7 +56,7 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 
 
-# eps, largest and smallest number, smallest normal number; the resolution of all is 1
+# (eps, max, min, tiny) of each dtype; finfo.resolution is 1 for all of them
 _LIMITS = {
     "float8_e4m3fn": (2.0**-3, 448.0, -448.0, 2.0**-6),
     "float8_e4m3fnuz": (2.0**-3, 240.0, -240.0, 2.0**-7),

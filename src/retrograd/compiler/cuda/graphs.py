@@ -208,7 +208,7 @@ class Graph:
         with xp.cuda.using_allocator(self._pool.malloc), self._stream, captured_products(xp, self._stream):
             self._outs = self.inside(everything)
         self._stream.synchronize()
-        found = self._results()  # copies: what the caller keeps must not take memory from the pool
+        found = self._results()  # copies, so that results that the caller keeps occupy no memory of the pool
         self._outs = ()
         return found
 

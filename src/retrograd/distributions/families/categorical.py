@@ -275,7 +275,7 @@ class ExpRelaxedCategorical(ClassWeights):
     tensor(1.)
     """
 
-    support = constraints.real_vector  # in truth, what of it has exponentials that sum to 1
+    support = constraints.real_vector  # as in PyTorch; the support is the subset of it whose exponentials sum to 1
     has_rsample = True
 
     def __init__(

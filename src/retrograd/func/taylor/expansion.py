@@ -26,7 +26,7 @@ from ..forward import tangent_through
 from ..record import Edge, begin
 from .rules import BILINEAR, RULES, Coefficient, Expanded, Recurrence, Series, at, plus
 
-Saved: TypeAlias = tuple[Any, ...]  # in the places of a primitive's layout
+Saved: TypeAlias = tuple[Any, ...]  # in the order of a primitive's layout
 
 
 class NoSeries(Exception):

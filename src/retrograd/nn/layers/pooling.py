@@ -44,7 +44,7 @@ class MaxPool1d(_MaxPoolNd):
         stride: from window to window; by default ``kernel_size``.
         padding: minus infinities at both ends, at most half a window.
         dilation: the step inside a window.
-        return_indices: also return where each maximum stood, for ``MaxUnpool1d``.
+        return_indices: also return the position of each maximum, for ``MaxUnpool1d``.
         ceil_mode: keep a last window that reaches beyond the end.
 
     Raises:
@@ -90,7 +90,7 @@ class _MaxUnpoolNd(Module):
 
 @calls(F.max_unpool1d, "output_size")
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where they stood, zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
+    """Puts maxima back at their positions, and zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
 
     The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
     ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
@@ -290,7 +290,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
     Args:
         output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
-        return_indices: also return where each maximum stood.
+        return_indices: also return the position of each maximum.
 
     Raises:
         RuntimeError: when called, the input has another number of dimensions.

@@ -47,7 +47,7 @@ def _run_packed(
     first = 0
     batch_first, layer.batch_first = layer.batch_first, False
     try:
-        while first < batch:  # lengths descend: equal ones stand together
+        while first < batch:  # lengths are in descending order, so equal lengths are adjacent
             length = int(lengths[first])
             end = int((lengths >= length).sum())
             rows = (starts[:length, None] + np.arange(first, end)[None, :]).reshape(-1)

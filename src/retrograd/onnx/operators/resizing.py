@@ -1,4 +1,4 @@
-"""Resize, by a matrix of interpolation weights per axis; and sampling at coordinates."""
+"""Resize with one matrix of interpolation weights per axis, and sample at coordinates."""
 
 from __future__ import annotations
 

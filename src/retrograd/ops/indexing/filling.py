@@ -66,7 +66,7 @@ def _fill_value(x: Tensor, value: Number | Tensor) -> Any:
     return written_value(x, number(value, "value"))
 
 
-@operator(inplace=True)
+@operator(inplace=True, args="value number")
 def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     """``out = value``: a Tensor like the input with one value everywhere.
 
@@ -74,7 +74,6 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
 
     Args:
         input: gives shape, dtype and device.
-        value: a number or a 0-d Tensor.
 
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.

@@ -20,16 +20,14 @@ GATHER, INDEX_SELECT, TAKE, MASKED_SELECT, TAKE_ALONG_DIM = (
 )
 
 
-@operator()
+@operator(derivative="added at positions", args="index from 0")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
 
-    Derivative: ``g`` added at the positions.
     Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
     of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
 
     Args:
-        index: integers from 0 on.
         sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
@@ -46,11 +44,10 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return found if found.array.shape == shape else reshape(found, shape)
 
 
-@operator()
+@operator(derivative="added at positions")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
-    Derivative: ``g`` added at the positions.
     Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
 
     Args:
@@ -90,11 +87,10 @@ def _broadcast(x: Tensor, shape: list[int]) -> Tensor:
     return x if x.array.shape == tuple(shape) else expand(x, shape)
 
 
-@operator()
+@operator(derivative="added at positions")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
 
-    Derivative: ``g`` added at the positions.
     Shape: (*, n, *) to (*, len(index), *).
 
     Args:
@@ -115,15 +111,11 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(INDEX_SELECT, (x,), {"index": vector(x, dim, index, error=error)[0]})
 
 
-@operator(raises="position")
+@operator(raises="position", derivative="added at positions", args="index signed")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """``out = input.ravel()[index]``.
 
-    Derivative: ``g`` added at the positions.
     Shape: any; the result has the index's.
-
-    Args:
-        index: integers; negative ones count from the end.
 
     Raises:
         RuntimeError: the index is not of integers.

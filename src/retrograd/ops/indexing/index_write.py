@@ -65,13 +65,12 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     return source, found
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="same as source")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
     Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
 
     Args:
         index: a vector of integers from 0 on; what is added at a repeated position adds up.
@@ -128,7 +127,7 @@ def _index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) 
     return Write(INDEX_FILL, x, value, {"index": _or_whole(place, x, count)})
 
 
-@operator(inplace=True)
+@operator(inplace=True, args="value number")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -> Tensor:
     """``out[.., index[i], ..] = value``, in a copy of the input.
 
@@ -136,7 +135,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | Tensor) -
 
     Args:
         index: a vector of integers; negative ones count from the end.
-        value: a number or a 0-d Tensor.
 
     Raises:
         IndexError: ``dim`` or a position is out of range.
@@ -209,17 +207,15 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     return Write(PUT_ADD if accumulate else PUT, x, flatten(source), {"index": Index(tuple(key))})
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="same as source", args="index signed")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
     Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
     ``accumulate``, where a position repeats, for the last value alone.
     Shape: any, kept; source has as many elements as the index.
-    Dtype: any, kept; source has the input's.
 
     Args:
-        index: integers; negative ones count from the end.
         source: what is written.
         accumulate: add instead of replacing.
 
@@ -266,13 +262,12 @@ def _masked_scatter_in_place(input: Tensor, mask: Tensor, source: Tensor) -> Wri
     return write
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="same as source")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """``out[mask] = source.ravel()[:mask.sum()]``, in a copy of the input.
 
     Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
     Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
-    Dtype: any, kept; source has the input's.
 
     Args:
         source: the elements.

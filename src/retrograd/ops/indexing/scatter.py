@@ -74,7 +74,7 @@ def _scatter(
     return Write(SCATTER if reduce is None else SCATTER_ADD, x, source, {"index": place})
 
 
-@operator(inplace=True)
+@operator(inplace=True, args="index from 0")
 def scatter(
     input: Tensor,
     dim: int,
@@ -94,7 +94,6 @@ def scatter(
     Dtype: any, kept; src has the input's.
 
     Args:
-        index: integers from 0 on.
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.

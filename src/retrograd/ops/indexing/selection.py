@@ -145,16 +145,13 @@ def _fill_value(input: Tensor, value: Number | Tensor) -> Any:
     return _in_dtype(value, dtype)
 
 
-@operator(inplace=MASKED_FILL)
+@operator(inplace=MASKED_FILL, args="value number")
 def masked_fill(input: Operand, mask: Tensor, value: Number | Tensor) -> Tensor:
     """``value if mask else input``, elementwise.
 
     Derivative: input: ``g`` where the mask does not hold, else 0. value: the sum of ``g`` where it holds.
     Shape: input and mask broadcast.
     Dtype: any; the input's, kept.
-
-    Args:
-        value: a number or a 0-d Tensor.
 
     Raises:
         RuntimeError: the mask is not of bools, the value has dimensions, is beyond the input's range, or is complex and

@@ -25,7 +25,7 @@ def _replaced(primitive: Primitive, x: Tensor, src: Operand, key: tuple[object, 
     return apply(primitive, (x, src), {"index": Index(key)})
 
 
-@operator()
+@operator(args="input 1-d")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """``out[.., index, ..] = src``, in a copy of the input.
 
@@ -33,7 +33,6 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     Shape: the input's, kept; src has it without ``dim``.
 
     Args:
-        input: a Tensor of at least one dimension.
         src: the slice.
         index: which slice; negative ones count from the end.
 
@@ -53,7 +52,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced(SELECT_SCATTER, x, src, (*(slice(None),) * place, position, Ellipsis))
 
 
-@operator()
+@operator(args="input 1-d")
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -63,7 +62,6 @@ def slice_scatter(
     Shape: the input's, kept; src has that of the slices.
 
     Args:
-        input: a Tensor of at least one dimension.
         src: the slices.
         start: the first slice; None for 0.
         end: the slice to stop before; None for all.

@@ -117,23 +117,22 @@ def python_number(value: Operand | None, argument: str) -> Number:
 # From data
 
 
-@operator(method=False, differentiable=False)
+@operator(
+    method=False,
+    differentiable=False,
+    shape="data",
+    dtype="data",
+    args="dtype as above, device of data",
+    raises="data, ragged",
+)
 def tensor(
     data: object, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """``data`` as a new leaf Tensor, on memory of its own.
 
     Derivative: none; the result has no history.
-    Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
-
-    Args:
-        dtype: the dtype, by default as above.
-        device: the device, by default the data's, or the default device.
 
     Raises:
-        TypeError: the data are not numbers.
-        ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for integers or bools.
 
     >>> rg.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -146,21 +145,18 @@ def tensor(
     return with_grad(new_tensor(array), requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(
+    method=False,
+    differentiable=False,
+    shape="data",
+    dtype="data",
+    args="dtype as above, device of data",
+    raises="data, ragged",
+)
 def as_tensor(data: object, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``data`` as a Tensor, on the same memory where dtype and device allow it; a Tensor that fits is returned itself.
 
     Derivative: of a Tensor ``g``; none of other data.
-    Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
-
-    Args:
-        dtype: the dtype, by default as above.
-        device: the device, by default the data's, or the default device.
-
-    Raises:
-        TypeError: the data are not numbers.
-        ValueError: the nested sequences are ragged.
 
     >>> array = np.zeros(2)
     >>> rg.as_tensor(array).array is array
@@ -179,7 +175,7 @@ def _is_on(x: Tensor, device: Device) -> bool:
     return own.type == device.type and (device.index is None or own.index == device.index)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, shape="data", dtype="data", args="device of data")
 def asarray(
     obj: Any,
     *,
@@ -191,14 +187,11 @@ def asarray(
     """``obj`` as a Tensor, on the same memory or a copy, according to ``copy``.
 
     Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
-    Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
             as numbers; so is that of a memoryview where ``dtype`` is given.
         dtype: the dtype, by default as above; of bytes the default dtype.
-        device: the device, by default the data's, or the default device.
         copy: True never shares memory, False always, None where it can.
 
     Raises:
@@ -288,11 +281,10 @@ def new_tensor_(
     return with_grad(new_tensor(array), requires_grad)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, shape="any")
 def is_tensor(obj: object) -> bool:
     """``isinstance(obj, Tensor)``: whether the object is a Tensor.
 
-    Shape: any.
     Dtype: any; the result is a Python bool.
 
     Args:

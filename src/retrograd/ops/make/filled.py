@@ -196,16 +196,11 @@ def eye(
 # As another Tensor
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, args="input like, dtype like, device like")
 def zeros_like(
     input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """``0`` everywhere, in the shape, dtype and device of ``input``.
-
-    Args:
-        input: the Tensor after which it is formed.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
 
     >>> rg.zeros_like(rg.tensor([1, 2]))
     tensor([0, 0])

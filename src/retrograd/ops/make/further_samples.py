@@ -24,11 +24,9 @@ _DOUBLE = np.dtype(np.float64)
 POISSON: Primitive = Primitive("poisson", lambda x, sample: sample, "x", [lambda g: ZEROS(g)], batch=given("sample"))
 
 
-@operator(method=False, real=True, dtype="floating")
+@operator(method=False, real=True, dtype="floating", derivative="zero")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Counts k with probability ``input^k e^-input / k!``.
-
-    Derivative: zero.
 
     Args:
         input: the rates, not negative.
@@ -100,11 +98,10 @@ def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator:
     )
 
 
-@operator(namespace="Tensor", name="geometric_", differentiable=False, real=True)
+@operator(namespace="Tensor", name="geometric_", differentiable=False, real=True, derivative="overwritten")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
 
-    Derivative: zero for what was there before.
     Dtype: all but bool and complex.
 
     Args:

@@ -36,7 +36,7 @@ def _random(
     return create(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
-@operator(method=False, differentiable=False, raises="length")
+@operator(method=False, differentiable=False, raises="length, dtype floating")
 def rand(
     *size: Size,
     generator: Generator | None = None,
@@ -52,9 +52,6 @@ def rand(
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-
-    Raises:
-        NotImplementedError: the dtype is not floating.
 
     >>> rg.rand(2, 3).shape
     (2, 3)
@@ -74,7 +71,7 @@ def randn(
     """``out[i] ~ N(0, 1)``: numbers normal with mean 0 and variance 1.
 
     Shape: ``randn(2, 3)`` and ``randn((2, 3))`` are of shape (2, 3).
-    Dtype: floating and complex, where the variance is that of both parts together; by default the default dtype.
+    Dtype: floating and complex, by default the default dtype. Complex numbers have variance 1: 1/2 for each part.
 
     >>> rg.randn(2, 3).shape
     (2, 3)
@@ -82,7 +79,7 @@ def randn(
     return _random(standard_normal, shape_of(size, keywords), dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, args="input like, dtype like, device like", raises="dtype floating")
 def rand_like(
     input: Tensor,
     *,
@@ -94,14 +91,6 @@ def rand_like(
     """Numbers uniform on ``[0, 1)``, in the shape, dtype and device of ``input``.
 
     Dtype: floating, or complex with both parts drawn; by default the input's.
-
-    Args:
-        input: the Tensor after which it is formed.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
-
-    Raises:
-        NotImplementedError: the dtype is not floating.
 
     >>> rg.rand_like(rg.zeros(2, 3)).shape
     (2, 3)
@@ -175,7 +164,14 @@ def randint(
     )
 
 
-@operator(method=False, differentiable=False, real=True, shape="same", like=randint)
+@operator(
+    method=False,
+    differentiable=False,
+    real=True,
+    shape="same",
+    like=randint,
+    args="input like, dtype like, device like",
+)
 def randint_like(
     input: Tensor,
     low: int | None = None,
@@ -191,10 +187,7 @@ def randint_like(
     Dtype: any but complex; by default the input's.
 
     Args:
-        input: the Tensor after which it is formed.
         low: the smallest, by default 0; alone it is ``high``.
-        dtype: the dtype, by default the input's.
-        device: the device, by default the input's.
 
     >>> rg.randint_like(rg.zeros(2, 3), 5).shape
     (2, 3)
@@ -208,7 +201,7 @@ def randint_like(
     )
 
 
-@operator(method=False, differentiable=False, like=randint)
+@operator(method=False, differentiable=False, like=randint, shape="vector")
 def randperm(
     n: int,
     *,
@@ -218,8 +211,6 @@ def randperm(
     requires_grad: bool = False,
 ) -> Tensor:
     """``0, ..., n - 1`` in random order.
-
-    Shape: (n).
 
     Args:
         n: how many integers.

@@ -19,7 +19,7 @@ from ..table.types import DeviceLike, DTypeLike, Operand
 from .creation import create, dtype_or_default, python_number, shape_of
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, args="dtype as above")
 def arange(
     start: Operand | None = None,
     end: Operand | None = None,
@@ -39,7 +39,6 @@ def arange(
         start: the first number.
         end: the bound that is not reached; NumPy's name of it is ``stop``.
         step: the distance of two numbers; below 0 the numbers fall.
-        dtype: the dtype, by default as above.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.

@@ -39,11 +39,10 @@ def _check_probabilities(p: Array) -> None:
         raise RuntimeError(f"expected probabilities between 0 and 1, got others among {describe(p)}")
 
 
-@operator(real=True)
+@operator(real=True, derivative="zero")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """``1`` with probability ``input``, or ``p``; else ``0``.
 
-    Derivative: zero.
     Dtype: floating; with ``p`` any but complex. The result has the input's.
 
     Args:
@@ -144,13 +143,12 @@ def _lower_bound(bound: float, keywords: dict[str, Any]) -> float:
     return keywords.get("from", bound)
 
 
-@operator(namespace="Tensor", name="uniform_", differentiable=False)
+@operator(namespace="Tensor", name="uniform_", differentiable=False, derivative="overwritten")
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None, **keywords: Number
 ) -> Tensor:
     """Write numbers uniform on ``[from, to)`` over every element.
 
-    Derivative: zero for what was there before.
     Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
     Args:
@@ -175,12 +173,11 @@ def uniform_(
     return _write(self, lambda xp: uniform(xp, self.array.shape, kind, generator) * part.type(to - low) + start)
 
 
-@operator(namespace="Tensor", name="normal_", differentiable=False)
+@operator(
+    namespace="Tensor", name="normal_", differentiable=False, derivative="overwritten", dtype="floating and complex"
+)
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
-
-    Derivative: zero for what was there before.
-    Dtype: floating and complex.
 
     Args:
         mean: the mean.
@@ -228,11 +225,10 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     return _write(self, draw)
 
 
-@operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True)
+@operator(namespace="Tensor", name="bernoulli_", differentiable=False, real=True, derivative="overwritten")
 def bernoulli_(self: Tensor, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ``1`` with probability ``p``, else ``0``, over every element.
 
-    Derivative: zero for what was there before.
     Dtype: any but complex.
 
     Args:
@@ -262,13 +258,10 @@ def _integer_bounds(bounds: tuple[int | None, ...], keywords: dict[str, int | No
     return named.get("from"), named.get("to")
 
 
-@operator(namespace="Tensor", name="random_", differentiable=False)
+@operator(namespace="Tensor", name="random_", differentiable=False, derivative="overwritten", dtype="any")
 def random_(self: Tensor, *bounds: int | None, generator: Generator | None = None, **keywords: int | None) -> Tensor:
     """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
     ``random_(from, to)``.
-
-    Derivative: zero for what was there before.
-    Dtype: any.
 
     Args:
         bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and

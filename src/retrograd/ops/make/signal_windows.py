@@ -29,7 +29,9 @@ def _bell(count: int, sym: bool, std: float) -> Callable[[Any, Any], Any]:
     return lambda xp, x: xp.exp(-(((xp.arange(count) - middle) / std) ** 2) / 2)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="bartlett", dtype="default")
+@operator(
+    namespace="signal.windows", method=False, differentiable=False, name="bartlett", dtype="default", shape="points"
+)
 def bartlett(
     M: int,
     *,
@@ -39,8 +41,6 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Tensor:
     """``1 - |x|``, a triangle that is 0 at its ends.
-
-    Shape: ``(M,)``.
 
     Args:
         sym: whether the window is symmetric, or else periodic.

@@ -236,11 +236,9 @@ def true_divide(input: Operand, other: Operand) -> Tensor:
     return apply2(DIV, input, other)
 
 
-@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, dtype="promoted", like=div)
+@operator(direct=True, inplace=FLOOR_DIV, numpy=np.floor_divide, dtype="promoted", like=div, derivative="zero")
 def floor_divide(input: Operand, other: Operand) -> Tensor:
     """``floor(input / other)``, elementwise.
-
-    Derivative: zero.
 
     Raises:
         RuntimeError: an integer is divided by 0.
@@ -310,11 +308,9 @@ def neg(input: Tensor) -> Tensor:
     return apply1(NEG, input)
 
 
-@operator(like=neg)
+@operator(like=neg, derivative="g")
 def positive(input: Tensor) -> Tensor:
     """``+input``: the Tensor itself. NumPy's ``np.positive`` of a Tensor is a copy.
-
-    Derivative: ``g``.
 
     >>> rg.positive(rg.tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -376,11 +372,10 @@ def _abs_(self: Tensor) -> Tensor:
 tensor_method(inplace_method("abs", _abs_), "abs_", "absolute_")
 
 
-@operator(inplace=True)
+@operator(inplace=True, derivative="zero")
 def sign(input: Tensor) -> Tensor:
     """``-1``, ``0`` or ``1`` where the input is negative, 0 or positive.
 
-    Derivative: zero.
     Dtype: the input's; complex numbers are refused.
 
     Raises:

@@ -249,12 +249,11 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
     return bool(isclose(input, other, rtol, atol, equal_nan).array.all())
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="any")
 def equal(input: Tensor, other: Tensor) -> bool:
     """``input == other`` everywhere and of one shape, as a Python bool; false where there is a NaN.
 
     Shape: any; different shapes are not equal.
-    Dtype: any.
 
     >>> rg.equal(rg.tensor([1, 2]), rg.tensor([1, 2]))
     True

@@ -38,11 +38,10 @@ ROUND = elementwise("round", lambda x, decimals: np.round(x, decimals), "x", [ze
 FRAC = unary("frac", lambda x: x - np.trunc(x), lambda g: g, promote="same", signals=True)
 
 
-@operator(direct=True, inplace=CEIL, numpy=np.ceil, raises="complex")
+@operator(direct=True, inplace=CEIL, numpy=np.ceil, raises="complex", derivative="zero")
 def ceil(input: Tensor) -> Tensor:
     """``ceil(input)``, elementwise: the smallest whole number not below.
 
-    Derivative: zero.
     Dtype: real; the result has the input's, integers stay as they are.
 
     >>> rg.ceil(rg.tensor([-1.5, 1.2]))
@@ -71,11 +70,10 @@ def trunc(input: Tensor) -> Tensor:
     return apply1(TRUNC, input)
 
 
-@operator(inplace=True, numpy=np.rint, real=True, also=("special.round",))
+@operator(inplace=True, numpy=np.rint, real=True, also=("special.round",), derivative="zero")
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     """``rint(input * 10^decimals) / 10^decimals``, elementwise: of two equally near numbers the even one.
 
-    Derivative: zero.
     Dtype: floating; integers stay as they are.
 
     Args:

@@ -39,7 +39,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Derivative: with the unit vectors u1 and u2, x1: ``g (u2 - ans u1) / ||x1||``; x2: ``g (u1 - ans u2) / ||x2||``.
     Vectors shorter than ``eps`` count as of that length, and the norm of a zero vector has derivative 0.
     Shape: the inputs broadcast; the result has the common shape without ``dim``.
-    Dtype: real floating, the common one of both.
+    Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
         x1, x2: the Tensors.
@@ -78,17 +78,15 @@ def _pairs(count: int) -> tuple[Array, Array]:
     return np.triu_indices(count, 1)
 
 
-@operator(method=False, raises="broadcast")
+@operator(method=False, raises="broadcast", dtype="only floating", args="p norm")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
     Derivative: that of the norm; for ``p = 2`` x1: ``g (x1 - x2 + eps) / ans``, x2: minus that, 0 at distance 0.
     Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
-    Dtype: floating.
 
     Args:
         x1, x2: the Tensors.
-        p: the norm.
         eps: added to each difference.
         keepdim: keep the last dimension.
 
@@ -269,14 +267,13 @@ PDIST = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False, real=True)
+@operator(namespace="nn.functional", method=False, real=True, dtype="real floating")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
     Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: minus that,
     0 where points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
-    Dtype: real floating.
 
     Args:
         p: the norm; 0 counts the coordinates that differ.

@@ -155,7 +155,7 @@ def _implicit(name: str, input: Operand, dim: int | None) -> int:
     return 0 if np.ndim(raw(input)) in (0, 1, 3) else 1
 
 
-@operator()
+@operator(args="dtype converts")
 def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
     """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
 
@@ -164,7 +164,6 @@ def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
 
     Args:
         dim: the dimension along which the result sums to 1.
-        dtype: converts the input first.
 
     Raises:
         NotImplementedError: the input is not real floating, and no ``dtype`` is given.

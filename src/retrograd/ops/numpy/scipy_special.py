@@ -132,7 +132,7 @@ def _gamma_quantile_by_shape(g: Array, a: Array, ans: Array) -> Array:
 
 
 def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
-    """Return the derivatives of the lower part with respect to ``a`` and ``b``, from the smaller of both parts."""
+    """Return the derivatives of the lower part with respect to ``a`` and ``b``, from the smaller of the two parts."""
     a, b, x = double(a), double(b), double(x)
 
     def part(a: Array, b: Array) -> Array:

@@ -78,7 +78,7 @@ def ufunc_rule(ufunc: np.ufunc) -> Callable[..., Any] | None:
         if name.startswith("np."):
             public = UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
             if public in ops.__all__:
-                operator = getattr(ops, public)  # its module may enter the ufunc with another function
+                operator = getattr(ops, public)  # importing its module may register another function for the ufunc
                 function = UFUNCS.get(ufunc, operator)
         elif name.startswith("scipy."):
             return scipy_special.RULES.get(ufunc.__name__)  # not cached in UFUNCS, since dtypes follow SciPy's loops

@@ -98,13 +98,12 @@ def _areas(y: Operand, x: Operand | None, dx: Number | Tensor | None, dim: Dim) 
     return later + earlier if step is None else (later + earlier) * step, dim
 
 
-@operator(method=False, aliases=("trapz",))
+@operator(method=False, aliases=("trapz",), dtype="not bool")
 def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1) -> Tensor:
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
     Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
-    Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
@@ -139,7 +138,7 @@ def cumulative_trapezoid(
     return cumsum(areas, dim) / 2
 
 
-@operator(method=False)
+@operator(method=False, dtype="not bool")
 def gradient(
     input: Operand,
     *,
@@ -154,7 +153,6 @@ def gradient(
 
     Derivative: input: the transpose of this linear map; spacing: through the formulas.
     Shape: any; a result of the input's shape per dimension.
-    Dtype: any but bool; integers become the default dtype.
 
     Args:
         input: the values of the function.

@@ -84,7 +84,7 @@ def p_norm(x: Tensor, p: float, dim: Dims | None, keepdim: bool) -> Tensor:
     return apply(NORM, (x,), {"p": float(p), "dim": axes, "keepdim": keepdim})
 
 
-@operator(namespace="linalg", method=False, dtype="magnitude")
+@operator(namespace="linalg", method=False, dtype="magnitude", args="dtype widens")
 @also_named(input="x")
 def vector_norm(
     x: Operand, ord: float = 2, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
@@ -96,7 +96,6 @@ def vector_norm(
     Args:
         x: the elements of the vector.
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
-        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
@@ -129,13 +128,12 @@ def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
     return p_norm(floating(sub(operand(input), operand(other, "other"))), p, None, False)
 
 
-@operator(inplace=True)
+@operator(inplace=True, dtype="floating and complex")
 def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
     """``x_i min(1, maxnorm / norm(x_i))`` for every slice ``x_i`` along ``dim``.
 
     Derivative: ``g`` where the norm is at most ``maxnorm``; elsewhere that of ``maxnorm x / norm(x)``.
     Shape: at least 2 dimensions; the result has the input's.
-    Dtype: floating and complex.
 
     Args:
         input: the slices.

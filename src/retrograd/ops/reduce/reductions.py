@@ -79,7 +79,7 @@ MEAN = Primitive(
 )
 
 
-@operator(dtype="integer sum")
+@operator(dtype="integer sum", args="dim or all", raises="repeated dimension")
 def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``sum_i x_i`` over all dimensions, one, or several.
 
@@ -89,11 +89,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     Derivative: ``g``, repeated along the reduced dimensions.
 
     Args:
-        dim: a dimension or several; all of them by default, and for ``()``.
         dtype: converts the input first; sums of integers wrap around in it.
-
-    Raises:
-        RuntimeError: a dimension appears twice.
 
     >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> rg.sum(x), rg.sum(x, 0), x.sum(axis=1, keepdims=True)
@@ -106,16 +102,11 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     return converted(reduce_(SUM, converted(x, dtype), dim, keepdim), dtype)  # sums of integers are int64
 
 
-@operator()
+@operator(dtype="floating and complex", args="dim or all, dtype converts")
 def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
 
     Derivative: ``g / n``, repeated along the reduced dimensions.
-    Dtype: floating and complex.
-
-    Args:
-        dim: a dimension or several; all of them by default, and for ``()``.
-        dtype: converts the input first.
 
     Raises:
         RuntimeError: the input holds integers and no floating ``dtype`` is given; a dimension appears twice.
@@ -155,15 +146,12 @@ def _prod_examples(call: Call) -> Any:
 PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True, batch=_prod_examples)
 
 
-@operator(shape="reduced dimension", dtype="integer sum")
+@operator(shape="reduced dimension", dtype="integer sum", args="dtype converts")
 def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
     Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
     every order.
-
-    Args:
-        dtype: converts the input first.
 
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
@@ -208,14 +196,13 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     return converted(reduce_(SUM, x, dim, keepdim), dtype)
 
 
-@operator(like=mean)
+@operator(like=mean, dtype="only floating")
 def nanmean(
     input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
 ) -> Tensor:
     """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
 
     Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
-    Dtype: floating.
 
     Raises:
         RuntimeError: the input is complex or holds integers.
@@ -281,16 +268,14 @@ def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
     return _truth("any", input, dim, keepdim)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="int64", args="dim or all")
 def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
     Shape: any; the result lacks the reduced dimensions.
-    Dtype: any; gives int64.
 
     Args:
         input: the elements that are counted.
-        dim: a dimension or several; all of them by default, and for ``()``.
 
     >>> rg.count_nonzero(rg.tensor([[0, 2], [1, 3]]), dim=0)
     tensor([1, 2])
@@ -312,7 +297,7 @@ def _folded(bits: Array) -> Array:
     return bits[..., 0]
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, args="dim or all")
 @also_named(axis="dim", keepdims="keepdim")
 @called_per_example
 def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
@@ -323,7 +308,6 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = Fals
 
     Args:
         input: the elements.
-        dim: a dimension or several; all of them by default, and for ``()``.
         mode: 0, the exclusive or: the only one.
 
     Raises:

@@ -134,16 +134,13 @@ def _scan(primitive: Primitive, input: Operand, dim: Dim, dtype: DTypeLike | Non
     return x.clone() if x.array.ndim == 0 else apply(primitive, (x,), {"dim": dim})
 
 
-@operator(inplace=True, dtype="integer sum")
+@operator(inplace=True, dtype="integer sum", args="dtype converts")
 def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 + ... + x_i`` along ``dim``.
 
     float16 and float32 run in double precision and are rounded once.
 
     Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
-
-    Args:
-        dtype: converts the input first.
 
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])

@@ -217,12 +217,11 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, r
 def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor: ...
 @overload
 def nonzero(input: Operand, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
-@operator(differentiable=False)
+@operator(differentiable=False, dtype="int64")
 def nonzero(input: Operand, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]:
     """``i`` with ``x_i != 0``: the indices of the elements that are not zero, in row-major order.
 
     Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
-    Dtype: any; gives int64.
 
     Args:
         as_tuple: a Tensor per dimension, with which the input may be indexed.

@@ -58,11 +58,10 @@ def _repeat_examples(call: Call) -> Any:
 REPEAT: Primitive = Primitive("repeat", _repeat, "x", [_repeat_rule], batch=_repeat_examples)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="summed over copies")
 def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
     """``out[i, j, ..] = self[i % m, j % n, ..]``: copies side by side.
 
-    Derivative: ``g`` summed over the copies.
     Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
 
     Args:
@@ -89,11 +88,10 @@ def _tiled(x: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return apply(REPEAT, (x,), {"sizes": sizes})
 
 
-@operator()
+@operator(derivative="summed over copies")
 def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``input.repeat(dims)``, with ones prepended to ``dims`` if it is shorter than the shape.
 
-    Derivative: ``g`` summed over the copies.
     Shape: as ``repeat``.
 
     Args:
@@ -234,18 +232,13 @@ ROT90: Primitive = Primitive(
 )
 
 
-@operator(raises="dimension")
+@operator(raises="dimension, repeated dimension", derivative="flipped")
 @also_named(axis="dims")
 def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
 
-    Derivative: ``g`` flipped.
-
     Args:
         dims: the dimensions, one by one or as a sequence.
-
-    Raises:
-        RuntimeError: a dimension appears twice.
 
     >>> rg.flip(rg.tensor([[1, 2], [3, 4]]), (0,))
     tensor([[3, 4],
@@ -263,11 +256,10 @@ def __reversed__(self: Tensor) -> Tensor:
     return flip(self, 0) if self.ndim else self
 
 
-@operator()
+@operator(derivative="flipped")
 def fliplr(input: Tensor) -> Tensor:
     """``flip(input, 1)``.
 
-    Derivative: ``g`` flipped.
     Shape: (m, n, *), kept.
 
     Raises:
@@ -300,7 +292,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(x, 0)
 
 
-@operator()
+@operator(args="input 2-d")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
 
@@ -308,7 +300,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
 
     Args:
-        input: a Tensor of at least two dimensions.
         k: how many times; negative ones turn the other way.
         dims: the two dimensions.
 
@@ -425,7 +416,7 @@ def _triangle(primitive: Primitive, input: Operand, diagonal: int) -> Tensor:
     return apply(primitive, (x,), {"diagonal": place})
 
 
-@operator(inplace=True, like=fliplr)
+@operator(inplace=True, like=fliplr, args="input 2-d")
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """``out[.., i, j] = input[.., i, j] if j - i <= diagonal else 0``: the lower triangle of matrices.
 
@@ -433,7 +424,6 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Shape: (*, m, n), kept.
 
     Args:
-        input: a Tensor of at least two dimensions.
         diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
 
     >>> rg.tril(rg.ones(2, 2))

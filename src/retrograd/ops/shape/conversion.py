@@ -81,12 +81,11 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
     return apply1(CLONE, x) if copy and y is x else y
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", dtype="to dtype")
 def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
 
     Derivative: ``g`` in the input's dtype; none for integers and bools.
-    Dtype: any to ``dtype``.
 
     Args:
         dtype: the dtype wanted.
@@ -101,7 +100,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     return _converted(operand(self), _as_dtype(dtype), copy=copy)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", dtype="to dtype")
 def to(
     self: Tensor,
     *args: Tensor | DTypeLike | DeviceLike | bool | None,
@@ -117,7 +116,6 @@ def to(
     ``copy`` after it.
 
     Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
-    Dtype: any to ``dtype``.
 
     Args:
         dtype: the dtype wanted.
@@ -277,11 +275,9 @@ for _name, _dtype in {
     _dtype_method(_name, _dtype)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="moved")
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
-
-    Derivative: ``g`` on the input's device.
 
     >>> rg.ones(2).cpu().device
     device(type='cpu')
@@ -289,13 +285,11 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
     return _converted(self, device=Device("cpu"))
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="moved")
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
     """``out = self``: the Tensor on a GPU; itself where it is there already.
-
-    Derivative: ``g`` on the input's device.
 
     Args:
         device: a number or ``"cuda:N"``; None for the current GPU.
@@ -315,11 +309,9 @@ def cuda(
     return _converted(self, device=place)
 
 
-@operator(direct=True)
+@operator(direct=True, derivative="g")
 def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     """``out = input``: a copy in memory of its own.
-
-    Derivative: ``g``.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
@@ -332,11 +324,9 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     return out
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="g")
 def copy(self: Tensor, order: str = "C") -> Tensor:
     """``out = self`` in memory of its own: NumPy's spelling of ``clone()``.
-
-    Derivative: ``g``.
 
     Args:
         order: taken as NumPy's method takes it; the elements lie as ``clone`` lays them.
@@ -355,11 +345,9 @@ def copy(self: Tensor, order: str = "C") -> Tensor:
     return apply1(CLONE, self)
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="g")
 def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
     """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
-
-    Derivative: ``g``.
 
     Args:
         memory_format: accepted for compatibility, without effect.

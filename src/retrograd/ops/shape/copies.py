@@ -31,11 +31,9 @@ def _copied(view: Tensor) -> Tensor:
     return apply1(COPY, view)
 
 
-@operator(method=False)
+@operator(method=False, derivative="g")
 def alias_copy(input: Tensor) -> Tensor:
     """``input`` in memory of its own.
-
-    Derivative: ``g``.
 
     >>> rg.alias_copy(rg.tensor([1, 2]))
     tensor([1, 2])

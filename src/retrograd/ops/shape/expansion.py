@@ -63,14 +63,13 @@ EXPAND: Primitive = Primitive(
 )
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", derivative="summed over repeats")
 def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
     Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
     whose own elements do not share memory can.
 
-    Derivative: ``g`` summed over the repeated dimensions.
     Shape: (*) to ``sizes``; new dimensions may be put in front.
 
     Args:
@@ -118,11 +117,10 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     return expand(self, other.shape)
 
 
-@operator()
+@operator(derivative="summed over repeats")
 def broadcast_to(input: Tensor, size: Size) -> Tensor:
     """``input.expand(size)``.
 
-    Derivative: ``g`` summed over the repeated dimensions.
     Shape: any that broadcasts to ``size``.
 
     Args:
@@ -138,11 +136,10 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
     return expand(operand(input), size)
 
 
-@operator(method=False, raises="broadcast")
+@operator(method=False, raises="broadcast", derivative="summed over repeats")
 def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """``broadcast_to(x, shape)`` of each Tensor, as a view, to the shape that all of them broadcast to.
 
-    Derivative: ``g`` summed over the repeated dimensions.
     Shape: any that broadcast; all results have the one shape.
     Dtype: any, each its own.
 
@@ -160,12 +157,11 @@ def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     return tuple([apply_view(EXPAND, x, {"shape": shape}) for x in inputs])
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", shape="to size")
 def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
     """The sum over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
 
     Derivative: ``g`` expanded to the input's shape.
-    Shape: any to ``size``.
     Dtype: any; where something is summed, integers become int64.
 
     Args:

@@ -298,11 +298,10 @@ def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
     return x
 
 
-@operator()
+@operator(derivative="joined")
 def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[Tensor, ...]:
     """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
 
-    Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, size, *).
 
     Args:
@@ -360,15 +359,13 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     return _pieces(x, sizes, place)
 
 
-@operator()
+@operator(derivative="joined", args="input 1-d")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
 
-    Derivative: the pieces' ``g`` joined.
     Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
 
     Args:
-        input: a Tensor of at least one dimension.
         chunks: how many pieces.
 
     Raises:
@@ -489,15 +486,12 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
     return _split_along(input, indices_or_sections, 3, 2)
 
 
-@operator()
+@operator(args="input 1-d")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
 
     Derivative: the slices' ``g`` stacked.
     Shape: (*, n, *) to n slices (*, *).
-
-    Args:
-        input: a Tensor of at least one dimension.
 
     Raises:
         IndexError: ``dim`` is out of range, or the input is 0-d.

@@ -104,12 +104,11 @@ def t(input: Tensor) -> Tensor:
     return apply_view(PERMUTE, x, {"dims": tuple(range(x.ndim))[::-1]})
 
 
-@operator(raises="dimension")
+@operator(raises="dimension", shape="permuted")
 def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
 
     Derivative: ``g`` with its dimensions in the inverse order.
-    Shape: any; the lengths are permuted.
 
     Args:
         dims: per dimension of the result that of the input, one by one or as a sequence.
@@ -132,12 +131,11 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 _from_front = lru_cache(maxsize=256)(dimensions)
 
 
-@operator(aliases=("moveaxis",), raises="dimension")
+@operator(aliases=("moveaxis",), raises="dimension", shape="permuted")
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     """``input`` with some dimensions moved to other places, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
-    Shape: any; the lengths are permuted.
 
     Args:
         source: the dimensions to move.

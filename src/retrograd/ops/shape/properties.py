@@ -12,12 +12,9 @@ from ..table.arguments import dimension
 from ..table.registry import operator
 
 
-@operator(differentiable=False, aliases=("nelement",))
+@operator(differentiable=False, aliases=("nelement",), shape="any", dtype="any")
 def numel(input: Tensor) -> int:
     """``shape[0] * ... * shape[n - 1]``: the number of elements.
-
-    Shape: any.
-    Dtype: any.
 
     >>> rg.zeros(2, 3).numel()
     6
@@ -29,12 +26,9 @@ def numel(input: Tensor) -> int:
 def size(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
 @overload
 def size(self: Tensor, dim: int) -> int: ...
-@operator(namespace="Tensor", differentiable=False)
+@operator(namespace="Tensor", differentiable=False, shape="any", dtype="any")
 def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     """``self.shape``, or ``self.shape[dim]``.
-
-    Shape: any.
-    Dtype: any.
 
     Args:
         dim: the dimension; None for the whole shape.
@@ -49,12 +43,9 @@ def size(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     return self.array.shape[dimension(dim, self.array.ndim)]
 
 
-@operator(namespace="Tensor", differentiable=False, aliases=("ndimension",))
+@operator(namespace="Tensor", differentiable=False, aliases=("ndimension",), shape="any", dtype="any")
 def dim(self: Tensor) -> int:
     """``len(self.shape)``: the number of dimensions.
-
-    Shape: any.
-    Dtype: any.
 
     >>> rg.zeros(2, 3).dim()
     2

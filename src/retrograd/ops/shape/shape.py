@@ -138,14 +138,11 @@ def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-@operator()
+@operator(derivative="reshaped", shape="to shape")
 def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
     A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
-
-    Derivative: ``g`` in the input's shape.
-    Shape: any to ``shape``, of as many elements.
 
     Args:
         shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
@@ -163,14 +160,13 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     return apply_view(RESHAPE, x, {"shape": _checked_shape(x, integers(shape, "shape"))})
 
 
-@operator(namespace="Tensor")
+@operator(namespace="Tensor", shape="to shape")
 def view(self: Tensor, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
     """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
 
     As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
 
     Derivative: ``g`` in the input's shape; none for another dtype.
-    Shape: any to ``shape``, of as many elements.
     Dtype: any, kept; or the one given.
 
     Args:
@@ -234,11 +230,10 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     return reshape(self, other.shape)
 
 
-@operator()
+@operator(derivative="reshaped")
 def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     """``input`` without its dimensions of length 1, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
 
     Args:
@@ -257,11 +252,10 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     return apply_view(SQUEEZE, x, {"shape": shape})
 
 
-@operator()
+@operator(derivative="reshaped")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """``input`` with a dimension of length 1 inserted, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: any; the result has one dimension more.
 
     Args:
@@ -276,13 +270,12 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return apply_view(UNSQUEEZE, x, {"shape": (*shape[:place], 1, *shape[place:])})
 
 
-@operator(raises="dimension")
+@operator(raises="dimension", derivative="reshaped")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """``input`` with neighbouring dimensions merged into one, in row-major order.
 
     A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
 
-    Derivative: ``g`` in the input's shape.
     Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
 
     Args:
@@ -305,13 +298,12 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return apply_view(FLATTEN, x, {"shape": (*shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])})
 
 
-@operator()
+@operator(derivative="reshaped")
 def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
     """``input.flatten()``: all elements in one dimension, in row-major order.
 
     A view where the input is contiguous, else a copy.
 
-    Derivative: ``g`` in the input's shape.
     Shape: any to (n,), n the number of elements.
 
     Args:
@@ -333,11 +325,10 @@ def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
     return flatten(x.contiguous())
 
 
-@operator()
+@operator(derivative="reshaped")
 def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
     """``input`` with one dimension split into several, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: (*, n, *) to (*, *sizes, *), where the sizes multiply to n.
 
     Args:
@@ -379,11 +370,10 @@ def atleast_1d(tensor: Operand, /) -> Tensor: ...
 def atleast_1d(tensors: Sequence[Operand], /) -> tuple[Tensor, ...]: ...
 @overload
 def atleast_1d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Tensor, ...]: ...
-@operator(method=False)
+@operator(method=False, derivative="reshaped")
 def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
-    Derivative: ``g`` in the input's shape.
     Shape: () becomes (1,); more dimensions stay.
 
     Args:

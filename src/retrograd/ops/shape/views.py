@@ -32,15 +32,13 @@ def _start(start: int | Tensor) -> int:
     return integer(start, "start")
 
 
-@operator()
+@operator(derivative="in its place", args="input 1-d")
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
 
     Args:
-        input: a Tensor of at least one dimension.
         start: the first slice; negative ones count from the end.
         length: how many slices.
 
@@ -67,15 +65,13 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     return apply_view(GETITEM, x, {"index": (*(slice(None),) * place, slice(first, first + count), Ellipsis)})
 
 
-@operator()
+@operator(derivative="in its place", args="input 1-d")
 def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     """``input[.., index, ..]``: a view of one slice along a dimension.
 
-    Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, *).
 
     Args:
-        input: a Tensor of at least one dimension.
         index: the slice; negative ones count from the end.
 
     Raises:
@@ -143,15 +139,12 @@ def _two_dimensions(x: Tensor, dim1: int, dim2: int, ndim: int) -> tuple[int, in
     return first, second
 
 
-@operator(raises="dimension")
+@operator(raises="dimension", args="input 2-d")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``out[.., i] = input[.., i, .., i + offset, ..]``: a view of the diagonals of the matrices in two dimensions.
 
     Derivative: ``g`` on the diagonals, 0 elsewhere.
     Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
-
-    Args:
-        input: a Tensor of at least two dimensions.
 
     Raises:
         RuntimeError: the two dimensions are the same.
@@ -167,7 +160,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     return apply_view(DIAGONAL, x, {"offset": place, "dim1": first, "dim2": second})
 
 
-@operator(raises="dimension")
+@operator(raises="dimension", args="input 1-d")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
 
@@ -175,7 +168,6 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
 
     Args:
-        input: a Tensor of at least one dimension.
         dim1: the dimension of the rows in the result.
         dim2: the dimension of the columns in the result.
 
@@ -403,13 +395,12 @@ def _memory_of(array: Array) -> Array:
         owner = below
 
 
-@operator()
+@operator(shape="to size")
 def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
     """``out[i, j, ..] = memory[storage_offset + i * stride[0] + j * stride[1] + ..]``: any view of the input's memory.
 
     Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
     input that do.
-    Shape: any to ``size``.
 
     Args:
         size: the shape of the view.

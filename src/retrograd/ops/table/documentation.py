@@ -4,7 +4,9 @@ The docstring in the source has the formula, the derivative, the source, an exam
 and dtypes that differ from the usual ones. The rest follows from the definition:
 
 * ``Shape:`` and ``Dtype:`` from the keys in ``@operator(shape=..., dtype=...)``, or from the arguments and primitive;
-* ``Args:`` from the names of the arguments, with their annotations and defaults where these decide;
+* ``Derivative:`` from the key in ``derivative=``;
+* ``Args:`` from the keys in ``args=``, and from the names of the arguments, with their annotations and defaults where
+  these decide;
 * ``Raises:`` from the arguments, ``real=True``, the shape, and the keys in ``raises=``;
 * sections that are still missing, from the operator ``like=`` of the same family.
 
@@ -21,7 +23,7 @@ from typing import Any
 
 from ...core.graph.primitive import Primitive
 from ...core.named_tuples import NamedTuple
-from .wording import ARGUMENTS, DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
+from .wording import ARGUMENTS, DERIVATIVES, DTYPES, OF_ARGUMENTS, OF_DTYPES, PARTICULAR_ARGUMENTS, REFUSALS, SHAPES
 
 _OPERANDS = ("Tensor", "Operand")  # annotations of arguments that raise TypeError for other types
 _BROADCAST = SHAPES["broadcast"]
@@ -69,6 +71,8 @@ class Definition(NamedTuple):
     differentiable: bool = True
     shape: str = ""  # a key of ``SHAPES``
     dtype: str = ""  # a key of ``DTYPES``
+    derivative: str = ""  # a key of ``DERIVATIVES``
+    args: str = ""  # keys of ``PARTICULAR_ARGUMENTS``, separated by commas
     raises: str = ""  # keys of ``REFUSALS``, separated by commas
     like: Callable[..., object] | None = None  # an operator whose docstring provides missing sections
 
@@ -85,9 +89,13 @@ def compose_all(definitions: dict[str, Definition]) -> dict[str, str]:
 
 def compose(definition: Definition, of_family: str) -> str:
     """Return the whole docstring of an operator. ``of_family`` is the docstring of ``definition.like``."""
-    function, docstring, primitive, method, real, differentiable, shape, dtype, raises, like = definition
+    function, docstring, primitive, method, real, differentiable, shape, dtype, rule, args, raises, like = definition
     own = sections(_dedented(docstring))
     summary, derivative, own_shape, own_dtype, arguments, returns, own_raises, source, example = own
+    derivative = derivative or (DERIVATIVES[rule] if rule else "")
+    if args:
+        particular = [PARTICULAR_ARGUMENTS[key] for key in args.split(", ")]
+        arguments = "\n".join([*particular, arguments] if arguments else particular)
     plain: Any = unwrap(function)
     code = plain.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -128,6 +128,8 @@ def operator(
     also: tuple[str, ...] = (),
     shape: str = "",
     dtype: str = "",
+    derivative: str = "",
+    args: str = "",
     raises: str = "",
     like: Callable[..., object] | None = None,
 ) -> Callable[[Function], Function]:
@@ -148,6 +150,8 @@ def operator(
         also: qualified names of the operator in other namespaces.
         shape: the line ``Shape:`` of the docstring, a key of ``wording.SHAPES``; by default from the arguments.
         dtype: the line ``Dtype:``, a key of ``wording.DTYPES``; by default from the primitive.
+        derivative: the line ``Derivative:``, a key of ``wording.DERIVATIVES``.
+        args: descriptions of arguments, keys of ``wording.PARTICULAR_ARGUMENTS``: ``"input 1-d, dtype converts"``.
         raises: further errors, keys of ``wording.REFUSALS``: ``"square, singular"``.
         like: an operator whose docstring provides missing sections.
     """
@@ -157,7 +161,8 @@ def operator(
         public = name or plain.__name__.rstrip("_")
         if plain.__doc__:  # not with python -OO
             definition = (
-                plain, plain.__doc__, inplace, namespace == "Tensor", real, differentiable, shape, dtype, raises, like,
+                plain, plain.__doc__, inplace, namespace == "Tensor", real, differentiable, shape, dtype,
+                derivative, args, raises, like,
             )  # fmt: skip
             plain.__doc__ = _docstring(f"{namespace}.{public}" if namespace else public, definition)
         shown = f"{namespace}.{public}" if namespace in ("linalg", "fft", "special") else public

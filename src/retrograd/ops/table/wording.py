@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 SHAPES = {
+    "any": "any.",
+    "data": "that of the data.",
+    "permuted": "any; the lengths are permuted.",
+    "to shape": "any to ``shape``, of as many elements.",
+    "to size": "any to ``size``.",
+    "transposed": "(..., m, n) to (..., n, m).",
+    "vector": "(n).",
     "same": "any; the result has the input's shape.",
     "broadcast": "any; the arguments broadcast, and the result has their common shape.",
     "reduced": "any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.",
@@ -17,6 +24,15 @@ SHAPES = {
 }
 
 DTYPES = {
+    "any": "any.",
+    "data": "Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.",
+    "floating and complex": "floating and complex.",
+    "int64": "any; gives int64.",
+    "not bool": "any but bool; integers become the default dtype.",
+    "only floating": "floating.",
+    "real floating": "real floating.",
+    "same as source": "any, kept; source has the input's.",
+    "to dtype": "any to ``dtype``.",
     "same": "any; the result has the input's dtype.",
     "default": "floating, by default the default dtype.",
     "float": "floating; integers become the default dtype.",
@@ -96,8 +112,62 @@ ARGUMENTS: dict[str, str | dict[str, str]] = {
     "training": "whether to drop at all; else the input itself is returned.",
 }
 
+# The keys of derivative=.
+DERIVATIVES = {
+    "added at positions": "``g`` added at the positions.",
+    "flipped": "``g`` flipped.",
+    "g": "``g``.",
+    "in its place": "``g`` in its place, 0 elsewhere.",
+    "joined": "the pieces' ``g`` joined.",
+    "moved": "``g`` on the input's device.",
+    "of the formula": "that of the formula; every argument has one.",
+    "of the steps": "that of the steps.",
+    "overwritten": "zero for what was there before.",
+    "reshaped": "``g`` in the input's shape.",
+    "summed over copies": "``g`` summed over the copies.",
+    "summed over repeats": "``g`` summed over the repeated dimensions.",
+    "zero": "zero.",
+}
+
+# The keys of args=: descriptions that differ from the usual one of the same name above.
+PARTICULAR_ARGUMENTS = {
+    "device like": "    device: the device, by default the input's.",
+    "device of data": "    device: the device, by default the data's, or the default device.",
+    "dim of s": "    dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.",
+    "dim or all": "    dim: a dimension or several; all of them by default, and for ``()``.",
+    "dtype as above": "    dtype: the dtype, by default as above.",
+    "dtype converts": "    dtype: converts the input first.",
+    "dtype like": "    dtype: the dtype, by default the input's.",
+    "dtype of values": "    dtype: the dtype of the values.",
+    "dtype widens": "    dtype: converts the input first, to one that is not narrower.",
+    "index from 0": "    index: integers from 0 on.",
+    "index signed": "    index: integers; negative ones count from the end.",
+    "input 1-d": "    input: a Tensor of at least one dimension.",
+    "input 2-d": "    input: a Tensor of at least two dimensions.",
+    "input like": "    input: the Tensor after which it is formed.",
+    "input matrices": "    input: the matrices.",
+    "input right-hand sides": "    input: the right-hand sides.",
+    "input scores": "    input: scores x.",
+    "norm forward": (
+        '    norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.'
+    ),
+    "norm inverse": (
+        '    norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.'
+    ),
+    "p norm": "    p: the norm.",
+    "value number": "    value: a number or a 0-d Tensor.",
+    "weight and bias per channel": "    weight, bias: factors and offsets per channel, ``(C,)``; by default none.",
+}
+
 # The tokens of raises=, and the errors that follow from an argument or from a token of dtype=.
 REFUSALS = {
+    "data": "    TypeError: the data are not numbers.",
+    "dtype floating": "    NotImplementedError: the dtype is not floating.",
+    "input": "    TypeError: ``input`` is not a Tensor, array or number.",
+    "positive size": "    RuntimeError: a size is not positive.",
+    "positive-definite": "    LinAlgError: a matrix is not positive-definite.",
+    "ragged": "    ValueError: the nested sequences are ragged.",
+    "repeated dimension": "    RuntimeError: a dimension appears twice.",
     "bools or complex": "    NotImplementedError: the input holds bools or complex numbers.",
     "broadcast": "    RuntimeError: the shapes do not broadcast.",
     "complex": "    NotImplementedError: an input is complex.",

@@ -60,7 +60,7 @@ class PPoly:
         c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals; with ``axis``, these two axes begin there.
         x: the ``m + 1`` breakpoints, increasing.
         extrapolate: whether points outside are computed (None: yes); ``"periodic"`` repeats the interval.
-        axis: where the axis of interpolation stands in the results.
+        axis: the position of the axis of interpolation in the results.
 
     >>> rg.scipy.interpolate.PPoly(rg.tensor([[1.0], [0.0], [0.0]]), [0.0, 1.0])(rg.tensor([0.5]))
     tensor([0.25])

@@ -94,7 +94,7 @@ def _bisected(problem: Problem, a: ArrayLike, b: ArrayLike) -> Tensor:
         high = ops.where(below * above > 0, math.nan, high)
         for _ in range(64):
             middle = (low + high) / 2
-            right = problem.residual(middle) * below > 0  # the root is on the right of the middle
+            right = problem.residual(middle) * below > 0  # the root is to the right of the midpoint
             low, high = ops.where(right, middle, low), ops.where(right, high, middle)
     return problem.attach((low + high) / 2, problem.residual)
 

@@ -52,7 +52,7 @@ def _cholesky_of(value: Operand, argument: str, upper: bool) -> Tensor:
     return lower.mH if upper else lower
 
 
-@operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="square")
+@operator(namespace="linalg", method=False, shape="square", dtype="matrix", raises="square, positive-definite")
 @also_named(input="A")
 def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
     """``L`` with ``L @ L^H = A``: the lower triangular factor of each symmetric (Hermitian) positive-definite matrix.
@@ -64,9 +64,6 @@ def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
         A: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H`` with ``U^H @ U = A``.
 
-    Raises:
-        LinAlgError: a matrix is not positive-definite.
-
     Source: the derivative: I. Murray, Differentiation of the Cholesky decomposition, 2016.
 
     >>> rg.linalg.cholesky(rg.tensor([[4.0, 2.0], [2.0, 2.0]]))
@@ -76,7 +73,7 @@ def cholesky(A: Operand, *, upper: bool = False) -> Tensor:
     return _cholesky_of(A, "A", upper)
 
 
-@operator(name="cholesky", shape="square", dtype="matrix", raises="square")
+@operator(name="cholesky", shape="square", dtype="matrix", raises="square, positive-definite")
 def cholesky_(input: Operand, upper: bool = False) -> Tensor:
     """``L`` with ``L @ L^H = input``: ``linalg.cholesky``.
 
@@ -86,16 +83,13 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
         input: the matrices, of which only the lower triangle is read.
         upper: give ``U = L^H``.
 
-    Raises:
-        LinAlgError: a matrix is not positive-definite.
-
     >>> rg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
     """
     return _cholesky_of(input, "input", upper)
 
 
-@operator(dtype="equal matrix", raises="dtypes")
+@operator(dtype="equal matrix", raises="dtypes", args="input right-hand sides")
 @also_named(input2="L")
 def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
@@ -104,7 +98,6 @@ def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
 
     Args:
-        input: the right-hand sides.
         L: the factor, of which only its triangle is read.
         upper: the factor is upper triangular: ``L^H @ L @ X = input``.
 
@@ -222,7 +215,7 @@ def qr(A: Operand, mode: Literal["reduced", "complete", "r"] = "reduced") -> QRR
     return _qr(A, "A", mode)
 
 
-@operator(name="qr", like=qr)
+@operator(name="qr", like=qr, args="input matrices")
 def qr_(input: Operand, some: bool = True) -> QRResult:
     """``Q, R`` with ``input = Q @ R``: ``linalg.qr``.
 
@@ -230,7 +223,6 @@ def qr_(input: Operand, some: bool = True) -> QRResult:
     Shape: (..., m, n) to Q (..., m, k) and R (..., k, n), ``k = min(m, n)``, or m without ``some``.
 
     Args:
-        input: the matrices.
         some: False is ``mode="complete"``.
 
     Raises:

@@ -156,7 +156,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     Args:
         tau: the factors.
         other: the matrix to be multiplied.
-        left: whether Q stands on the left.
+        left: multiply by Q from the left.
         transpose: whether to take the adjoint of Q.
 
     >>> a, tau = rg.geqrf(rg.tensor([[3.0], [4.0]]))

@@ -300,7 +300,7 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adj
     return _lu_solve(LU, pivots, B, left, adjoint)
 
 
-@operator(name="lu_solve", raises="singular")
+@operator(name="lu_solve", raises="singular", args="input right-hand sides")
 def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
@@ -309,7 +309,6 @@ def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     Dtype: float32, float64 and complex, the same of LU_data and input; kept; LU_pivots int32.
 
     Args:
-        input: the right-hand sides.
         LU_data: L and U, packed in one matrix.
         LU_pivots: the row interchanges, counted from 1.
 

@@ -223,7 +223,7 @@ class OldSVDResult(NamedTuple):
     V: Tensor
 
 
-@operator(name="svd", raises="convergence, matrix")
+@operator(name="svd", raises="convergence, matrix", args="input matrices")
 def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
     """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
 
@@ -232,7 +232,6 @@ def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDRe
     Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
-        input: the matrices.
         some: False completes U and V to square matrices.
         compute_uv: False gives zeros for U and V.
 

@@ -191,7 +191,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
     Args:
         A: square matrices.
-        left: whether A stands on the left of X.
+        left: solve ``A @ X = B`` instead of ``X @ A = B``.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 

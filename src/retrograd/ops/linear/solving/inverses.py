@@ -227,14 +227,11 @@ def matrix_power(A: Operand, n: int) -> Tensor:
     return _matrix_power(matrices(A, square=True), integer(n, "n"))
 
 
-@operator(name="matrix_power", like=matrix_power)
+@operator(name="matrix_power", like=matrix_power, args="input matrices")
 def matrix_power_(input: Operand, n: int) -> Tensor:
     """``input^n`` of each square matrix: ``linalg.matrix_power``.
 
     Derivative: as ``linalg.matrix_power``.
-
-    Args:
-        input: the matrices.
 
     >>> rg.matrix_power(rg.tensor([[2.0]]), -1)
     tensor([[0.5]])

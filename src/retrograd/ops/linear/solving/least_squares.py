@@ -62,7 +62,7 @@ def _pinv(value: Operand, argument: str, atol: object, rtol: object, hermitian: 
     return apply(PINV, (x,), {"atol": atol, "rtol": rtol})
 
 
-@operator(namespace="linalg", method=False, dtype="matrix", raises="convergence, matrix")
+@operator(namespace="linalg", method=False, dtype="matrix", raises="convergence, matrix", shape="transposed")
 @also_named(input="A")
 def pinv(
     A: Operand,
@@ -76,7 +76,6 @@ def pinv(
 
     Derivative: ``-P^H g P^H + (1 - A P) g^H P P^H + P^H P g^H (1 - P A)`` for the result P; of singular values that
     a tolerance drops, also how their vectors turn. The rank is constant nearby.
-    Shape: (..., m, n) to (..., n, m).
 
     Args:
         rcond: another name of ``rtol``.
@@ -94,15 +93,13 @@ def pinv(
     return _pinv(A, "A", atol, rcond if rtol is None else rtol, hermitian)
 
 
-@operator(dtype="matrix", raises="convergence, matrix")
+@operator(dtype="matrix", raises="convergence, matrix", shape="transposed", args="input matrices")
 def pinverse(input: Operand, rcond: float = 1e-15) -> Tensor:
     """``V @ diag(1 / S) @ U^H``: ``linalg.pinv``.
 
     Derivative: as ``linalg.pinv``.
-    Shape: (..., m, n) to (..., n, m).
 
     Args:
-        input: the matrices.
         rcond: singular values up to this times the largest count as zero.
 
     >>> rg.pinverse(rg.tensor([[2.0]]))

@@ -47,7 +47,7 @@ def _largest(x: Tensor, dim: int, keepdim: bool = False) -> Tensor:
     return x.amax(dim, keepdim=keepdim) if x.array.shape[dim] else x.sum(dim, keepdim=keepdim)
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, args="dtype widens")
 @also_named(input="A")
 def matrix_norm(
     A: Operand, ord: Order = "fro", dim: Dims = (-2, -1), keepdim: bool = False, *, dtype: DTypeLike | None = None
@@ -64,7 +64,6 @@ def matrix_norm(
             largest and the smallest of them; ``1``, ``-1``: the largest and the smallest sum of a column's magnitudes;
             ``inf``, ``-inf``: of a row's.
         dim: the dimensions of the rows and columns.
-        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input has no matrices or holds other numbers, ``dim`` names not two dimensions, or ``ord`` is
@@ -157,7 +156,7 @@ def cond(A: Operand, p: Order | None = None) -> Tensor:
     return where(singular, math.inf, norms[0] * norms[1])
 
 
-@operator(dtype="magnitude")
+@operator(dtype="magnitude", args="dtype widens")
 def norm(
     input: Operand,
     p: float | Literal["fro", "nuc"] | None = "fro",
@@ -174,7 +173,6 @@ def norm(
         input: the elements of the vector.
         p: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``;
             ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
-        dtype: converts the input first, to one that is not narrower.
 
     Raises:
         RuntimeError: the input holds integers, ``p`` is unknown, or the norm of no elements does not exist.

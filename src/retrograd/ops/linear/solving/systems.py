@@ -139,7 +139,7 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Tensor
 
 
-@operator(dtype="equal matrix", raises="dtypes, singular")
+@operator(dtype="equal matrix", raises="dtypes, singular", args="input right-hand sides")
 def triangular_solve(
     input: Operand, A: Operand, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -149,7 +149,6 @@ def triangular_solve(
     Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
 
     Args:
-        input: the right-hand sides.
         upper: whether A is upper or lower triangular.
         transpose: solve ``A^T @ X = input``.
         unitriangular: the diagonal is not read, but taken as ones.

@@ -18,7 +18,7 @@ from ...table.types import DeviceLike, DTypeLike, Operand
 from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 
-@operator(method=False)
+@operator(method=False, args="dtype of values")
 def sparse_csr_tensor(
     crow_indices: Operand | Sequence[object],
     col_indices: Operand | Sequence[object],
@@ -41,7 +41,6 @@ def sparse_csr_tensor(
         col_indices: the column of each value, ascending within a row.
         values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
-        dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: accepted for compatibility; indices are always checked.

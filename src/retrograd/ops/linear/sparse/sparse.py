@@ -462,7 +462,7 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return SparseTensor(indices, values, (a.shape[0], b.shape[1])).coalesce()
 
 
-@operator(method=False)
+@operator(method=False, args="dtype of values")
 def sparse_coo_tensor(
     indices: Operand | Sequence[Any],
     values: Operand | Sequence[object],
@@ -484,7 +484,6 @@ def sparse_coo_tensor(
         indices: the coordinates of the values, a column each.
         values: the elements at these indices.
         size: the shape, by default the smallest that has all coordinates.
-        dtype: the dtype of the values.
         device: the device.
         requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: accepted for compatibility; coordinates are always checked.
@@ -544,7 +543,7 @@ def mm(mat1: Any, mat2: Any) -> Any:
     return mat2.__rmatmul__(mat1) if isinstance(mat2, SparseTensor) else dense_mm(mat1, mat2)
 
 
-@operator(method=False, dtype="equal floating", raises="broadcast")
+@operator(method=False, dtype="equal floating", raises="broadcast, input")
 def spmm(input: object, mat2: Tensor) -> Tensor:
     """``out_ik = sum_j A_ij x_jk``: ``sparse.mm``; of two dense matrices their product.
 
@@ -553,9 +552,6 @@ def spmm(input: object, mat2: Tensor) -> Tensor:
 
     Args:
         mat2: a dense matrix.
-
-    Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.spmm(rg.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], (2, 2)), rg.ones(2, 1))
     tensor([[2.],

@@ -136,7 +136,7 @@ def _transform(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
     return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, args="norm forward")
 def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``: the discrete Fourier transform along a dimension.
 
@@ -147,7 +147,6 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
     Args:
         input: a signal, real or complex.
         n: crops or pads with zeros to this length first.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
@@ -158,13 +157,12 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
     return _transform(input, None if n is None else [n], dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=fft)
+@operator(namespace="fft", method=False, like=fft, args="norm inverse")
 def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_j = 1/n sum_k X_k exp(2 pi i j k / n)``: the inverse of ``fft``.
 
     Args:
         input: a spectrum.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
@@ -200,12 +198,9 @@ def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _transform(input, s, dim, norm, True)
 
 
-@operator(namespace="fft", method=False, like=fft)
+@operator(namespace="fft", method=False, like=fft, args="dim of s")
 def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``fft`` along several dimensions.
-
-    Args:
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.fftn(rg.ones(2, 2)).real
     tensor([[4., 0.],
@@ -214,12 +209,9 @@ def fftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=ifft)
+@operator(namespace="fft", method=False, like=ifft, args="dim of s")
 def ifftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``ifft`` along several dimensions: the inverse of ``fftn``.
-
-    Args:
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.ifftn(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -276,11 +268,10 @@ def _frequencies(
     return new_tensor(frequencies.astype(get_default_dtype() if dtype is None else dtype))
 
 
-@operator(namespace="fft", method=False, differentiable=False)
+@operator(namespace="fft", method=False, differentiable=False, shape="vector")
 def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """``[0, 1, ..., -2, -1] / (n d)``: the frequencies of ``fft`` on ``n`` samples ``d`` apart.
 
-    Shape: (n).
     Dtype: ``dtype``, or the default dtype.
 
     Args:

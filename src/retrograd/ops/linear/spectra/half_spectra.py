@@ -96,7 +96,7 @@ def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
     return _to_real(x.conj() if x.dtype.kind == "c" else x, s, dim, OPPOSITE[norm_of(norm)])
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, args="norm forward")
 def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
 
@@ -107,7 +107,6 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     Args:
         input: a real signal.
         n: crops or pads with zeros to this length first.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16, or complex.
@@ -131,12 +130,9 @@ def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _to_half(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=rfft)
+@operator(namespace="fft", method=False, like=rfft, args="dim of s")
 def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of several dimensions, ``fft`` along the others.
-
-    Args:
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.rfftn(rg.ones(2, 4, 4)).shape
     (2, 4, 3)
@@ -144,7 +140,7 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
     return _to_half(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, args="norm inverse")
 def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
 
@@ -155,7 +151,6 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
     Args:
         input: the half of a spectrum.
         n: the length of the result.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
@@ -181,12 +176,9 @@ def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1),
     return _to_real(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=irfft2)
+@operator(namespace="fft", method=False, like=irfft2, args="dim of s")
 def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of several dimensions, ``ifft`` along the others: the inverse of ``rfftn``.
-
-    Args:
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.irfftn(rg.fft.rfftn(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
@@ -195,7 +187,7 @@ def irfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = No
     return _to_real(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=irfft)
+@operator(namespace="fft", method=False, like=irfft, args="norm forward")
 def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``, real, of a Hermitian signal given by its half.
 
@@ -203,7 +195,6 @@ def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
 
     Args:
         input: the half of a signal with ``x_(-j) = conj(x_j)``.
-        norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     >>> rg.fft.hfft(rg.tensor([1.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
@@ -226,12 +217,9 @@ def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), 
     return _hermitian(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=hfft2)
+@operator(namespace="fft", method=False, like=hfft2, args="dim of s")
 def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = None, norm: Norm | None = None) -> Tensor:
     """``hfft`` along the last of several dimensions, ``fft`` along the others.
-
-    Args:
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
 
     >>> rg.fft.hfftn(rg.ones(2, 3)).shape
     (2, 4)
@@ -239,7 +227,7 @@ def hfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
     return _hermitian(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, like=rfft)
+@operator(namespace="fft", method=False, like=rfft, args="norm inverse")
 def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``conj(rfft(input)) / n``: the inverse of ``hfft``, the half spectrum of a real signal.
 
@@ -247,7 +235,6 @@ def ihfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
 
     Args:
         input: a real spectrum.
-        norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     >>> rg.fft.ihfft(rg.ones(4)).real
     tensor([1., 0., 0.])

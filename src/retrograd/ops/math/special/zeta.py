@@ -38,7 +38,7 @@ def _density(a: Array, x: Array) -> Array:
 
 
 def gamma_slope(a: Array, x: Array) -> Array:
-    """Return the derivative of the lower part with respect to ``a``, computed from the smaller of both parts."""
+    """Return the derivative of the lower part with respect to ``a``, computed from the smaller of the two parts."""
     a, x = double(a), double(x)
 
     def part(a: Array) -> Array:

@@ -288,7 +288,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
     Derivative: input: ``g`` above 0, ``g weight`` below and at 0; weight: the sum of ``g input`` below 0.
     Shape: ``(N, C, ...)``, or any for a single weight; the result has the input's.
-    Dtype: floating, the same of both.
+    Dtype: floating, the same for both arguments.
 
     Args:
         weight: ``(C,)``, one per channel, which are dimension 1; or a single element.

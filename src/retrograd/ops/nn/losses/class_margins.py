@@ -100,7 +100,7 @@ def _as_rows(x: Tensor) -> Tensor:
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
-@operator(namespace="nn.functional", method=False, dtype="real")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -118,7 +118,6 @@ def multi_margin_loss(
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
 
     Args:
-        input: scores x.
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
         margin: by how much the score of y should exceed the others.
@@ -174,7 +173,7 @@ def _squared_margin(x: Tensor, index: Any, margin: float, weight: Any) -> Tensor
     return rows if weight is None else rows * new_tensor(weight)
 
 
-@operator(namespace="nn.functional", method=False, dtype="real")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -188,7 +187,6 @@ def multilabel_margin_loss(
     Shape: input ``(N, C)`` or ``(C,)``; the result is 0-d, or with reduction ``"none"`` ``(N,)``.
 
     Args:
-        input: scores x.
         target: class indices of the input's shape; those after the first -1 of a row do not count.
 
     Raises:

@@ -28,7 +28,7 @@ def _where(mask: Array, x: Tensor) -> Tensor:
     return x.masked_fill(new_tensor(~mask), 0.0)
 
 
-@operator(namespace="nn.functional", method=False, shape="loss")
+@operator(namespace="nn.functional", method=False, shape="loss", dtype="real floating")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -40,7 +40,6 @@ def hinge_embedding_loss(
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1.
 
     Derivative: input: ``g`` where the target is 1; ``-g`` where it is -1 and ``input <= margin``, else 0.
-    Dtype: real floating.
 
     Args:
         input: distances.
@@ -56,7 +55,7 @@ def hinge_embedding_loss(
     return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real floating")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -71,7 +70,6 @@ def margin_ranking_loss(
     Derivative: input1: ``-g y`` where the loss is positive or at the kink, else 0; input2: minus that;
     target: ``-g (x1 - x2)`` there.
     Shape: the three broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.
-    Dtype: real floating.
 
     Args:
         input1, input2: x1 and x2.
@@ -198,7 +196,7 @@ def soft_margin_loss(
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
-@operator(namespace="nn.functional", method=False, dtype="real")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -213,7 +211,6 @@ def multilabel_soft_margin_loss(
     Shape: input and target ``(*, C)``; the result is 0-d, or with reduction ``"none"`` has the shape without C.
 
     Args:
-        input: scores x.
         target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
 
@@ -259,7 +256,7 @@ def _triplet(
     return reduced((margin + near - far).clamp(min=0), reduction)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="real floating", args="p norm")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -276,12 +273,10 @@ def triplet_margin_loss(
 
     Derivative: that of the distances where the loss is positive or at the kink, else 0.
     Shape: ``(*, D)``, which broadcast; the result is 0-d, or with reduction ``"none"`` ``(*,)``.
-    Dtype: real floating.
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
         margin: by how much; positive.
-        p: the norm.
         eps: added to each difference.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
 

@@ -160,7 +160,7 @@ def mse_loss(
     Derivative: input: ``2 g (input - target)``; target: minus that.
     Shape: input and target should have one shape, and are broadcast with a warning where they do not; the result is
     0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; one of both may hold integers.
+    Dtype: real floating; one of the two may hold integers.
 
     Args:
         input: the prediction.
@@ -190,7 +190,7 @@ def l1_loss(
     """``|input - target|``: the absolute error, its mean or sum; with ``weight`` the weighted one.
 
     Derivative: input: ``g sign(input - target)``, 0 where they are equal; target: minus that.
-    Dtype: floating or complex; one of both may hold integers. The result is real.
+    Dtype: floating or complex; one of the two may hold integers. The result is real.
 
     Raises:
         NotImplementedError: neither input nor target is floating or complex.
@@ -263,7 +263,7 @@ def huber_loss(
     return _loss_of_difference(HUBER, input, target, reduction, weight, bound=delta)
 
 
-@operator(namespace="nn.functional", method=False, real=True, shape="loss", raises="broadcast")
+@operator(namespace="nn.functional", method=False, real=True, shape="loss", raises="broadcast", dtype="real floating")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -278,7 +278,6 @@ def poisson_nll_loss(
 
     Derivative: input: ``g (exp(input) - target)``, or ``g (1 - target / (input + eps))``; target: ``-g input``, or
     ``-g log(input + eps)``; with ``full`` and ``target > 1`` also ``g (log(target) + 1 / (2 target))``.
-    Dtype: real floating.
 
     Args:
         input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.

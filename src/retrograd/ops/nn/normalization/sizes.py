@@ -15,7 +15,7 @@ from ..pooling.average import AVG_POOL
 from ..spatial.windows import Window
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, args="p norm")
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """``x / max(||x||_p, eps)``: vectors along ``dim`` scaled to unit p-norm.
 
@@ -24,7 +24,6 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
     Dtype: floating and complex; kept.
 
     Args:
-        p: the norm.
         dim: the dimension, or several, of the vectors.
         eps: the least divisor.
         out: where to write the result.

@@ -121,7 +121,9 @@ def rms_norm(input: Tensor, normalized_shape: Size, weight: Tensor | None = None
     return apply(RMS_NORM, (x, w, None), {"layout": layout, "eps": eps})
 
 
-@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
+@operator(
+    namespace="nn.functional", method=False, shape="channels", like=layer_norm, args="weight and bias per channel"
+)
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -131,7 +133,6 @@ def group_norm(
 
     Args:
         num_groups: the number of groups; divides C.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         eps: added to the (biased) variance.
 
     Raises:
@@ -230,7 +231,9 @@ def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tenso
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})
 
 
-@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
+@operator(
+    namespace="nn.functional", method=False, shape="channels", like=layer_norm, args="weight and bias per channel"
+)
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -252,7 +255,6 @@ def batch_norm(
 
     Args:
         running_mean, running_var: ``(C,)``, both or neither.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         training: take the statistics from the batch.
         momentum: the share of the batch in the updated statistics.
 
@@ -298,7 +300,9 @@ def batch_norm(
     return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
 
 
-@operator(namespace="nn.functional", method=False, shape="channels", like=layer_norm)
+@operator(
+    namespace="nn.functional", method=False, shape="channels", like=layer_norm, args="weight and bias per channel"
+)
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -318,7 +322,6 @@ def instance_norm(
 
     Args:
         running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
         use_input_stats: take the statistics from the input.
         momentum: the share of the input in the updated statistics.
 

@@ -35,7 +35,7 @@ class Pooled(NamedTuple):
 
 
 class _Sequences(NamedTuple):
-    """Graham's pseudorandom sequences of all dimensions, concatenated, as functions of the random numbers."""
+    """The starts of the windows (Graham's pseudorandom sequences), for all dimensions in one array."""
 
     drawn: Any  # the random number that each element uses
     steps: Any

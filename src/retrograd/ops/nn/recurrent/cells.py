@@ -34,7 +34,7 @@ def _cell(
     return last if batched else [h.squeeze(0) for h in last]
 
 
-@operator(method=False, dtype="equal real", raises="dtypes")
+@operator(method=False, dtype="equal real", raises="dtypes", derivative="of the formula")
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -45,7 +45,6 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """``c' = f * c + i * g, h' = o * tanh(c')``: one step of an ``lstm``.
 
-    Derivative: that of the formula; every argument has one.
     Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the states'.
 
     Args:
@@ -66,13 +65,12 @@ def lstm_cell(
     return h, c
 
 
-@operator(method=False, dtype="equal real", raises="dtypes")
+@operator(method=False, dtype="equal real", raises="dtypes", derivative="of the formula")
 def gru_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> Tensor:
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
-    Derivative: that of the formula; every argument has one.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
 
     Args:

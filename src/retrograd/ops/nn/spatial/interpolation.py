@@ -119,7 +119,7 @@ def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> Axis
     return AxisMap(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), size, last - first)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="positive size")
 def interpolate(
     input: Tensor,
     size: Size | None = None,
@@ -151,7 +151,6 @@ def interpolate(
     Raises:
         ValueError: neither or both of ``size`` and ``scale_factor`` are given, or the arguments don't go together.
         NotImplementedError: the mode does not exist, or not for this rank or dtype.
-        RuntimeError: a size is not positive.
 
     Source: bicubic: Keys, "Cubic convolution interpolation for digital image processing", 1981, with ``a = -0.75``, and
         -0.5 with ``antialias``.
@@ -240,7 +239,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, raises="positive size")
 def upsample_nearest(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
@@ -255,7 +254,6 @@ def upsample_nearest(
 
     Raises:
         ValueError: neither or both of ``size`` and ``scale_factor`` are given.
-        RuntimeError: a size is not positive.
 
     >>> F.upsample_nearest(rg.tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])
