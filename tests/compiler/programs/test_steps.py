@@ -255,3 +255,27 @@ def test_parameters_that_a_graph_still_needs_are_not_moved_under_the_program():
     (eager, wanted), (compiled, found) = parameters_after(lambda f: f), parameters_after(rg.compile)
     assert compiled == pytest.approx(eager, rel=1e-6)
     assert all(rg.equal(a, b) for a, b in zip(wanted, found))
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("clears", [True, False])
+def test_a_compiled_step_with_a_grad_scaler_grows_the_scale_as_an_eager_step_does(clears):
+    def run(decorate):
+        w = rg.nn.Parameter(rg.ones(2))
+        optimizer = rg.optim.SGD([w], lr=0.1)
+        scaler = rg.amp.GradScaler("cpu", init_scale=4.0, growth_interval=2)
+
+        def step(x):
+            if clears:
+                optimizer.zero_grad()
+            scaler.scale((w * x).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+        compiled, states = decorate(step), []
+        for _ in range(6):
+            compiled(rg.ones(2))
+            states.append((w.tolist(), w.grad.tolist(), scaler.state_dict()))
+        return states
+
+    assert run(rg.compile) == run(lambda step: step)

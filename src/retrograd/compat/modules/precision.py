@@ -456,7 +456,8 @@ class GradScaler:
         with no_grad(), np.errstate(all="ignore"):
             for gradient in gradients:
                 _scaled(gradient, gradient.mul_, 1.0 / self._scale)
-                finite.append(bool(np.isfinite(gradient.array).all()))
+                # ``numpy()`` ends a trace: a replay would not update the scale and its counter, two Python numbers.
+                finite.append(bool(new_tensor(np.isfinite(gradient.array).all(keepdims=True)).numpy().all()))
         if finite:
             self._found_inf[id(optimizer)] = not all(finite)
         self._stages[id(optimizer)] = OptState.UNSCALED
