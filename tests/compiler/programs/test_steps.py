@@ -279,3 +279,79 @@ def test_a_compiled_step_with_a_grad_scaler_grows_the_scale_as_an_eager_step_doe
         return states
 
     assert run(rg.compile) == run(lambda step: step)
+
+
+class Halving(optim.lr_scheduler.LRScheduler):
+    """A schedule of a user, with a ``step`` and a count of its own."""
+
+    def __init__(self, optimizer):
+        self.halvings = 0
+        super().__init__(optimizer)
+
+    def get_lr(self):
+        return [rate / 2 for rate in self.get_last_lr()] if self.halvings > 1 else list(self.base_lrs)
+
+    def step(self, epoch=None):
+        self.halvings += 1
+        super().step(epoch)
+
+
+SCHEDULES = {
+    "restarts": lambda o: optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 2, T_mult=2),
+    "in turn": lambda o: optim.lr_scheduler.SequentialLR(
+        o, [optim.lr_scheduler.ConstantLR(o, total_iters=2), optim.lr_scheduler.ExponentialLR(o, 0.8)], [3]
+    ),
+    "together": lambda o: optim.lr_scheduler.ChainedScheduler(
+        [optim.lr_scheduler.ConstantLR(o, total_iters=2), optim.lr_scheduler.ExponentialLR(o, 0.8)]
+    ),
+    "cycle": lambda o: optim.lr_scheduler.CyclicLR(o, 0.01, 0.1, 2),
+    "averaging": lambda o: optim.swa_utils.SWALR(o, 0.01, anneal_epochs=4),
+    "own": Halving,
+}
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_goes_on_in_each_call_of_a_compiled_step(name):
+    def rates(compiled):
+        w = nn.Parameter(rg.ones(2))
+        optimizer = optim.SGD([w], 0.1)
+        schedule = SCHEDULES[name](optimizer)
+
+        def step(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            schedule.step()
+
+        run = rg.compile(step) if compiled else step
+        found = []
+        for _ in range(9):
+            run(rg.ones(2))
+            found.append(optimizer.param_groups[0]["lr"])
+        return found, w.detach().numpy().tolist()
+
+    assert rates(True) == rates(False)
+
+
+@pytest.mark.filterwarnings("ignore:compile")
+@pytest.mark.parametrize("metric", ["a number", "a Tensor"])
+def test_a_plateau_is_met_in_a_compiled_step(metric):
+    def rates(compiled):
+        w = nn.Parameter(rg.ones(2))
+        optimizer = optim.SGD([w], 0.1)
+        schedule = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (w * x).sum().abs() + 1
+            loss.backward()
+            optimizer.step()
+            schedule.step(3.0 if metric == "a number" else loss)
+
+        run = rg.compile(step) if compiled else step
+        for _ in range(7):
+            run(rg.ones(2))
+        return optimizer.param_groups[0]["lr"]
+
+    assert rates(True) == rates(False)

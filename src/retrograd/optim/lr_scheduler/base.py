@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
 from typing import Any
 
 from ...core.graph.modes import modes
@@ -19,6 +20,22 @@ ARGUMENTS = {
 }
 
 EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; call scheduler.step() after each epoch"
+
+
+def replayed(step: Callable[..., None]) -> Callable[..., None]:
+    """Return a scheduler's ``step`` that a compiled function makes at each call: it counts in Python numbers."""
+
+    @wraps(step)
+    def in_each_call(self: LRScheduler, *args: object, **kwargs: object) -> None:
+        tracer = modes.tracer
+        if tracer is not None:
+            if any(isinstance(x, Tensor) for x in (*args, *kwargs.values())):
+                tracer.breaks("a schedule of learning rates reads a Tensor")
+            elif tracer.acts(partial(step, self, **kwargs), args):
+                return
+        step(self, *args, **kwargs)
+
+    return in_each_call
 
 
 class LRScheduler:
@@ -41,6 +58,10 @@ class LRScheduler:
     last_epoch: int
     _is_initial = False
     _not_in_state: tuple[str, ...] = ("optimizer",)
+
+    def __init_subclass__(cls) -> None:
+        if "step" in cls.__dict__:
+            cls.step = replayed(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = checked_optimizer(optimizer)
@@ -66,10 +87,9 @@ class LRScheduler:
         finally:
             del self._is_initial
 
+    @replayed
     def step(self, epoch: int | None = None) -> None:
         """Go to the next epoch and set the learning rates."""
-        if modes.tracer is not None and modes.tracer.acts(self.step, (epoch,)):
-            return
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning "

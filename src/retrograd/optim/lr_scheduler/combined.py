@@ -97,7 +97,7 @@ class SequentialLR(_CompositeLR):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Go to the next epoch and let the scheduler whose turn it is set the learning rates."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
@@ -142,7 +142,7 @@ class ChainedScheduler(_CompositeLR):
         self._schedulers = schedulers
         self._last_lr = rates_of(self.optimizer)
 
-    def step(self) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Make a step of every scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()

@@ -75,7 +75,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Whether the last reduction is still to take effect."""
         return self.cooldown_counter > 0
 
-    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
         """Count the epoch with its metric, and reduce the learning rates if it is time."""
         current = float(metrics.item() if isinstance(metrics, Tensor) else metrics)
         if epoch is not None:
