@@ -366,3 +366,18 @@ def test_an_empty_view_is_a_view_in_a_compiled_program():
     w = rg.ones(4, requires_grad=True)
     results = rg.compile(lambda w: (w[:0], *w.split([0, 4])))(w)
     assert all(y._is_view() for y in results)
+
+
+@pytest.mark.parametrize("write", [lambda x, y: x.copy_(y), lambda x, y: x.__setitem__(slice(None), y)])
+@pytest.mark.filterwarnings("ignore:compile. .*runs eagerly")
+def test_a_write_into_a_view_of_a_tensor_that_the_call_does_not_know_gives_it_a_history(write) -> None:
+    def step(x, y):
+        write(x, y)
+        return (x * x).sum()
+
+    step = rg.compile(step)
+    for _ in range(2):
+        base, y = rg.ones(3, 3), rg.arange(3.0).requires_grad_()
+        value = step(base[1], y)
+        (value + base.sum()).backward()
+        assert (value.item(), base.requires_grad, y.grad.tolist()) == (5.0, True, [1.0, 3.0, 5.0])

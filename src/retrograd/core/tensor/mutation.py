@@ -61,8 +61,7 @@ class Place(NamedTuple):
 
 def place_of(view: Array, base: Array) -> Place:
     """Return the place of an array in the base that it is a view of."""
-    address = backend_of(base).address
-    base_start, view_start = address(base), address(view)
+    base_start, view_start = backend_of(base).address(base), backend_of(view).address(view)  # one may be Traced
     (base_low, base_high), (low, high) = byte_span(base, base_start), byte_span(view, view_start)
     low, high = min(low, base_low), max(high, base_high)  # as_strided may reach beyond a base that is itself a slice
     base_layout = Layout(base.shape, base.strides, base.dtype, base_start - low)
