@@ -235,3 +235,15 @@ def test_sparse_arrays_are_compared_and_divided_as_scipys():
     counts = rg.scipy.sparse.csr_array(rg.tensor([[1, 0], [0, 2]]))
     assert (counts / 3).dtype == counts.mean(0).dtype == rg.float64
     assert (rg.ones(2, 0) @ rg.scipy.sparse.csr_array((0, 3))).shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["laplace", "gaussian_laplace", "gaussian_gradient_magnitude"])
+def test_filters_of_an_image_without_axes_return_it(name):
+    from scipy import ndimage
+
+    sigma = () if name == "laplace" else (1.0,)
+    for value in (2.0, -3.0):
+        x = rg.tensor(value, dtype=rg.float64, requires_grad=True)
+        found = getattr(rg.scipy.ndimage, name)(x, *sigma)
+        assert found.item() == getattr(ndimage, name)(np.float64(value), *sigma) and found is not x
+        assert rg.autograd.grad(found, x)[0].item() == 1.0

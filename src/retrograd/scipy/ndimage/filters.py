@@ -314,6 +314,8 @@ def prewitt(input: ArrayLike, axis: int = -1, output: None = None, mode: Mode = 
 
 
 def _summed(x: Tensor, mode: Mode, part: Callable[[Tensor, int, str], Tensor]) -> Tensor:
+    if x.ndim == 0:
+        return x.clone()  # as SciPy, which has no axis to differentiate along
     total: Any = 0.0
     for axis, how in enumerate(_each(mode, x.ndim, "mode")):
         total = total + part(x, axis, how)
@@ -374,4 +376,4 @@ def gaussian_gradient_magnitude(
     """
     x, widths = _image(input, output, sigma)
     squares = _summed(x, "", lambda x, axis, how: _second_order(x, widths, axis, 1, mode, cval, options) ** 2)
-    return ops.sqrt(squares)
+    return ops.sqrt(squares) if x.ndim else squares
