@@ -239,11 +239,13 @@ def _masked_infinity(case: Case) -> Found | None:
             given = [x.source for x in call.record.inputs if x.requires_grad]
             bad = [x for x in given if isinstance(x, Record) and x.values is not None and not x.values.finite]
             if bad and call.record.values.finite:
+                nans = any(x.values is not None and x.values.nans for x in bad)
                 what = (
-                    f"{call.name} removes NaN or infinite elements from the value, and not from the gradient: 0 times "
-                    "infinity is NaN on the way back."
+                    f"{call.name} removes {'NaN' if nans else 'infinite'} elements from the value, and not from the "
+                    f"gradient: on the way back 0 times {'NaN' if nans else 'infinity'} is NaN."
                 )
-                fix = "replace the masked elements in the inputs, before the operator that makes them infinite"
+                fix = "replace the masked elements in the inputs, before the operator that makes them "
+                fix += "NaN" if nans else "infinite"
                 return Found(call.record, {"what": what, "fix": fix})
     return None
 
