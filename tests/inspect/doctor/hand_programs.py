@@ -260,4 +260,17 @@ for step in range(40):
 """
         + UPDATE,
     ),
+    Program(
+        "target-mismatch",
+        """
+model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(30):
+    x = torch.randn(32, 5)
+    scores = torch.sigmoid(x[:, :1] * 2)
+    y = scores || y = scores.long()
+    loss = F.mse_loss(model(x), y.float()) #!
+"""
+        + UPDATE,
+    ),
 ]

@@ -338,3 +338,26 @@ for _ in range(12):
     found = examined(DATA + text, tmp_path / "train.py").findings[0]
     assert found.kind == "gradients-not-zeroed"
     assert re.search(r"SGD of line \d+", found.message)
+
+
+def test_an_evaluation_that_switches_back_to_training_mode_is_counted_by_layer(tmp_path: Path) -> None:
+    text = """
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Dropout(0.1), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(12):
+    model.train()
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if epoch % 4 == 3:
+        model.eval()
+        with torch.no_grad():
+            for part in x.split(8):
+                model.train()
+                model(part)
+"""
+    found = examined(DATA + text, tmp_path / "train.py").findings[0]
+    assert found.kind == "train-mode-in-evaluation"
+    assert "BatchNorm1d ran 12 times" in found.message
+    assert re.match(r"remove model\.train\(\) in line \d+: ", found.fix)

@@ -46,7 +46,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
     finite = [x for x in case.losses if math.isfinite(x)]
     first = first if math.isfinite(first) or not finite else finite[0]
     diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
-    if not diverged and last < _LEARNED * first:
+    if not diverged and last < _LEARNED * min(case.losses[0], case.baseline or math.inf):
         return None  # it rose at first, as that of a vector quantizer does, and the training succeeded
     if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
         return None
