@@ -220,4 +220,57 @@ for step in range(20):
 """
         + UPDATE,
     ),
+    Program(
+        "parameters-not-optimized",
+        """
+a, b = (nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1)) for _ in range(2))
+first = torch.optim.Adam(a.parameters(), lr=1e-2)
+second = torch.optim.Adam(b.parameters(), lr=1e-2) || second = torch.optim.Adam(a.parameters(), lr=1e-2) #!
+for step in range(40):
+    x = torch.randn(32, 5)
+    loss = F.mse_loss(a(x), x[:, :1])
+    first.zero_grad()
+    loss.backward()
+    first.step()
+    other = F.mse_loss(b(x), torch.sin(x[:, 1:2]))
+    second.zero_grad()
+    other.backward()
+    second.step()
+""",
+    ),
+    Program(
+        "frozen-layer",
+        """
+class Members(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding.from_pretrained(torch.randn(20, 6), freeze=False)
+        self.member_fc = nn.Linear(6, 3)
+        self.out = nn.Linear(3, 4)
+    def forward(self, x):
+        return self.out(torch.tanh(self.member_fc(self.emb(x))))
+model = Members()
+for name, p in model.named_parameters():
+    if name.startswith("emb"): || if "emb" in name:
+        p.requires_grad = False #!
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.05)
+for step in range(40):
+    x = torch.randint(0, 20, (64,))
+    loss = F.cross_entropy(model(x), x % 4)
+"""
+        + UPDATE,
+    ),
+    Program(
+        "target-mismatch",
+        """
+model = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(30):
+    x = torch.randn(32, 5)
+    scores = torch.sigmoid(x[:, :1] * 2)
+    y = scores || y = scores.long()
+    loss = F.mse_loss(model(x), y.float()) #!
+"""
+        + UPDATE,
+    ),
 ]

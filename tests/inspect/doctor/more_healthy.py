@@ -504,4 +504,24 @@ for i in range(80):
     x = torch.randn(32, 6); y = torch.sin(x).sum(1, keepdim=True)
     loss = F.mse_loss(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
 """,
+    "vq-vae whose commitment loss rises first": """
+class Quantizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.book = nn.Embedding(32, 4)
+        nn.init.uniform_(self.book.weight, -0.5, 0.5)
+    def forward(self, z):
+        q = self.book(torch.cdist(z, self.book.weight).argmin(1))
+        return z + (q - z).detach(), F.mse_loss(q, z.detach()) + 0.25 * F.mse_loss(z, q.detach())
+torch.manual_seed(17)
+centers = torch.randn(10, 12)
+enc = nn.Sequential(nn.Linear(12, 48), nn.ReLU(), nn.Linear(48, 4))
+vq = Quantizer()
+dec = nn.Sequential(nn.Linear(4, 48), nn.ReLU(), nn.Linear(48, 12))
+opt = torch.optim.Adam([*enc.parameters(), *vq.parameters(), *dec.parameters()], lr=3e-3)
+for it in range(400):
+    x = centers[torch.randint(0, 10, (64,))] + 0.1 * torch.randn(64, 12)
+    q, commitment = vq(enc(x))
+    loss = F.mse_loss(dec(q), x) + commitment; opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

@@ -268,3 +268,96 @@ def test_arguments_of_a_wrong_type_are_errors() -> None:
     for settings in ({"steps": 0}, {"seconds": -1.0}):
         with pytest.raises(ValueError, match="must be positive"):
             rg.inspect.diagnose(lambda: None, **settings)  # type: ignore[arg-type]
+
+
+def test_an_edit_for_a_value_that_goes_through_numpy_does_not_ask_to_remove_detach(tmp_path: Path) -> None:
+    text = """
+enc, dec = nn.Linear(4, 8), nn.Linear(8, 3)
+optimizer = torch.optim.SGD([*enc.parameters(), *dec.parameters()], lr=0.1)
+for _ in range(12):
+    optimizer.zero_grad()
+    code = enc(x).detach().numpy()
+    loss = F.cross_entropy(dec(torch.from_numpy(np.sign(code) * np.log1p(abs(code)))), y)
+    loss.backward()
+    optimizer.step()
+"""
+    found = examined(DATA + text, tmp_path / "train.py").findings[0]
+    assert found.kind == "detached"
+    assert "numpy() cuts the graph with and without detach()" in found.fix
+    assert "curves" not in found.evidence
+
+
+def test_a_mask_over_nan_targets_is_told_from_one_over_infinite_values(tmp_path: Path) -> None:
+    text = """
+model = nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+target = torch.randn(32, 2)
+target[::3, 0] = float("nan")
+for _ in range(12):
+    error = (model(x) - target) ** 2
+    loss = torch.where(torch.isnan(target), torch.zeros_like(error), error).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    found = examined(DATA + text, tmp_path / "train.py").findings[0]
+    assert found.kind == "masked-after-loss"
+    assert "0 times NaN is NaN" in found.message
+    assert "infinit" not in found.message + found.fix
+
+
+def test_a_trial_clips_gradients_as_the_program_does(tmp_path: Path) -> None:
+    text = """
+model = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+model.eval()
+for _ in range(30):
+    inputs = torch.randn(32, 4) * torch.tensor([30.0, 0.02, 80.0, 1.0]) + 50.0
+    loss = F.mse_loss(model(inputs), inputs[:, :1] / 30 - 1.7)
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+    for clips in (True, False):
+        lines = [one for one in text.splitlines() if clips or "clip" not in one]
+        d = examined(DATA + "\n".join(lines), tmp_path / f"train_{clips}.py")
+        found = next(one for one in d.findings if one.kind == "eval-mode")
+        assert ("nan" in found.message) is not clips, found.message
+
+
+def test_a_finding_names_the_line_of_one_of_two_optimizers(tmp_path: Path) -> None:
+    text = """
+a, b = nn.Linear(4, 3), nn.Linear(4, 3)
+first = torch.optim.SGD(a.parameters(), lr=0.1)
+second = torch.optim.SGD(b.parameters(), lr=0.1)
+for _ in range(12):
+    first.zero_grad(); F.cross_entropy(a(x), y).backward(); first.step()
+    F.cross_entropy(b(x), y).backward(); second.step()
+"""
+    found = examined(DATA + text, tmp_path / "train.py").findings[0]
+    assert found.kind == "gradients-not-zeroed"
+    assert re.search(r"SGD of line \d+", found.message)
+
+
+def test_an_evaluation_that_switches_back_to_training_mode_is_counted_by_layer(tmp_path: Path) -> None:
+    text = """
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Dropout(0.1), nn.Linear(8, 3))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(12):
+    model.train()
+    loss = F.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if epoch % 4 == 3:
+        model.eval()
+        with torch.no_grad():
+            for part in x.split(8):
+                model.train()
+                model(part)
+"""
+    found = examined(DATA + text, tmp_path / "train.py").findings[0]
+    assert found.kind == "train-mode-in-evaluation"
+    assert "BatchNorm1d ran 12 times" in found.message
+    assert re.match(r"remove model\.train\(\) in line \d+: ", found.fix)

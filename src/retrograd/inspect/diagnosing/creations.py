@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
+from ...core.graph.modes import modes
 from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor
 from .recording import Array
@@ -118,6 +119,8 @@ class Creations:
         if "nn/base" not in site.file.replace("\\", "/"):
             for x in module.modules():
                 self.run.switched[id(x)] = bool(mode), site
+                if mode and not modes.grad_enabled:
+                    self.run.undone[id(x)] = site
         return result
 
     def _scheduling(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> Array:

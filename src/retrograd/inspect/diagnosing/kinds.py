@@ -166,7 +166,7 @@ class Case:
         found = self.target(step, call)
         if found is None or not found.size:
             return None
-        target = np.concatenate([found[:0], *self._targets(call, found)]) if found.ndim else found
+        target = np.concatenate([found[:0], *self.targets(call, found)]) if found.ndim else found
         if call.name in CLASS_LOSSES:
             shares = np.bincount(target.reshape(-1)[target.reshape(-1) >= 0].astype(int)) / target.size
             shares = shares[shares > 0]
@@ -190,7 +190,7 @@ class Case:
         level = 1.25 * max(losses[0], base)
         return float(early.mean()) > level and float((early > level).mean()) > 1 / 3
 
-    def _targets(self, like: Call, found: np.ndarray) -> list[np.ndarray]:
+    def targets(self, like: Call, found: np.ndarray) -> list[np.ndarray]:
         """Return the targets of all recorded steps whose loss is the same operator on examples of the same shape."""
         calls = [(step, self.loss_call(step)) for step in self.run.steps]
         same = [(step, call) for step, call in calls if call is not None and call.name == like.name]

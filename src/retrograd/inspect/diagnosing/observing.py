@@ -232,7 +232,8 @@ class Observation:
             return  # statistics for averaged weights
         site = outermost_call()
         found = self.run.evaluations.setdefault(f"{site.file}:{site.line}", Evaluation(kind, site))
-        found.calls += 1
+        found.calls += kind == found.module
+        found.undone = self.run.undone.get(id(module))
         if found.step != self.count:
             found.step = self.count
             found.periods += 1

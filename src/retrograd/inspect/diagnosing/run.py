@@ -146,6 +146,7 @@ class Evaluation:
     calls: int = 0
     periods: int = 0  # between two steps
     step: int = -1
+    undone: Site | None = None  # the line that switched the layer to training mode under ``no_grad``
 
 
 @dataclass
@@ -166,6 +167,7 @@ class Run:
     schedules: list[Schedule] = field(default_factory=list)
     created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
+    undone: dict[int, Site] = field(default_factory=dict)  # modules by id: the last train() under ``no_grad``
     frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it

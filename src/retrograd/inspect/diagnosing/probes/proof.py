@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 import random
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +26,9 @@ from ..recording import Params
 from ..run import Optimized, Run
 from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies
 
+_CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")
 STEPS = 30
+_SHORT_TRIAL = "These few steps on one batch show no gain by the edit; the diagnosis does not rest on them."
 
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
@@ -69,7 +73,7 @@ def sentence(edit: Edit, curves: Curves) -> str:
         f"as written {_ends(own or plain)}{measured}{early}."
     )
     proved = _ends_lower(fixed, own) if own and edit.one_loss else better(curves)
-    return said if proved else f"{said} This does not prove the edit."
+    return said if proved else f"{said} {_SHORT_TRIAL}"
 
 
 def _ends(losses: Sequence[float]) -> str:
@@ -125,6 +129,7 @@ def train(
     held = None if optimized is None or edit.everything or edit.frozen else {id(p) for p in optimized.parameters}
     mine = {key: x for key, x in leaves.items() if held is None or key in held}
     optimizer = None if how == "none" or not mine else optimizer_like(optimized, mine, options)
+    clip = edit.clip or _clip_of(optimized)
     losses: list[float] = []
     for number in range(most + 1):
         loss = program.run(leaves, changes)
@@ -141,10 +146,17 @@ def train(
                 x.grad = None
         loss.backward()
         if optimizer is not None:
-            if edit.clip:
-                clip_grad_norm_(list(mine.values()), edit.clip)
+            if clip:
+                clip_grad_norm_(list(mine.values()), clip)
             optimizer.step()
     return losses
+
+
+def _clip_of(optimized: Optimized | None) -> float:
+    """Return the norm to which the file that steps an optimizer clips gradients, where it is a number; else 0."""
+    file = optimized.stepped.file if optimized is not None and optimized.stepped is not None else ""
+    found = (_CLIPS.match(line) for line in linecache.getlines(file))
+    return next((float(match[1]) for match in found if match is not None), 0.0)
 
 
 def train_over(

@@ -19,6 +19,10 @@ from .gradients import unused_loss
 from .stillness import depending, flat_operator, names_below
 
 _REDUCTIONS = frozenset({"mean", "sum"})
+_WITHOUT_NUMPY = (
+    "compute with operators on Tensors between the parameters and the loss: numpy() cuts the graph with and without "
+    "detach()"
+)
 _MOST = 50  # departures compared
 _DISTANCES = frozenset({"square", "pow", "abs"})
 
@@ -112,11 +116,16 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         how = _named(cut)
         what = (
-            f"the loss does not depend on {shown}: {how} cuts the graph, and {x.name} never gets a gradient for "
-            f"{'it' if len(names) == 1 else 'them'}."
+            f"the loss does not depend on {shown}: {how} cuts the graph, and {case.run.title(x)} never gets a gradient "
+            f"for {'it' if len(names) == 1 else 'them'}."
         )
-        return Found(cut, {"what": what, "how": how}, _joined(cut))
+        return Found(cut, {"what": what, "how": how}, _joined(cut), fix=_WITHOUT_NUMPY if _by_numpy(cut) else "")
     return None
+
+
+def _by_numpy(cut: Departure) -> bool:
+    """Return whether a value leaves the graph on its way to NumPy, which cuts with and without ``detach``."""
+    return "numpy(" in cut.site.code
 
 
 def _trains_others(case: Case, step: Step) -> bool:
@@ -162,8 +171,8 @@ def _copied(case: Case, step: Step, x: Optimized, wanted: set[int]) -> Found | N
             continue
         how, name = _named(cut), cut.name or step.name(p)
         what = (
-            f"the loss depends on a copy of {name} that {how} makes without its graph, and {x.name} never gets a "
-            f"gradient for {name} itself."
+            f"the loss depends on a copy of {name} that {how} makes without its graph, and {case.run.title(x)} never "
+            f"gets a gradient for {name} itself."
         )
         return Found(cut, {"what": what, "how": how})
     return None
@@ -184,16 +193,17 @@ def replaced_leaf(case: Case) -> Found | None:
                     continue
                 name = cut.name or step.name(p)
                 what = (
-                    f"this line replaces {name} by a new Tensor, and {x.name} still holds the first one, which nothing "
-                    "uses."
+                    f"this line replaces {name} by a new Tensor, and {case.run.title(x)} still holds the first one, "
+                    "which nothing uses."
                 )
                 fix = f"change {name} in place (under torch.no_grad()), or leave it to the optimizer"
-                return Found(cut, {"optimizer": x.name, "names": name}, message=what, fix=fix)
+                return Found(cut, {"optimizer": case.run.title(x), "names": name}, message=what, fix=fix)
     return None
 
 
 def _joined(cut: Departure) -> Edit | None:
-    return Edit(f"without {_named(cut)}", Changes(joined=True)) if cut.how in ("detach", "detach_") else None
+    only = cut.how in ("detach", "detach_") and not _by_numpy(cut)
+    return Edit(f"without {_named(cut)}", Changes(joined=True)) if only else None
 
 
 def _constant_term(case: Case, x: Optimized) -> Found | None:
@@ -386,8 +396,8 @@ def _computed_weights(case: Case) -> Found | None:
                     names = [step.name(q) for q in step.leaves(Source(call.index, 0, None, None)) if id(q) in missing]
                     what = (
                         f"{step.name(p)}, through which the loss is computed, gets the result of this line by .data, "
-                        f"which drops its graph: no gradient reaches {' and '.join(names[:3])}, and {x.name} changes "
-                        "nothing."
+                        f"which drops its graph: no gradient reaches {' and '.join(names[:3])}, and "
+                        f"{case.run.title(x)} changes nothing."
                     )
                     fix = "use the result itself: torch.func.functional_call(model, weights, inputs), without .data"
                     return Found(call.record, {"what": what, "fix": fix})

@@ -32,7 +32,7 @@ _CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
 _REMOVED = "remove these examples from the data, or replace such values"
 _REPLACED = "replace such values before, by torch.where: a mask that multiplies afterwards leaves them (0 * NaN is NaN)"
 _ZERO_GRAD = "call optimizer.zero_grad()"
-_ONE_LOSS = "the recorded step is that of another optimizer's loss"
+ONE_LOSS = "the recorded step is that of another optimizer's loss"
 
 
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
@@ -120,13 +120,13 @@ def step_missing(case: Case) -> Found | None:
             )
             edit = Edit("with the step", without="none") if x is case.main else None
             fix = f"step the {x.name} of line {x.created.line} here" if x.created is not None else "step this optimizer"
-            values = {"backwards": x.backwards, "optimizer": x.name}
-            return Found(site, values, edit, message=text, fix=fix, unproved=_ONE_LOSS)
+            values = {"backwards": x.backwards, "optimizer": case.run.title(x)}
+            return Found(site, values, edit, message=text, fix=fix, unproved=ONE_LOSS)
         where = without_call(case, "step", run.backward_site) or _beside_zero_grad(
             case, x, _own_backward(case, x) or run.backward_site
         )
         edit = Edit("with the step", without="none") if case.main is None else None
-        return Found(where, {"backwards": x.backwards, "optimizer": run.title(x)}, edit, unproved=_ONE_LOSS)
+        return Found(where, {"backwards": x.backwards, "optimizer": run.title(x)}, edit, unproved=ONE_LOSS)
     return None
 
 
@@ -194,12 +194,17 @@ def zeroed_before_step(case: Case) -> Found | None:
         if others and all(id(p) in others for p in x.parameters):
             continue  # another optimizer has used the gradients
         if x.steps >= 2 and x.emptied >= max(2, _SHARE * x.steps):
-            values = {"emptied": x.emptied, "steps": x.steps, "optimizer": x.name, "what": "found gradients of zero"}
+            values = {
+                "emptied": x.emptied,
+                "steps": x.steps,
+                "optimizer": case.run.title(x),
+                "what": "found gradients of zero",
+            }
             values["fix"] = "call zero_grad() before backward(), or after step()"
             return Found(x.zeroed or x.stepped, values, Edit("with zero_grad() moved", without="none"))
         if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
             what = "used the gradient of their last backward pass only; those before it were lost"
-            values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": x.name, "what": what}
+            values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": case.run.title(x), "what": what}
             values["fix"] = "call zero_grad() once per step, outside of the loop over the backward passes"
             why = "the doctor runs one backward pass of a recorded step again, and this edit is about several"
             return Found(x.zeroed or x.stepped, values, unproved=why)
@@ -218,7 +223,13 @@ def gradients_not_zeroed(case: Case) -> Found | None:
             where = without_call(case, "zero_grad", x.stepped) or _first_backward(case, x) or x.used
             edit, curves, rate = _with_zero_grad(case, x)
             call = "set p.grad to None for each parameter p" if isinstance(x.optimizer, OwnUpdate) else _ZERO_GRAD
-            values = {"optimizer": x.name, "carried": x.carried, "steps": x.steps, "call": call, "rate": rate}
+            values = {
+                "optimizer": case.run.title(x),
+                "carried": x.carried,
+                "steps": x.steps,
+                "call": call,
+                "rate": rate,
+            }
             return Found(where, values, edit, curves)
     return None
 

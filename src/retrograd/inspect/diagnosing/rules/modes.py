@@ -13,6 +13,7 @@ from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step, same_source
 
+_NEAR = 5  # lines before an evaluation
 _OF_ONE = "one value per channel has no variance"
 _TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
 _OF_FUNCTION = "pass training=self.training to dropout: without it the function drops elements in evaluation, too"
@@ -138,6 +139,9 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
         effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
         values = {"layer": found.module, "calls": "once" if found.calls == 1 else f"{found.calls} times"}
         fix = _OF_FUNCTION if found.module == AS_FUNCTION else _TO_EVALUATION
+        undone, site = found.undone, found.site
+        if undone is not None and undone.file == site.file and 0 < site.line - undone.line <= _NEAR:
+            fix = f"remove {undone.code.strip()} in line {undone.line}: it switches the model back to training mode"
         return Found(found.site, {**values, "effect": effect, "fix": fix})
     return _evaluated_with_gradients(case)
 

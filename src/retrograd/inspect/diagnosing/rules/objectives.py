@@ -10,7 +10,7 @@ import numpy as np
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
+from ..kinds import BINARY_LOSSES, CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step, same_source
@@ -21,6 +21,7 @@ from .qualities import wrong_way
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
 _OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
+_LEAST_TARGETS = 3  # recorded steps
 
 
 @kind(
@@ -239,11 +240,13 @@ def _masked_infinity(case: Case) -> Found | None:
             given = [x.source for x in call.record.inputs if x.requires_grad]
             bad = [x for x in given if isinstance(x, Record) and x.values is not None and not x.values.finite]
             if bad and call.record.values.finite:
+                nans = any(x.values is not None and x.values.nans for x in bad)
                 what = (
-                    f"{call.name} removes NaN or infinite elements from the value, and not from the gradient: 0 times "
-                    "infinity is NaN on the way back."
+                    f"{call.name} removes {'NaN' if nans else 'infinite'} elements from the value, and not from the "
+                    f"gradient: on the way back 0 times {'NaN' if nans else 'infinity'} is NaN."
                 )
-                fix = "replace the masked elements in the inputs, before the operator that makes them infinite"
+                fix = "replace the masked elements in the inputs, before the operator that makes them "
+                fix += "NaN" if nans else "infinite"
                 return Found(call.record, {"what": what, "fix": fix})
     return None
 
@@ -276,7 +279,7 @@ def target_mismatch(case: Case) -> Found | None:
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _itself(case, step, call) or _out_of_range(case, step, call)
+            found = _itself(case, step, call) or _out_of_range(case, step, call) or _truncated(case, step, call)
         if found is not None:
             return found
     return None
@@ -337,6 +340,27 @@ def _itself(case: Case, step: Step, call: Call) -> Found | None:
     what = f"{call.name} compares the prediction with itself: the loss is 0 in each step, and so is its gradient."
     where = call.record if cut is None else cut
     return Found(where, {"what": what, "fix": "compare the prediction with the target of the data"})
+
+
+def _truncated(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for targets of a regression that are one integer in all recorded steps."""
+    target = case.target(step, call)
+    cast = step.producer(call.inputs[1]) if len(call.inputs) > 1 else None
+    if target is None or call.name in BINARY_LOSSES or cast is None or cast.name != "cast" or not target.ndim:
+        return None
+    before = step.array(cast.inputs[0]) if case.has_array(step, cast.inputs[0]) else None
+    if getattr(getattr(before, "dtype", None), "kind", "") != "i":
+        return None
+    seen = [np.unique(x) for x in case.targets(call, target)]
+    value = float(target.reshape(-1)[0]) if target.size else math.nan
+    if len(seen) < _LEAST_TARGETS or target.size < 2 or not all(x.size == 1 and x[0] == value for x in seen):
+        return None
+    what = (
+        f"the targets of all {len(seen)} recorded steps are {figure(value)}, converted from integers: numbers between "
+        "0 and 1 become 0 in an integer dtype."
+    )
+    fix = "keep the targets in a floating dtype where they are read: dtype=torch.float32 in place of torch.long"
+    return Found(call.record, {"what": what, "fix": fix})
 
 
 def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:

@@ -20,7 +20,9 @@ from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
 from .cuts import replaced_leaf
+from .gradients import ONE_LOSS
 from .modes import place_of
+from .program_text import attribute_line, class_lines, inside_word
 from .stillness import names_below, saturated
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
@@ -128,7 +130,7 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
 def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
     """Return the line on which a module stores a list with a layer that was created outside of its class."""
     made = _created(case, entry.module)
-    inside = _class_lines(caller)
+    inside = class_lines(caller)
     file = type(caller.module).forward.__code__.co_filename
     if made is None or not inside or made.file == file and made.line in inside:
         return None
@@ -138,29 +140,6 @@ def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
             found = attribute_line(caller, name)
             return None if found is caller.site else found
     return None
-
-
-def _class_lines(entry: Opened) -> range:
-    """Return the lines of the class of a module."""
-    lines = linecache.getlines(type(entry.module).forward.__code__.co_filename)
-    pattern = re.compile(rf"(\s*)class {type(entry.module).__name__}\b")
-    for start, match in enumerate(map(pattern.match, lines), start=1):
-        if match is not None:
-            inside = f"{match[1]} "
-            after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(inside))
-            return range(start, next(after, len(lines)) + 1)
-    return range(0)
-
-
-def attribute_line(entry: Opened, name: str) -> HasPlace:
-    """Return the line on which a module's attribute is assigned, or the call of the module."""
-    path = type(entry.module).forward.__code__.co_filename
-    inside = False
-    for number, line in enumerate(linecache.getlines(path), start=1):
-        inside = inside or re.match(rf"\s*class {type(entry.module).__name__}\b", line) is not None
-        if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
-            return Place(path, number)
-    return entry.site
 
 
 @kind(
@@ -183,7 +162,11 @@ def reused_optimizer(case: Case) -> Found | None:
             in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
             if stale and x.steps and not in_turn:
                 names = _names([step.name(p) for p in missing])
-                values = {"optimizer": x.name, "stale": f"{len(stale)} of {len(x.parameters)}", "names": names}
+                values = {
+                    "optimizer": case.run.title(x),
+                    "stale": f"{len(stale)} of {len(x.parameters)}",
+                    "names": names,
+                }
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
     return replaced_leaf(case)
 
@@ -207,7 +190,8 @@ def parameters_not_optimized(case: Case) -> Found | None:
     step = steps[-1]
     missing = {id(p): p for p in _unheld(case, step)}
     if len(steps) > 1:
-        persistent = {id(p) for p in all_leaves(steps[0])}
+        # With several optimizers, the first recorded step ends at the first step of one of them.
+        persistent = {id(p) for one in steps[: min(2, len(steps) - 1)] for p in all_leaves(one)}
         missing = {key: p for key, p in missing.items() if key in persistent}
     missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
     if not missing or _only_head(case, step, missing):
@@ -220,6 +204,11 @@ def parameters_not_optimized(case: Case) -> Found | None:
     own = isinstance(stepping[0].optimizer, OwnUpdate)
     nothing = "the program's own update leaves them out" if own else "no optimizer holds them"
     values = {"names": names, "count": len(missing), "nothing": nothing}
+    roots = [
+        root for root in step.roots if case.main is None or case.run.optimizers.index(case.main) in root.optimizers
+    ]
+    if roots and not any(id(p) in missing for root in roots for p in step.leaves(root.source)):
+        return Found(where, values, unproved=ONE_LOSS)
     return Found(where, values, Edit("with all of them", everything=True))
 
 
@@ -263,11 +252,11 @@ def frozen_layer(case: Case) -> Found | None:
         for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
             if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
-                what = f"a parameter group of {x.name} has a learning rate of 0 in all {x.steps} steps."
+                what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
         frozen = [p for p in x.parameters if not p._requires]
         if x.steps >= 3 and not x.graded and len(frozen) == len(x.parameters) and x.created is not None:
-            what = f"no parameter of {x.name} requires a gradient: its {x.steps} steps changed nothing."
+            what = f"no parameter of {case.run.title(x)} requires a gradient: its {x.steps} steps changed nothing."
             fix = "set requires_grad to True for what this optimizer trains"
             where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
             return Found(where, {"what": what, "fix": fix}, _THAWED)
@@ -288,6 +277,9 @@ def frozen_layer(case: Case) -> Found | None:
         ]
         if not fresh:
             continue
+        by_word = next((found for _, entry, w in fresh if trained and (found := _frozen_by_word(case, entry, w))), None)
+        if by_word is not None:
+            return by_word
         late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
         moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
         if not trained and fresh[-1][0] == len(order) - 1 and moving and max(moving) < 2:
@@ -370,6 +362,21 @@ def _is_given(case: Case, p: Tensor) -> bool:
 def _changes(case: Case, p: Tensor) -> bool:
     """Return whether the program writes to a parameter that needs no gradient: a moving average, for example."""
     return any(step.marks.get(id(p), now) != now for now in [mark(p.array)] for step in case.run.steps)
+
+
+def _frozen_by_word(case: Case, entry: Opened, w: Tensor) -> Found | None:
+    """Return the finding for a layer that a condition on names freezes by a part of a word, as "emb" in "member"."""
+    site = case.run.frozen.get(id(w))
+    found = inside_word(site, entry.path) if site is not None else None
+    if found is None:
+        return None
+    text, word = found
+    what = (
+        f'the condition on "{text}" also freezes {entry.path}, whose name contains it inside of "{word}": this layer '
+        "stays at its random initialization."
+    )
+    fix = f'compare the beginning of the name: name.startswith("{text}"), or name.split(".")'
+    return Found(site, {"what": what, "fix": fix}, _THAWED)
 
 
 def _freezing(case: Case, entry: Opened) -> Site | None:

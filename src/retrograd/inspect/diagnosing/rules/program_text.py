@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..kinds import HasPlace, Place
+from ..recording import Opened
 from ..run import Optimized, Run
 
 _NAME = r"[A-Za-z_]\w*"
@@ -19,6 +20,9 @@ _PAIRS = re.compile(
     r"(?i)^(pairs?|data|dataset|samples?|examples?|rows|records|files?|items|lines|batches|keys|names)$"
 )
 _LABELS = re.compile(r"(?i)(^|_)(y|ys|yb|t|lab\w*|targ\w*|cls|class\w*|answers?|y_?train)(_|$)")
+
+_NAME_TEST = re.compile(r"""["']([A-Za-z]+)["']\s+in\s+\w+""")
+_LINES_ABOVE = 4  # of an assignment, in which a condition on names is looked for
 
 
 def code_lines(file: str) -> list[str]:
@@ -105,6 +109,17 @@ def _uses(lines: Sequence[str]) -> list[Permuted]:
     return found
 
 
+def inside_word(near: HasPlace, path: str) -> tuple[str, str] | None:
+    """Return the text of a condition ``"text" in name`` above a line that a path has only inside of a word, and this
+    word."""
+    for number in range(near.line, max(0, near.line - _LINES_ABOVE), -1):
+        match = _NAME_TEST.search(linecache.getline(near.file, number))
+        if match is not None:
+            words = [x for x in re.split(r"[._]|(?<=[a-z])(?=[A-Z])|\d+", path) if match[1] in x]
+            return None if not words or any(x.startswith(match[1]) for x in words) else (match[1], words[0])
+    return None
+
+
 def of_zipped_loaders(run: Run) -> HasPlace | None:
     """Return the line that creates the last of several loaders that shuffle, and that a loop reads in parallel."""
     loaders = [x for x in run.loaders if x.shuffled]
@@ -118,3 +133,26 @@ def of_zipped_loaders(run: Run) -> HasPlace | None:
         if len(read) > 1:
             return read[-1].created
     return None
+
+
+def class_lines(entry: Opened) -> range:
+    """Return the lines of the class of a module."""
+    lines = linecache.getlines(type(entry.module).forward.__code__.co_filename)
+    pattern = re.compile(rf"(\s*)class {type(entry.module).__name__}\b")
+    for start, match in enumerate(map(pattern.match, lines), start=1):
+        if match is not None:
+            inside = f"{match[1]} "
+            after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(inside))
+            return range(start, next(after, len(lines)) + 1)
+    return range(0)
+
+
+def attribute_line(entry: Opened, name: str) -> HasPlace:
+    """Return the line on which a module's attribute is assigned, or the call of the module."""
+    path = type(entry.module).forward.__code__.co_filename
+    inside = False
+    for number, line in enumerate(linecache.getlines(path), start=1):
+        inside = inside or re.match(rf"\s*class {type(entry.module).__name__}\b", line) is not None
+        if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+            return Place(path, number)
+    return entry.site

@@ -24,6 +24,7 @@ _MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
 _FEW = 15  # steps of a trial
 _FAR = 0.5  # of the first loss
+_LEARNED = 0.1  # of the first loss: the rate served
 
 
 def _rate(case: Case) -> float:
@@ -45,6 +46,8 @@ def learning_rate_too_high(case: Case) -> Found | None:
     finite = [x for x in case.losses if math.isfinite(x)]
     first = first if math.isfinite(first) or not finite else finite[0]
     diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
+    if not diverged and last < _LEARNED * min(case.losses[0], case.baseline or math.inf):
+        return None  # it rose at first, as that of a vector quantizer does, and the training succeeded
     if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
         return None
     if not diverged and not case.rose and _moved(case) < 0.05:
@@ -72,7 +75,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
             values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
             values["lower"] = f"; at {values['better_rate']} that of a recorded batch falls"
             values["further"] = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
-            best = Found(main.created or main.stepped, {**values, "optimizer": main.name}, edit, curves)
+            best = Found(main.created or main.stepped, {**values, "optimizer": case.run.title(main)}, edit, curves)
     return best or _above_guessing(case, last) or _grown(case, first, last)
 
 
@@ -82,7 +85,7 @@ def _grown(case: Case, first: float, last: float) -> Found | None:
     if main is None or not last > 2 * max(abs(first), base or 0.0) or not _moved(case) > 2.0:
         return None
     values = {"course": "goes from {} to {}".format(*case.course()), "rate": figure(_rate(case))}
-    values |= {"better_rate": figure(_rate(case) * 0.01), "optimizer": main.name, "further": ""}
+    values |= {"better_rate": figure(_rate(case) * 0.01), "optimizer": case.run.title(main), "further": ""}
     why = "the network learns the recorded batch by heart at either rate"
     values["lower"] = ", while parameters move by more than their size"
     return Found(main.created or main.stepped, values, unproved=why)
@@ -109,7 +112,7 @@ def _above_guessing(case: Case, last: float) -> Found | None:
     values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
     values |= {"lower": ", while parameters move by more than their size", "further": ""}
     why = "the network learns the recorded batch by heart at either rate"
-    return Found(main.created or main.stepped, {**values, "optimizer": main.name}, unproved=why)
+    return Found(main.created or main.stepped, {**values, "optimizer": case.run.title(main)}, unproved=why)
 
 
 def _moved(case: Case) -> float:
@@ -165,7 +168,9 @@ def learning_rate_too_low(case: Case) -> Found | None:
             ends = dict(zip(("first", "last"), case.course(), strict=True))
             ends["better_rate"] = figure(_rate(case) * factor)
             curves = Curves(fixed, plain)
-            return Found(main.created or main.stepped, {**values, **ends, "optimizer": main.name}, edit, curves)
+            return Found(
+                main.created or main.stepped, {**values, **ends, "optimizer": case.run.title(main)}, edit, curves
+            )
     return None
 
 
@@ -264,7 +269,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
     values = {"decay": f"weight_decay={figure(decay)}", "ratio": f"{figure(ratio)} times as hard as the loss does"}
-    factor = f"weight_decay of {main.name} from {figure(decay)} to 1e-4"
+    factor = f"weight_decay of {case.run.title(main)} from {figure(decay)} to 1e-4"
     return Found(main.created or main.stepped, {**values, "factor": factor}, edit, curves)
 
 
