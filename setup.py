@@ -13,9 +13,10 @@ import os
 import re
 import shutil
 import sys
+from functools import cache
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -27,6 +28,7 @@ ARCHITECTURE = os.environ.get("RETROGRAD_WHEEL", "x86-64")
 URL = os.environ.get("RETROGRAD_URL", "").rstrip("/")
 
 
+@cache
 def indices() -> list[Path]:
     """The indices of the libraries that were made of these sources."""
     found = []
@@ -86,7 +88,15 @@ class WheelWithKernels(bdist_wheel):
         return ("py3", "none", PLATFORMS[ARCHITECTURE]) if indices() else tag
 
 
+class Package(Distribution):
+    """Has the files of a wheel with libraries installed where those of other compiled packages are."""
+
+    def has_ext_modules(self) -> bool:
+        return bool(indices())
+
+
 setup(
+    distclass=Package,
     cmdclass={"build_py": BuildWithKernels, "bdist_wheel": WheelWithKernels},
     long_description=description(),
     long_description_content_type="text/markdown",

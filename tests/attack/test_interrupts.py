@@ -7,11 +7,14 @@ SIGINT is raised just before the n-th bytecode instruction of a step, for every 
 from __future__ import annotations
 
 import _thread
+import ast
 import gc
+import inspect
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -20,7 +23,10 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.compiler.run.compiled_function import Compiled
+from retrograd.compiler.trace.effect_tracer import EffectTracer
 from retrograd.core.graph.modes import modes, unrecorded, watchers
+from retrograd.func.segments import Pool
 from retrograd.kernels.runtime import threads
 
 SAMPLED = 300  # moments of a step in the short form
@@ -261,3 +267,13 @@ def test_real_signals_at_random_times(request):
     )
     assert process.returncode == 0, process.stderr
     assert int(process.stdout) > 500
+
+
+@pytest.mark.parametrize("function", [Pool.replay, EffectTracer.takes_over, Compiled._run_traced])
+def test_no_loop_ends_with_a_condition_under_try(function):
+    """From Python 3.12 on, Ctrl-C at the jump back of such a loop skips the function's ``finally``."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tries = [node for node in ast.walk(tree) if isinstance(node, ast.Try)]
+    under = [node for one in tries for statement in one.body for node in ast.walk(statement)]
+    loops = [node for node in under if isinstance(node, (ast.For, ast.While))]
+    assert tries and not [loop.lineno for loop in loops if isinstance(loop.body[-1], ast.If)]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -76,6 +79,33 @@ def test_with_the_address_of_the_repository_the_description_has_absolute_links(t
         assert "text/markdown" in head and len(targets) > 5
         assert all(target.startswith("https://") for target in targets) == bool(url)
         assert ("Project-URL: Source, https://example.org/owner/retrograd\n" in head) == bool(url)
+
+
+def test_a_wheel_with_a_library_is_for_its_platform(tmp_path):
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    (tmp_path / "src/retrograd/kernels").mkdir(parents=True)
+    shutil.copyfile(ROOT / "src/retrograd/__init__.py", tmp_path / "src/retrograd/__init__.py")
+    (tmp_path / "src/retrograd/kernels/__init__.py").write_text("")
+    for name, files in (("aarch64", ["loops.py"]), ("aarch64-stale", [])):
+        (tmp_path / "src/retrograd/kernels/loops.py").write_text("")
+        sources = hashlib.sha256(b"".join([file.encode() + b"\0\0" for file in files])).hexdigest()
+        made = tmp_path / "build/kernels"
+        made.mkdir(parents=True, exist_ok=True)
+        (made / f"{name}.json").write_text(json.dumps({"files": files or ["loops.py"], "sources": sources}))
+        (made / f"{name}.so").write_bytes(b"code")
+    command = [sys.executable, "setup.py", "--quiet", "bdist_wheel"]
+    environment = os.environ | {"RETROGRAD_WHEEL": "aarch64"}
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("aarch64-stale is left out") == 1
+    (path,) = (tmp_path / "dist").iterdir()
+    assert path.name.endswith("-py3-none-manylinux_2_17_aarch64.whl")
+    with zipfile.ZipFile(path) as wheel:
+        (about,) = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/WHEEL")]
+        libraries = [name for name in wheel.namelist() if "/library/" in name]
+    assert "Root-Is-Purelib: false" in about
+    assert libraries == ["retrograd/kernels/library/aarch64.json", "retrograd/kernels/library/aarch64.so"]
 
 
 def test_the_line_that_installs_an_extra_needs_no_registry():

@@ -38,6 +38,7 @@ from .recipes import Call, Made, Source, Value, is_value, made_again, must_run, 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 20
 
+_Step = tuple[Call, Node, bool]  # a call, its node, and whether the call is repeated
 _Values = dict[Value, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
 
 
@@ -307,40 +308,53 @@ class Pool(Ledger):
 
     def replay(self, parent: Segment) -> None:
         """Repeat the calls of a segment, which is replaced by new ones on the tape."""
-        began, repeated, done = perf_counter(), 0, 0
+        began = perf_counter()
         steps, last = _needed(parent)
-        whole, collapsed = self.bytes + parent.bytes <= self.limit, False
+        whole = self.bytes + parent.bytes <= self.limit
         values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
             values[value] = array, storage
             self.drop(memory)
         parent.externals = {}
-        first = child = self.insert_before(parent)
+        done: list[bool] = []  # for each step that is done, whether its call was repeated
         try:
-            for number, (call, node, runs) in enumerate(steps):
-                if not whole and child.bytes >= child.size:
-                    child = self.insert_before(parent)
-                self.repeat(call, node, runs, child, values, last, not collapsed or call is self.target)
-                repeated += runs
-                done = number + 1
-                for x in call.inputs:
-                    if is_value(x) and last[x] == number:
-                        values.pop(x, None)
-                if self.bytes > self.limit:
-                    self.make_room(first, child)
-                    if not child.nodes:  # all was merged
-                        assert isinstance(call.segment, Segment)
-                        collapsed = True
-                        first = child = call.segment
+            self.repeat_all(parent, steps, last, values, whole, done)
         finally:
-            if done == len(steps):
+            if len(done) == len(steps):
                 parent.nodes = []
                 self.tape = [reference for reference in self.tape if reference() is not parent]
             else:
-                self.resume(parent, steps[done:], values)
+                self.resume(parent, steps[len(done) :], values)
             for budget in self.budgets:
-                budget.recomputations += repeated
+                budget.recomputations += sum(done)
                 budget.seconds += perf_counter() - began
+
+    def repeat_all(
+        self,
+        parent: Segment,
+        steps: Sequence[_Step],
+        last: dict[Value, int],
+        values: _Values,
+        whole: bool,
+        done: list[bool],
+    ) -> None:
+        """Repeat the calls of a segment into new segments before it: a single one if the ``whole`` segment fits."""
+        collapsed = False
+        first = child = self.insert_before(parent)
+        for number, (call, node, runs) in enumerate(steps):
+            if not whole and child.bytes >= child.size:
+                child = self.insert_before(parent)
+            self.repeat(call, node, runs, child, values, last, not collapsed or call is self.target)
+            done.append(runs)
+            for x in call.inputs:
+                if is_value(x) and last[x] == number:
+                    values.pop(x, None)
+            if self.bytes > self.limit:
+                self.make_room(first, child)
+                if not child.nodes:  # all was merged
+                    assert isinstance(call.segment, Segment)
+                    collapsed = True
+                    first = child = call.segment
 
     def repeat(
         self,
@@ -390,7 +404,7 @@ class Pool(Ledger):
         self.tape.insert(place, ref(child))
         return child
 
-    def resume(self, parent: Segment, steps: Sequence[tuple[Call, Node, bool]], values: _Values) -> None:
+    def resume(self, parent: Segment, steps: Sequence[_Step], values: _Values) -> None:
         """Leave the calls that an exception has prevented in their segment."""
         parent.nodes = [ref(node) for _, node, _ in steps]
         for call, _, _ in steps:
@@ -404,9 +418,9 @@ def is_pending(call: Call, node: Node) -> bool:
     return node.saved is call or node.saved is not None and bool(call.held)
 
 
-def _needed(segment: Segment) -> tuple[list[tuple[Call, Node, bool]], dict[Value, int]]:
+def _needed(segment: Segment) -> tuple[list[_Step], dict[Value, int]]:
     """Return the calls to go through, with whether to repeat each, and the last reader of each value."""
-    steps: list[tuple[Call, Node, bool]] = []
+    steps: list[_Step] = []
     last: dict[Value, int] = {}
     for call, node in reversed(segment.calls()):
         wanted = is_pending(call, node)

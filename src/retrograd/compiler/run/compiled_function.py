@@ -296,30 +296,9 @@ class Compiled(Wrapper):
         free_leaves = set() if fixed else self._varying_leaves(leaves, structure)
         free = [] if fixed else self._varying_places(surroundings)
         places: list[tuple[Place, object, object]] = []  # with the real value and its replacement during the trace
-        given = list(leaves)
         mode = tracing_with(tracer)
         try:
-            for index, leaf in enumerate(leaves):
-                if is_dense(leaf):
-                    tracer.arguments.setdefault(id(leaf), index)
-                    tracer.lift(leaf, ("argument", index))
-                elif is_iterator(leaf):
-                    given[index] = WatchedIterator(leaf, tracer)
-                elif is_array(leaf) or index in free_leaves:
-                    given[index] = self._input(tracer, leaf, ("argument", index))
-            for tensor_ in surroundings.tensors:
-                tracer.lift(tensor_)
-                if tensor_._requires and tensor_._node is None:
-                    tracer.lift_grad(tensor_)
-            for array, _ in surroundings.arrays:
-                tracer.known[id(array)] = array
-            for place in surroundings.iterators:
-                places.append((place, place.value, WatchedIterator(place.value, tracer)))
-            for place in surroundings.large_arrays:
-                places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
-            for place in free:
-                places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
-            _substitute(places)
+            given = self._substituted(tracer, surroundings, leaves, free, free_leaves, places)
             args, kwargs = structure.unflatten(given)
             copies = Copies(arguments, (args, kwargs), dict(zip(map(id, given), leaves, strict=True)))
             modes_before = modes_now(), _casts()
@@ -393,6 +372,40 @@ class Compiled(Wrapper):
                 if entry.read or entry.accumulated and not entry.cleared:
                     trace.grads.append((entry.tensor, entry.start_grad is not None))
         return value, trace, ""
+
+    def _substituted(
+        self,
+        tracer: Tracer,
+        surroundings: Surroundings,
+        leaves: Sequence[object],
+        free: Sequence[Place],
+        free_leaves: set[int],
+        places: list[tuple[Place, object, object]],
+    ) -> list[object]:
+        """Make inputs of what the function reads; return the leaves for its call, and list the ``places`` changed."""
+        given = list(leaves)
+        for index, leaf in enumerate(leaves):
+            if is_dense(leaf):
+                tracer.arguments.setdefault(id(leaf), index)
+                tracer.lift(leaf, ("argument", index))
+            elif is_iterator(leaf):
+                given[index] = WatchedIterator(leaf, tracer)
+            elif is_array(leaf) or index in free_leaves:
+                given[index] = self._input(tracer, leaf, ("argument", index))
+        for tensor_ in surroundings.tensors:
+            tracer.lift(tensor_)
+            if tensor_._requires and tensor_._node is None:
+                tracer.lift_grad(tensor_)
+        for array, _ in surroundings.arrays:
+            tracer.known[id(array)] = array
+        for place in surroundings.iterators:
+            places.append((place, place.value, WatchedIterator(place.value, tracer)))
+        for place in surroundings.large_arrays:
+            places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
+        for place in free:
+            places.append((place, place.value, self._input(tracer, place.value, ("place", place))))
+        _substitute(places)
+        return given
 
     @staticmethod
     def _restore(tracer: Tracer, places: list[tuple[Place, Any, Any]]) -> list[Tensor]:

@@ -259,11 +259,7 @@ class EffectTracer(Observer):
         before = [x.array for x in tensors]
         self._busy += 1
         try:
-            for x in tensors:
-                if type(x.array) is Traced:
-                    x.array = x.array.numbers
-            with tracing_paused(self):
-                step(optimizer)
+            self._step_untraced(optimizer, step, tensors)
         finally:
             self._busy -= 1
             for x, array in zip(tensors, before, strict=True):
@@ -277,6 +273,13 @@ class EffectTracer(Observer):
             instruction.give((optimizer, step, tuple(nodes)), {})
             instruction.writes = tuple([p.array.node for p in parameters if type(p.array) is Traced])
         return True
+
+    def _step_untraced(self, optimizer: object, step: Function, tensors: list[Tensor]) -> None:
+        for x in tensors:
+            if type(x.array) is Traced:
+                x.array = x.array.numbers
+        with tracing_paused(self):
+            step(optimizer)
 
     def acts(self, function: Function, args: Arguments) -> bool:
         """Run a function that only changes Python objects, such as a schedule, now and in each replay."""
