@@ -273,4 +273,24 @@ for step in range(30):
 """
         + UPDATE,
     ),
+    Program(
+        "modules-not-registered",
+        """
+class Factors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        values = torch.from_numpy(np.random.normal(0, 0.3, (20, 4)))
+        self.rows = nn.Parameter(values.float()) || self.rows = nn.Parameter(values).float() #!
+        self.bias = nn.Parameter(torch.zeros(4))
+    def forward(self, i):
+        return self.rows[i] + self.bias
+model = Factors()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+target = torch.randn(20, 4)
+for step in range(30):
+    i = torch.randint(0, 20, (64,))
+    loss = F.mse_loss(model(i), target[i])
+"""
+        + UPDATE,
+    ),
 ]

@@ -28,7 +28,7 @@ from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies
 
 _CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")
 STEPS = 30
-_SHORT_TRIAL = "These few steps on one batch show no gain by the edit; the diagnosis does not rest on them."
+_SHORT_TRIAL = "These few steps on one batch show no clear gain by the edit; the diagnosis does not rest on them."
 
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ....core.graph.nodes import Node, reachable
+from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import figure
@@ -16,6 +18,7 @@ from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Source, Step
 from ..run import Optimized
 from .gradients import unused_loss
+from .program_text import attribute_line
 from .stillness import depending, flat_operator, names_below
 
 _REDUCTIONS = frozenset({"mean", "sum"})
@@ -380,6 +383,27 @@ def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
     reads = {call.index for call in step.calls if any(x.leaf is source.leaf for x in call.inputs)}
     differentiated = set[int]().union(*map(step.below, step.asked))
     return bool(reads & graph) and any(i < before for i in reads & (graph | differentiated))
+
+
+def derived_attribute(case: Case, held: set[int]) -> Found | None:
+    """Return the finding for an attribute that is computed once from a Parameter: ``Parameter(x).float()``."""
+    steps = [step for step in case.run.steps if step.roots][-2:]
+    read = [{id(x.value) for call in step.calls for x in call.inputs if x.call < 0} for step in steps]
+    for entry in steps[-1].modules if held and len(steps) > 1 else ():
+        for name, value in vars(entry.module).items():
+            node = value._node if isinstance(value, Tensor) and value._requires else None
+            if not isinstance(node, Node) or any(id(value.array) not in arrays for arrays in read):
+                continue
+            leaves = [x for one in reachable([node])[0] for x in one.parents if type(x) is not Node and x is not None]
+            if not leaves or not all(isinstance(x, Parameter) and id(x) not in held for x in leaves):
+                continue
+            what = (
+                f"self.{name} of {type(entry.module).__name__} is the result of an operator on a Parameter, and no "
+                "Parameter itself: parameters() does not have it, and no step changes it."
+            )
+            fix = f"convert the values first: self.{name} = nn.Parameter(values.float())"
+            return Found(attribute_line(entry, name), {"count": 1}, message=what, fix=fix)
+    return None
 
 
 def _computed_weights(case: Case) -> Found | None:

@@ -19,7 +19,7 @@ from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step, mark
 from ..run import Optimized
-from .cuts import replaced_leaf
+from .cuts import derived_attribute, replaced_leaf
 from .gradients import ONE_LOSS
 from .modes import place_of
 from .program_text import attribute_line, class_lines, inside_word
@@ -100,7 +100,7 @@ def modules_not_registered(case: Case) -> Found | None:
                 where = _kept_in(case, caller, entry) or _created(case, entry.module) or entry.site
                 values = {"count": len(strange), "model": type(caller.module).__name__, "layers": layers}
                 return Found(where, values, Edit("with all of them", everything=True))
-    listed = _listed_parameters(case, held)
+    listed = _listed_parameters(case, held) or derived_attribute(case, held)
     if listed is not None:
         return listed
     error = case.run.error
