@@ -23,7 +23,7 @@ BOUNDS = {
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
     "uses of Any": 3579,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 148,
+    "`type: ignore` comments": 146,
 }
 Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14
