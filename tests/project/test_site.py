@@ -166,10 +166,11 @@ def test_programs_have_line_numbers_where_outputs_name_their_lines(tmp_path):
 def test_the_texts_of_the_search_are_the_prose_of_articles(tmp_path):
     (tmp_path / "_static").mkdir()
     formula = r'<span class="math notranslate">\(L = v w\)</span>'
-    article = f"<h1>Title </h1><p>A &amp; b, {formula}</p><pre>x = 1</pre>"
+    rows = f"<tr><td>step</td></tr><tr><td>1</td><td>{formula}</td></tr>"
+    article = f"<h1>Title </h1><p>A &amp; b, {formula}</p><pre>x = 1</pre><table>{rows}</table>"
     (tmp_path / "a.html").write_text(f"<nav>no</nav><article>{article}</article>")
     search.write(tmp_path)
-    assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b, \u2026"};\n'
+    assert (tmp_path / search.FILE).read_text() == 'window.searchTexts = {"a.html": "Title A & b, \u2026 step"};\n'
 
 
 TREE = """<ul><li class="toctree-l1"><a class="reference internal" href="learn/a.html">A</a></li>

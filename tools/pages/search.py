@@ -21,6 +21,7 @@ WORDS = {
 LONGEST = 20_000  # characters of a page
 ARTICLE = re.compile(r"<article\b.*?</article>", re.DOTALL)
 SKIPPED = re.compile(r"<(script|style|svg|iframe|pre)\b.*?</\1>", re.DOTALL)  # prose makes the best excerpts
+ROW_OF_FORMULAS = re.compile(r"<tr\b(?:(?!</tr>).)*class=\"math\b.*?</tr>", re.DOTALL)
 FORMULA = re.compile(r"<(span|div)\b[^>]*\bclass=\"math\b.*?</\1>", re.DOTALL)  # TeX is not to be read
 INLINE = re.compile(r"</?(?:a|b|code|em|i|mark|small|span|strong|sub|sup|wbr)\b[^>]*>")  # no space between words
 TAG = re.compile(r"<[^>]*>")
@@ -29,7 +30,12 @@ TAG = re.compile(r"<[^>]*>")
 def text_of(page: str) -> str:
     """Return the text of a page's article."""
     article = " ".join(match[0] for match in ARTICLE.finditer(page))
-    words = unescape(TAG.sub(" ", INLINE.sub("", FORMULA.sub("\N{HORIZONTAL ELLIPSIS}", SKIPPED.sub("", article)))))
+    words = unescape(
+        TAG.sub(
+            " ",
+            INLINE.sub("", FORMULA.sub("\N{HORIZONTAL ELLIPSIS}", ROW_OF_FORMULAS.sub("", SKIPPED.sub("", article)))),
+        )
+    )
     return " ".join(words.replace("\N{PILCROW SIGN}", "").split())
 
 
