@@ -179,7 +179,8 @@ def test_products_of_all_layouts(m, k, n, dtype, backend):
         x, y = rg.from_numpy(x), rg.from_numpy(y)
         product(x, y)
         got, want = product(x, y).numpy(), product.function(x, y).numpy()
-        np.testing.assert_allclose(got, want, rtol=1e-12 if dtype is np.float64 else 1e-4, atol=1e-12)
+        tolerance = 1e-12 if dtype is np.float64 else 1e-5
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.abs(want).max())  # terms of a sum may cancel
         assert regions(product) or backend == "interpreter" and m * k * n > 1 << 13
 
 
