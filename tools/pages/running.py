@@ -176,11 +176,11 @@ def agree(wanted: str, printed: str) -> bool:
     if NUMBER.sub("#", wanted).split() != NUMBER.sub("#", printed).split():
         return False
     pairs = zip(NUMBER.finditer(wanted), NUMBER.finditer(printed), strict=True)
-    return all(a[0] == b[0] or close(a[0], b[0], before_or_after(a)) for a, b in pairs)
+    return all(a[0] == b[0] or close(a[0], b[0], beside_arrow(a)) for a, b in pairs)
 
 
-def before_or_after(number: re.Match[str]) -> bool:
-    """Whether a number is an end of an arrow: the doctor's "1.58 -> 0.45", a loss before and after some training."""
+def beside_arrow(number: re.Match[str]) -> bool:
+    """Whether "->" is next to a number, as in the doctor's "1.58 -> 0.45": a loss before and after some training."""
     before, after = number.string[: number.start()], number.string[number.end() :]
     return before.rstrip().endswith("->") or after.lstrip().startswith("->")
 

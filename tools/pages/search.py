@@ -25,17 +25,15 @@ ROW_OF_FORMULAS = re.compile(r"<tr\b(?:(?!</tr>).)*class=\"math\b.*?</tr>", re.D
 FORMULA = re.compile(r"<(span|div)\b[^>]*\bclass=\"math\b.*?</\1>", re.DOTALL)  # TeX is not to be read
 INLINE = re.compile(r"</?(?:a|b|code|em|i|mark|small|span|strong|sub|sup|wbr)\b[^>]*>")  # no space between words
 TAG = re.compile(r"<[^>]*>")
+REPLACED = ((SKIPPED, ""), (ROW_OF_FORMULAS, ""), (FORMULA, "\N{HORIZONTAL ELLIPSIS}"), (INLINE, ""), (TAG, " "))
 
 
 def text_of(page: str) -> str:
     """Return the text of a page's article."""
     article = " ".join(match[0] for match in ARTICLE.finditer(page))
-    words = unescape(
-        TAG.sub(
-            " ",
-            INLINE.sub("", FORMULA.sub("\N{HORIZONTAL ELLIPSIS}", ROW_OF_FORMULAS.sub("", SKIPPED.sub("", article)))),
-        )
-    )
+    for pattern, replacement in REPLACED:
+        article = pattern.sub(replacement, article)
+    words = unescape(article)
     return " ".join(words.replace("\N{PILCROW SIGN}", "").split())
 
 

@@ -69,6 +69,7 @@ class memory_budget(Mode):
         RuntimeError: at the end of a backward pass, if the budget was exceeded. The gradients are complete. The message
             names a budget that is large enough for the step up to there, whatever the first budget was: what cannot be
             freed, and the most that one operator saves. It may be too small if the step calls ``checkpoint``, too.
+            Where what cannot be freed exceeds the budget, the backward pass may hold twice that many bytes.
         TypeError: ``limit`` is neither a number nor a string.
         ValueError: ``limit`` is not a positive size.
 

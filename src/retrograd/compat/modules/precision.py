@@ -22,7 +22,7 @@ import numpy as np
 from ...core.arrays.devices import Device, is_cuda_available
 from ...core.arrays.dtypes import FLOATING, DType
 from ...core.arrays.public_dtypes import bfloat16, float16, float32, float64
-from ...core.graph.modes import AtomicExit, casting, decorated, no_grad, surroundings, watchers
+from ...core.graph.modes import AtomicExit, casting, decorated, modes, no_grad, surroundings, watchers
 from ...core.graph.observers import scaling
 from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...ops.table import registry
@@ -440,6 +440,8 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        if modes.tracer is not None:
+            modes.tracer.breaks("GradScaler updates its scale, a Python number, after it has looked at the gradients")
         self._check_scaled("unscale_")
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(f"GradScaler.unscale_: expected an optimizer, got {type(optimizer).__name__}")
@@ -456,8 +458,7 @@ class GradScaler:
         with no_grad(), np.errstate(all="ignore"):
             for gradient in gradients:
                 _scaled(gradient, gradient.mul_, 1.0 / self._scale)
-                # ``numpy()`` ends a trace: a replay would not update the scale and its counter, two Python numbers.
-                finite.append(bool(new_tensor(np.isfinite(gradient.array).all(keepdims=True)).numpy().all()))
+                finite.append(bool(np.isfinite(gradient.array).all()))
         if finite:
             self._found_inf[id(optimizer)] = not all(finite)
         self._stages[id(optimizer)] = OptState.UNSCALED

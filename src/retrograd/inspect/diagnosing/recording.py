@@ -183,7 +183,7 @@ class Step:
     left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # leaves that left the graph themselves
     arrived: dict[int, bool] = field(
         default_factory=dict
-    )  # leaves, by id: whether a gradient other than 0 reached them
+    )  # by id of a leaf: whether its gradient has a nonzero element
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 

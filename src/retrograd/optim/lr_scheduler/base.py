@@ -23,7 +23,10 @@ EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; cal
 
 
 def replayed(step: Callable[..., None]) -> Callable[..., None]:
-    """Return a scheduler's ``step`` that a compiled function makes at each call: it counts in Python numbers."""
+    """Wrap a scheduler's ``step`` so that a compiled function runs it at each call.
+
+    A scheduler counts in Python numbers, which the replay of a trace alone would not change.
+    """
 
     @wraps(step)
     def in_each_call(self: LRScheduler, *args: object, **kwargs: object) -> None:
@@ -59,7 +62,8 @@ class LRScheduler:
     _is_initial = False
     _not_in_state: tuple[str, ...] = ("optimizer",)
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
         if "step" in cls.__dict__:
             cls.step = replayed(cls.__dict__["step"])  # type: ignore[method-assign]
 
