@@ -61,11 +61,12 @@ slow: kernels $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python $(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
-# what stands on them: the example of every public name, each operator's forward and rules, and what calls a library.
+# what stands on them: the example of every public name, and each third case of the tests of operators and of what calls
+# a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp
-	$(LOWEST)/bin/python $(PYTEST) -m "not slow" $(ON_LIBRARIES)
+	$(LOWEST)/bin/python $(PYTEST) -m "not slow" --every 3 $(ON_LIBRARIES)
 
 # Programs of packages that need torch, in an environment where Retrograd is installed under this name.
 PACKAGES := $(VENV)/packages

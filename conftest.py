@@ -46,8 +46,12 @@ BEFORE = pytest.StashKey[dict[str, object]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--long``: the programs in tests/attack run for two minutes each, and all drawn programs and cases are tried."""
+    """``--long``: the programs in tests/attack run for two minutes each, and all drawn programs and cases are tried.
+
+    ``--every N``: of the cases of each test, each N-th one runs.
+    """
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
+    parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th case of each test")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,19 +75,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Hypothesis would look through all our files for constants: five seconds in each process, for two of them.
 
     Examples of functions that an older SciPy does not have are skipped. Of the cases of a test that has the mark
-    ``every(n)``, each n-th one runs, and with ``--long`` all.
+    ``every(n)``, each n-th one runs, and with ``--long`` all; ``--every`` is this mark for all tests.
     """
     cases: Counter[str] = Counter()
+    left_out: list[pytest.Item] = []
     for item in items:
-        if not config.getoption("--long") and (mark := item.get_closest_marker("every")) is not None:
-            test = item.nodeid.partition("[")[0]
-            if cases[test] % mark.args[0]:
-                item.add_marker(pytest.mark.skip(reason="runs with --long"))
-            cases[test] += 1
+        mark = None if config.getoption("--long") else item.get_closest_marker("every")
+        step = config.getoption("--every") * (1 if mark is None else mark.args[0])
+        test, case, _ = item.nodeid.partition("[")
+        if case and cases[test] % step:
+            left_out.append(item)
+        cases[test] += 1
         if item.name.startswith("retrograd.scipy.special.") and find_spec("scipy") is not None:
             name = item.name.rpartition(".")[2]
             if not hasattr(importlib.import_module("scipy.special"), name):
                 item.add_marker(pytest.mark.skip(reason=f"this SciPy has no special.{name}"))
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        chosen = set(items).difference(left_out)
+        items[:] = [item for item in items if item in chosen]
     if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
         providers.is_local_module_file = lambda path: False
 

@@ -643,6 +643,7 @@ except MemoryError as error: print(error)
 """
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @linux
 @pytest.mark.parametrize(

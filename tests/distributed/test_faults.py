@@ -30,7 +30,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("who", [0, 1])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_fault_is_told_once_and_ends_the_job(kind, who, tmp_path, pytestconfig):

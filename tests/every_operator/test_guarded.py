@@ -20,7 +20,7 @@ def backend():
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", KNOWN)
 def test_operator_on_guarded_arrays(name, backend):
     """The same numbers as on NumPy, forward, first and second order, and nowhere an array of NumPy's."""

@@ -1,8 +1,10 @@
 """Every operator of the table through the harness: one test per operator and group of properties."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 
 from retrograd.core.graph.primitive import Primitive
@@ -20,9 +22,28 @@ DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
 every_operator = pytest.mark.parametrize("name", KNOWN)
 every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
 
+MOST_CALLS = 3  # of an operator in a column that costs many calls of it, without ``--long``
+
 
 def pair(name):
     return OPERATORS[name], CASES[name]
+
+
+@pytest.fixture
+def few(pytestconfig):
+    """``pair`` with at most ``MOST_CALLS`` of the example calls: the first, the last and those evenly between."""
+
+    def thinned(name):
+        operator, case = pair(name)
+
+        def calls(rng):
+            every = list(case.calls(rng))
+            places = np.linspace(0, len(every) - 1, min(len(every), MOST_CALLS)).round()
+            return [every[int(place)] for place in places]
+
+        return operator, case if pytestconfig.getoption("--long") else replace(case, calls=calls)
+
+    return thinned
 
 
 def test_every_operator_has_a_case():
@@ -44,25 +65,21 @@ def test_orders_agree_with_the_table():
     assert not wrong
 
 
-def check_columns(name, **columns):
+def check_columns(operator, case, **columns):
     """Each column has a name of its own among the findings, and is run whatever the others find."""
-    check_all((column, partial(check, *pair(name))) for column, check in columns.items())
+    check_all((column, partial(check, operator, case)) for column, check in columns.items())
 
 
 @every_operator
-def test_values(name):
-    check_columns(
-        name,
-        forward=harness.check_forward,
-        dtypes=harness.check_dtypes,
-        layouts=harness.check_layouts,
-    )
+def test_values(name, few):
+    check_columns(*pair(name), forward=harness.check_forward)
+    check_columns(*few(name), dtypes=harness.check_dtypes, layouts=harness.check_layouts)
 
 
 @every_differentiable
 def test_derivatives(name, pytestconfig):
     check_columns(
-        name,
+        *pair(name),
         gradient=partial(harness.check_gradient, quick=not pytestconfig.getoption("--long")),
         forward_mode=harness.check_forward_mode,
         chain=harness.check_chain,
@@ -70,12 +87,12 @@ def test_derivatives(name, pytestconfig):
 
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
-def test_second_order(name, pytestconfig):
-    harness.check_second_order(*pair(name), quick=not pytestconfig.getoption("--long"))
+def test_second_order(name, pytestconfig, few):
+    harness.check_second_order(*few(name), quick=not pytestconfig.getoption("--long"))
 
 
 @every_operator
-def test_memory(name):
+def test_memory(name, few):
     columns = {"views": harness.check_views, "inputs_unchanged": harness.check_inputs_unchanged}
     if CASES[name].order >= 1:
         columns |= {
@@ -84,15 +101,15 @@ def test_memory(name):
             "mutation": harness.check_mutation,
             "written_result": harness.check_written_result,
         }
-    check_columns(name, **columns)
+    check_columns(*few(name), **columns)
 
 
 @every_operator
-def test_vmap(name, pytestconfig, monkeypatch):
+def test_vmap(name, pytestconfig, monkeypatch, few):
     """Compare ``vmap`` with a loop over the examples, and check that no rule loops over them."""
     looped, names = batching.looped, set()
     monkeypatch.setattr(batching, "looped", lambda call: names.add(call.primitive.name) or looped(call))
-    mapping.check_vmap(*pair(name), long=pytestconfig.getoption("--long"))
+    mapping.check_vmap(*few(name), long=pytestconfig.getoption("--long"))
     assert names == set()
 
 

@@ -77,6 +77,7 @@ TRANSFORMS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", PARTS)
 def test_a_checkpoint_has_the_derivatives_of_the_plain_function(name, transform):

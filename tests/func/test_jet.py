@@ -65,6 +65,7 @@ def written(x):
     return y.exp_()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "function",
     [

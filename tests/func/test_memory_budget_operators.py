@@ -54,6 +54,7 @@ def gradients(program, order, writes_constants=False):
     return [None if g is None else g.detach().array.tobytes() for g in found]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_gradients_are_the_same_to_the_last_bit(name, pytestconfig):
     case, long = CASES[name], pytestconfig.getoption("--long")

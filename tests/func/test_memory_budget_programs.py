@@ -219,6 +219,7 @@ def gradients(seed):
     return [None if g is None else g.detach().array.tobytes() for g in (*found, rg.rand(2))]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed >= 3)) for seed in range(10)])
 def test_gradients_of_a_random_program_are_the_same_to_the_last_bit(seed, monkeypatch):
     monkeypatch.setattr(budget_module, "SMALL", 1)

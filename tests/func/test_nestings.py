@@ -74,6 +74,7 @@ NESTINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("nesting", NESTINGS)
 @pytest.mark.parametrize("function", SCALAR)
 def test_a_nesting_of_transforms_is_pytorchs(nesting, function):

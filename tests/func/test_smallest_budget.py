@@ -134,7 +134,7 @@ def test_the_named_budget_is_the_smallest_of_a_model(make):
     assert smallest(make)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed >= 16)) for seed in range(64)])
 def test_the_named_budget_is_the_smallest_of_a_random_program(seed):
     smallest(tangle(seed))

@@ -47,6 +47,7 @@ SPOILED = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("case", "name"), SPOILED)
 @pytest.mark.parametrize("factor", [1.001, np.nan])
 def test_a_wrong_gradient_fails_and_only_it(case, name, factor):

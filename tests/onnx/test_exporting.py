@@ -89,6 +89,7 @@ def run(content, args):
     return session.run(None, {value.name: x.numpy() for value, x in zip(session.get_inputs(), given)})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("opset", [17, *[pytest.param(opset, marks=pytest.mark.slow) for opset in (14, 18, 20)]])
 @pytest.mark.parametrize("name", MODELS)
 def test_onnxruntime_computes_what_the_model_computes(name, opset):

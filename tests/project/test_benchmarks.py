@@ -18,6 +18,7 @@ QUICK = ("mlp_small", "chain")
 COMPILING = ("gpt_small", "cnn", "lstm")  # loops
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in COMPILING)])
 def test_both_libraries_compute_the_same_losses_over_three_steps(name):
     torch = pytest.importorskip("torch")

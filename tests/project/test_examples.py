@@ -34,7 +34,7 @@ def test_none_is_left_out():
     assert sorted(REDUCED) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(REDUCED))
 def test_runs(name, tmp_path):

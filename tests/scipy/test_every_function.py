@@ -27,6 +27,7 @@ def check(operator, case, **columns):
     check_all((column, partial(function, operator, case)) for column, function in columns.items())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("operator, case", CASES)
 def test_values_and_derivatives(operator, case, some):
     check(
@@ -40,14 +41,14 @@ def test_values_and_derivatives(operator, case, some):
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("operator, case", CASES)
 def test_second_order(operator, case, some):
     harness.check_second_order(operator, some(case, 2), 1)
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("operator, case", CASES)
 def test_vmap(operator, case, some):
     mapping.check_vmap(operator, some(case, 1))

@@ -314,6 +314,7 @@ class InterruptAtLine:
 PACKAGE = Path(rg.__file__).parent
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["", "core/graph/modes.py"]

@@ -289,6 +289,7 @@ def test_operators_in_a_program_on_the_device(name):
     check_operator(name, 2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name in SOME if name not in SOME[::3]] + OTHERS[::10])

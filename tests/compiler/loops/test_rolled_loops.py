@@ -27,6 +27,7 @@ def test_a_random_loop_runs_as_replays_too(way):
         assert check_looped(seed, way) == "rolled"
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["usual", "loops", "mixed"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

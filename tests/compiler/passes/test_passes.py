@@ -49,6 +49,7 @@ def test_random_programs_of_fused_loops(everything_fuses):
     assert everything_fuses["loops"] > 40
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(20, 2960, 490))
 def test_hundreds_of_random_programs_of_fused_loops(first, everything_fuses, pytestconfig):

@@ -30,6 +30,7 @@ def test_random_programs(seed, varied):
     check_fuzzed(seed, varied)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
 @pytest.mark.parametrize("first", range(2, 98, 24))
@@ -78,7 +79,7 @@ def test_operators_alone(name):
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_of_the_operator_table(name, pytestconfig):
     check_operator(name, most=None if pytestconfig.getoption("--long") else 1)
@@ -149,6 +150,7 @@ def test_a_number_that_an_operator_gives_has_memory_to_be_written_through_views(
         assert [y.item() for y in f(rg.ones(3))] == [6.0, 5.0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
 @pytest.mark.parametrize("seed", range(2))
@@ -168,6 +170,7 @@ def test_calls_of_the_operator_table_one_behind_the_other(seed):
     check_composed(seed)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["usual", "mixed"])
 @pytest.mark.parametrize("first", range(5, 105, 25))
@@ -178,6 +181,7 @@ def test_hundreds_of_calls_of_the_operator_table_one_behind_the_other(first, way
         check_composed(seed, way)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.skipif(not machine_code.available(), reason="there is no LLVM to compile regions with")
 @pytest.mark.parametrize("way", ["regions", "loops", "mixed"])

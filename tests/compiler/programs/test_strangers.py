@@ -279,6 +279,7 @@ def test_a_trace_that_ends_in_an_error_leaves_no_traced_array_behind():
     assert type(place.value.array) is np.ndarray and type(place.number) is float and modes.tracer is None
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 48), marks=pytest.mark.slow)], ids=str)
 def test_drawn_programs_are_the_eager_ones(seeds):
     with warnings.catch_warnings(), np.errstate(all="ignore"):

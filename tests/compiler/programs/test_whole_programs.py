@@ -94,6 +94,7 @@ def test_examples_print_the_same_with_compiled_functions(name, capsys):
         assert not function.eager and sum(entry.calls for entry in function.entries) >= 1
 
 
+@pytest.mark.every(2)
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
@@ -105,6 +106,7 @@ def test_examples_print_the_same_with_compiled_modules(name, capsys, request):
     assert compiled and all(function.entries and not function.eager for function, _ in compiled.values())
 
 
+@pytest.mark.every(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "line",

@@ -99,6 +99,7 @@ def trained(make: Any, wrap: Any) -> tuple[list[float], list[np.ndarray], Any]:
 LARGE = [pytest.param(make, marks=pytest.mark.slow) for make in (cnn, Attention, Encoder)]
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [mlp, Recurrent, *LARGE])
 def test_steps_at_many_sizes_are_the_eager_ones_in_one_program(make):

@@ -35,6 +35,7 @@ def written_out(a: rg.Tensor, x0: rg.Tensor, xs: rg.Tensor, reverse: bool) -> rg
     return u * p + total + ps[first] - us[last]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("checkpoint", [False, True, 3, 100])
 def test_scan_and_its_derivatives_are_those_of_the_loop_written_out(reverse, checkpoint):

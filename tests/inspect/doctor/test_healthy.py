@@ -412,7 +412,7 @@ for step in range(100):
 ALL = {**HEALTHY, **MORE}
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ALL.values(), ids=[name.replace(" ", "-") for name in ALL])
 def test_a_healthy_training_has_no_finding(text: str, tmp_path: Path) -> None:

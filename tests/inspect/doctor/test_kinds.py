@@ -68,7 +68,7 @@ def test_a_broken_program_has_its_kind_and_line_as_the_first_finding(program: Pr
 
 
 @pytest.mark.slow
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_the_healthy_twin_has_no_finding(program: Program, tmp_path: Path) -> None:
     text, _ = program.version(broken=False)

@@ -334,6 +334,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore:.*are broadcast:UserWarning")
 @pytest.mark.parametrize("example", BROKEN, ids=lambda example: example.__name__)
 def test_the_first_finding_has_the_kind_and_the_line_of_the_mistake(example):
@@ -473,6 +474,7 @@ HEALTHY = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("example", HEALTHY, ids=lambda example: example.__name__)
 def test_a_healthy_training_has_no_finding(example):
     with inspect.doctor(steps=60) as d:

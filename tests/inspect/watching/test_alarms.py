@@ -190,7 +190,7 @@ HEALTHY = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_run_has_no_alarm(name):
@@ -357,7 +357,7 @@ MENDED = {
 }  # fmt: skip
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_what_an_alarm_advises_makes_it_go_away(name):

@@ -118,6 +118,7 @@ def test_the_number_of_threads_does_not_show(monkeypatch):
         np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("axes", [2, 3])
 @pytest.mark.parametrize("mode, padding, align", WAYS)

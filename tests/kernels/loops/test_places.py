@@ -157,6 +157,7 @@ def test_copies_are_numpys_and_lie_in_memory_as_its(dtype):
                 assert not np.may_share_memory(ours, y)
 
 
+@pytest.mark.every(2)
 @by_loops
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.complex128])
 def test_what_is_written_over_large_arrays_is_numpys(dtype):

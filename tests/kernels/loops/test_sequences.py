@@ -186,6 +186,7 @@ def test_a_number_that_is_out_of_range_is_told_as_ever():
     np.testing.assert_array_equal(x[rg.arange(-100, 0)].numpy(), x.numpy())
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_functions_of_one_number(dtype, monkeypatch):
     pytest.importorskip("numba")

@@ -260,6 +260,7 @@ def _answer(lib, call, dtype, number):
         return error
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", CALLS)
 def test_values_dtypes_and_errors_of_numbers_beside_tensors_are_pytorchs(name):
     torch = pytest.importorskip("torch")

@@ -63,6 +63,7 @@ def test_a_ufunc_of_one_operand_has_numpys_dtype(ufunc):
         check(f"{ufunc.__name__}({dtype})", outcome(ufunc, rg.tensor(x)), outcome(ufunc, x))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("ufunc", [u for u in UFUNCS if u.nin == 2], ids=lambda u: u.__name__)
 def test_a_ufunc_of_two_operands_has_numpys_dtype(ufunc):
     for dtype in DTYPES:

@@ -51,6 +51,7 @@ def _answer(lib, torch, call, sample, dtype, wanted):
         return error
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_dtype_asked_for_gives_pytorchs_values_and_errors(name):
     torch = pytest.importorskip("torch")
