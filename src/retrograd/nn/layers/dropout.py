@@ -29,9 +29,6 @@ class Dropout(_DropoutNd):
 
     Shape: any, kept.
 
-    Args:
-        p: the probability, in ``[0, 1]``.
-
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.
 
@@ -74,9 +71,6 @@ class Dropout3d(_DropoutNd):
 @calls(F.alpha_dropout)
 class AlphaDropout(_DropoutNd):
     """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance stay. Shape: any, kept.
-
-    Args:
-        p: the probability, in ``[0, 1]``.
 
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.

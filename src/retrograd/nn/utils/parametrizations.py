@@ -11,6 +11,7 @@ from ..._generated.toplevel import allclose, cat, eye, geqrf, randn_like, where
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.module import Module
@@ -105,14 +106,13 @@ class _SpectralNorm(Module):
         return value
 
 
+@like(weight_norm)
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
     """Divide a weight by its largest singular value, estimated by power iteration (Miyato et al., 2018).
 
     Args:
-        module: the module that owns the weight.
-        name: the name of the weight.
         n_power_iterations: iterations at each use in training.
         eps: lower bound of norms in divisions.
         dim: the dimension of the outputs: 0, or 1 for transposed convolutions.
@@ -218,6 +218,7 @@ class _Orthogonal(Module):
         return vectors.mT if wide else vectors
 
 
+@like(weight_norm)
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
@@ -228,7 +229,6 @@ def orthogonal(
     assignment.
 
     Args:
-        module: the module that owns the weight.
         name: the name of the weight, a matrix or a batch of matrices.
         orthogonal_map: how the weight is computed: ``"matrix_exp"`` or ``"cayley"`` of a skew-symmetric matrix, or
             ``"householder"``, a product of reflections of a real matrix. By default ``"matrix_exp"`` for square and

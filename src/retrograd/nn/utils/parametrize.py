@@ -9,6 +9,7 @@ from typing import Any
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from ..base.containers import ModuleDict, ModuleList
 from ..base.module import Module
 from ..parameter import Parameter
@@ -276,11 +277,9 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return tensor_name is None or tensor_name in entries
 
 
+@like(is_parametrized)
 def type_before_parametrizations(module: Module) -> type[Module]:
     """Return the class of the module before parametrization.
-
-    Args:
-        module: any module.
 
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
     >>> rg.nn.utils.parametrize.type_before_parametrizations(layer).__name__

@@ -120,7 +120,7 @@ def multi_margin_loss(
     Args:
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
-        margin: by how much the score of y should exceed the others.
+        margin: score differences beyond it cost nothing.
         weight: a factor per class, ``(C,)``.
 
     Raises:

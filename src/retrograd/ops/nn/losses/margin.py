@@ -44,7 +44,7 @@ def hinge_embedding_loss(
     Args:
         input: distances.
         target: 1 and -1.
-        margin: from where on different pairs are far enough apart.
+        margin: distances of dissimilar pairs beyond it cost nothing.
 
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
@@ -74,7 +74,7 @@ def margin_ranking_loss(
     Args:
         input1, input2: x1 and x2.
         target: y, 1 and -1.
-        margin: by how much the one should exceed the other.
+        margin: differences beyond it cost nothing.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
@@ -111,7 +111,7 @@ def cosine_embedding_loss(
 
     Args:
         target: 1 and -1.
-        margin: which cosine is small enough for vectors that should differ.
+        margin: cosines of dissimilar pairs below it cost nothing.
 
     Raises:
         RuntimeError: the shapes do not match.
@@ -276,7 +276,7 @@ def triplet_margin_loss(
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
-        margin: by how much; positive.
+        margin: differences of distances beyond it cost nothing; positive.
         eps: added to each difference.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
 
