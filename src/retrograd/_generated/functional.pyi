@@ -1096,6 +1096,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a number is out of range.
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
         RuntimeError: a number is out of range, weight is not floating, the input not of integers,
@@ -2852,7 +2853,11 @@ def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float =
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        NotImplementedError: the input is not floating.
+        RuntimeError: ``lower`` exceeds ``upper``.
         NotImplementedError: an input is complex.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 
     >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5,  2. ])

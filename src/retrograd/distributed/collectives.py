@@ -16,7 +16,7 @@ from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
-from .groups import ProcessGroup, Transport, group_of
+from .groups import ProcessGroup, Transport, group_of, world_group
 from .mpi import Request
 from .reductions import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator
@@ -58,6 +58,7 @@ def run_collective(
     group.run(text, start)
 
 
+@like(world_group, raises="ValueError")
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -76,7 +77,6 @@ def all_reduce(
     Raises:
         TypeError: ``tensor`` is not a Tensor, or ``op`` is not a ReduceOp.
         RuntimeError: shape, dtype or call differs between the ranks, or the dtype does not support ``op``.
-        ValueError: ``init_process_group`` was not called.
     """
     name = "all_reduce"
     pg = group_of(group)

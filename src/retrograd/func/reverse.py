@@ -96,13 +96,13 @@ def value_and_grad(func: Callable[..., object], argnums: Argnums = 0, has_aux: b
     return gradient
 
 
+@like(grad)
 def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) -> Any:
     """Return the value of ``func`` and a function that computes vector-Jacobian products: ``v -> v @ J(x)``.
 
     Args:
         func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
         primals: its arguments.
-        has_aux: whether ``func`` returns a pair.
 
     Returns:
         ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)`` with ``has_aux``. ``vjp_fn(cotangents)`` takes a nest like

@@ -65,7 +65,6 @@ class Neuron(Module):
         return y
 
     def parameters(self) -> list[Value]:
-        """Return the trained Values."""
         return [*self.w, self.b]
 
     def __repr__(self) -> str:

@@ -259,12 +259,10 @@ class _AdaptiveMaxPoolNd(Module):
     return_indices: bool = field(default=False, repr=False)
 
 
+@like(AdaptiveAvgPool1d, raises="RuntimeError")
 @calls(F.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maxima of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
-
-    Raises:
-        RuntimeError: when called, the input has another number of dimensions.
 
     >>> rg.nn.AdaptiveMaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
@@ -315,13 +313,9 @@ class _FractionalMaxPoolNd(Module):
         self.register_buffer("_random_samples", _random_samples)
 
 
+@like(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool2d``).
-
-    Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
 
     Raises:
         ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
@@ -339,6 +333,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 
 
 @like(FractionalMaxPool2d, raises="ValueError")
+@like(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool3d``).
 

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from ...core.tensor.tensor import Tensor
 from ...ops.nn.losses.reduction import reduction_of
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.fields import calls, init_from_fields
 from ..base.module import Module
@@ -374,13 +375,11 @@ class TripletMarginLoss(_Loss):
         _check_margin(self, self.margin)
 
 
+@like(TripletMarginLoss, raises="ValueError")
 @calls(F.triplet_margin_with_distance_loss)
 @init_from_fields
 class TripletMarginWithDistanceLoss(_Loss):
     """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives of a shape that ``d`` takes.
-
-    Raises:
-        ValueError: ``margin`` is not above 0.
 
     >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)

@@ -159,14 +159,13 @@ def clip_grad_norm_(
     return total
 
 
-@like(clip_grads_with_norm_)
+@like(clip_grads_with_norm_, get_total_norm)
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
         clip_value: the bound.
-        foreach: ignored; for compatibility.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()

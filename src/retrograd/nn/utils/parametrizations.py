@@ -17,6 +17,7 @@ from .. import init
 from ..base.module import Module
 from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Buffer
+from . import weight_hooks
 from .parametrize import register_parametrization
 from .weight_hooks import matrix_of, norm_except
 
@@ -48,13 +49,12 @@ def _rename_older_keys(name: str, module: Module, state: dict[str, object], pref
             state[f"{prefix}parametrizations.{name}.original{place}"] = state.pop(key)
 
 
+@like(weight_hooks.weight_norm)
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Reparametrize a weight by length and direction: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
 
     Args:
         module: the module that owns the weight.
-        name: the name of the weight.
-        dim: the dimension that keeps separate lengths; None for one length of the whole weight.
 
     Returns:
         The module, with g and v as ``parametrizations.<name>.original0`` and ``original1``.
@@ -106,16 +106,14 @@ class _SpectralNorm(Module):
         return value
 
 
-@like(weight_norm)
+@like(weight_hooks.spectral_norm)
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
     """Divide a weight by its largest singular value, estimated by power iteration (Miyato et al., 2018).
 
     Args:
-        n_power_iterations: iterations at each use in training.
-        eps: lower bound of norms in divisions.
-        dim: the dimension of the outputs: 0, or 1 for transposed convolutions.
+        module: the module that owns the weight.
 
     >>> layer = rg.nn.utils.parametrizations.spectral_norm(rg.nn.Linear(3, 3)).eval()
     >>> sorted(layer.state_dict())[:2]

@@ -335,11 +335,11 @@ def transfer_parametrizations_and_params(
     return to_module
 
 
+@like(register_parametrization)
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Turn a parametrized Tensor into an ordinary parameter (or buffer).
 
     Args:
-        module: the module that owns the Tensor.
         tensor_name: the name of the Tensor.
         leave_parametrized: keep the parametrized value; else the original's.
 

@@ -15,6 +15,7 @@ A line of the operator's own docstring always replaces the composed one. The tex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from inspect import CO_VARARGS, unwrap
@@ -29,6 +30,7 @@ _OPERANDS = ("Tensor", "Operand")  # annotations of arguments that raise TypeErr
 _BROADCAST = SHAPES["broadcast"]
 _DERIVATIVE, _ARGS, _RETURNS = "\nDerivative: ", "\n\nArgs:\n", "\n\nReturns:"
 _RAISES, _SOURCE, _EXAMPLE = "\n\nRaises:\n", "\n\nSource:", "\n\n>>>"
+_ABOUT = re.compile(r"    \w+: ``(\w+)`` ")  # an error about an argument
 _TITLES = (_ARGS, _RETURNS, _RAISES, "\n\nAttributes:\n", _SOURCE, _EXAMPLE)
 _NONE: tuple[str, ...] = ("",) * 9
 
@@ -126,7 +128,8 @@ def compose(definition: Definition, of_family: str) -> str:
         usual.append(REFUSALS["complex"])
     if shapes is _BROADCAST:
         usual.append(REFUSALS["broadcast"])
-    refusals = _refusals(own_raises, family[6], usual, raises) if own_raises or raises or like else "\n".join(usual)
+    theirs = _of_arguments(family[6], names) if family[6] else ""
+    refusals = _refusals(own_raises, theirs, usual, raises) if own_raises or raises or like else "\n".join(usual)
 
     text = f"{summary}\n{_DERIVATIVE}{derivative}" if derivative else f"{summary}\n"
     text += f"\nShape: {shapes}\nDtype: {dtypes}"
@@ -201,7 +204,7 @@ def _complete(described: Any, arguments: dict[str, str], errors: dict[str, str],
 
     A docstring that describes no argument stays so, unless ``begins`` or if every argument gets a line.
     """
-    function = unwrap(described.__init__ if isinstance(described, type) else described)
+    function = unwrap(described.__init__ if isinstance(described, type) else described)  # type: ignore[misc]
     if not described.__doc__ or not hasattr(function, "__code__"):
         return
     code = function.__code__
@@ -312,6 +315,11 @@ def _declared(function: FunctionType, name: str) -> str:
     defaults |= function.__kwdefaults__ or {}
     annotation = str(function.__annotations__.get(name))
     return f"{annotation} = {defaults[name]}" if name in defaults else annotation
+
+
+def _of_arguments(section: str, names: tuple[str, ...]) -> str:
+    """Return the errors of a family, without those about an argument that is not among ``names``."""
+    return "\n".join([line for line in items(section) if not (found := _ABOUT.match(line)) or found[1] in names])
 
 
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:

@@ -100,7 +100,7 @@ def _as_rows(x: Tensor) -> Tensor:
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
-@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores, weight per class")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -121,7 +121,6 @@ def multi_margin_loss(
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
         margin: score differences beyond it cost nothing.
-        weight: a factor per class, ``(C,)``.
 
     Raises:
         ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.
