@@ -18,8 +18,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
     "modules in circles": 0,
-    "lines of operators' docstrings that repeat another one": 132,
-    "lines of docstrings that repeat another one": 629,
+    "lines of operators' docstrings that repeat another one": 36,
+    "lines of docstrings that repeat another one": 295,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
     "uses of Any": 3579,
     "files with a `# mypy:` switch": 15,

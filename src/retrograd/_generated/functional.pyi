@@ -816,7 +816,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     Args:
         input1, input2: x1 and x2.
         target: 1 and -1.
-        margin: which cosine is small enough for vectors that should differ.
+        margin: cosines of dissimilar pairs below it cost nothing.
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1096,6 +1096,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a number is out of range.
         ValueError: the mode is unknown, or input, offsets and per_sample_weights do not fit together.
         NotImplementedError: ``per_sample_weights`` with another mode than sum.
         RuntimeError: a number is out of range, weight is not floating, the input not of integers,
@@ -1520,7 +1521,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float =
     Args:
         input: distances.
         target: 1 and -1.
-        margin: from where on different pairs are far enough apart.
+        margin: distances of dissimilar pairs beyond it cost nothing.
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -1940,7 +1941,7 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
     Args:
         input1, input2: x1 and x2.
         target: y, 1 and -1.
-        margin: by how much the one should exceed the other.
+        margin: differences beyond it cost nothing.
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
@@ -2425,7 +2426,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin
         input: scores x.
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
-        margin: by how much the score of y should exceed the others.
+        margin: score differences beyond it cost nothing.
         weight: a factor per class, ``(C,)``.
         size_average: deprecated form of ``reduction``.
         reduce: deprecated form of ``reduction``.
@@ -2852,7 +2853,11 @@ def rrelu_(input: Tensor, lower: builtins.float = 0.125, upper: builtins.float =
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        NotImplementedError: the input is not floating.
+        RuntimeError: ``lower`` exceeds ``upper``.
         NotImplementedError: an input is complex.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 
     >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5,  2. ])
@@ -3176,7 +3181,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
-        margin: by how much; positive.
+        margin: differences of distances beyond it cost nothing; positive.
         p: the norm.
         eps: added to each difference.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.

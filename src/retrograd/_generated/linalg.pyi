@@ -194,9 +194,6 @@ def det(A: Operand) -> Tensor:
     Shape: ``(..., n, n)`` to ``(...)``.
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
-    Args:
-        A: the matrices.
-
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
@@ -435,9 +432,6 @@ def inv(A: Operand) -> Tensor:
     Derivative: ``-A^-T g A^-T``.
     Shape: ``(..., n, n)``; the result has the input's shape.
     Dtype: float32, float64 and complex; the result has the input's dtype.
-
-    Args:
-        A: the matrices.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -784,9 +778,6 @@ def matrix_exp(A: Operand) -> Tensor:
     Shape: ``(..., n, n)``; the result has the input's shape.
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
-    Args:
-        A: the matrices.
-
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
         RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
@@ -801,9 +792,6 @@ def matrix_exp(*, input: Operand) -> Tensor:
     Derivative: as ``matrix_exp``.
     Shape: ``(..., n, n)``; the result has the input's shape.
     Dtype: float32, float64 and complex; the result has the input's dtype.
-
-    Args:
-        A: the matrices.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.

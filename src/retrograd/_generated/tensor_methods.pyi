@@ -1112,6 +1112,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers or bools.
 
         >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
@@ -1132,6 +1133,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers.
 
         >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
@@ -1148,6 +1150,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers or bools.
 
         >>> rg.bitwise_not(rg.tensor([True, False]))
@@ -1168,6 +1171,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers or bools.
 
         >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
@@ -1188,6 +1192,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers.
 
         >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
@@ -1208,6 +1213,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers or bools.
 
         >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
@@ -2835,6 +2841,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not floating.
 
         >>> rg.frexp(rg.tensor([1.0, -6.0, 0.0]))
@@ -2901,6 +2908,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers.
 
         >>> rg.gcd(rg.tensor([12, -18, 0]), rg.tensor([8, 27, 5]))
@@ -2921,6 +2929,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.ge(rg.tensor([1, 2]), 2)
@@ -2999,6 +3008,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.gt(rg.tensor([1, 2]), 1)
@@ -3019,6 +3029,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.ge(rg.tensor([1, 2]), 2)
@@ -3039,6 +3050,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.gt(rg.tensor([1, 2]), 1)
@@ -3861,6 +3873,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not integers.
 
         >>> rg.lcm(rg.tensor([4, -6, 0]), rg.tensor([6, 4, 5]))
@@ -3901,6 +3914,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.le(rg.tensor([1, 2]), 1)
@@ -3943,6 +3957,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.lt(rg.tensor([1, 2]), 2)
@@ -3963,6 +3978,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.le(rg.tensor([1, 2]), 1)
@@ -4363,6 +4379,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: an input is complex.
 
         >>> rg.lt(rg.tensor([1, 2]), 2)
@@ -5495,6 +5512,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
+            RuntimeError: the shapes do not broadcast.
             NotImplementedError: the numbers are not floating.
 
         >>> rg.nextafter(rg.tensor([1.0]), rg.tensor([2.0])) - 1 == rg.tensor(2.0**-23)
@@ -5922,8 +5940,8 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: a position is out of range, or index and source differ in number.
             RuntimeError: the dtypes differ.
+            IndexError: a position is out of range, or index and source differ in number.
 
         >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
         tensor([[1., 0.],
@@ -6799,9 +6817,9 @@ class TensorMethods:
             The named tuple ``(sign, logabsdet)``.
 
         Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
             RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
             LinAlgError: in the derivative: a matrix is singular.
-            TypeError: ``input`` is not a Tensor, array or number.
 
         >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
         tensor(0.)
@@ -6905,9 +6923,9 @@ class TensorMethods:
             dim: the dimension.
 
         Raises:
+            TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
             RuntimeError: a length is negative, or they do not add up.
-            TypeError: ``input`` is not a Tensor, array or number.
 
         >>> rg.split_with_sizes(rg.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
@@ -7174,6 +7192,8 @@ class TensorMethods:
             LinAlgError: the algorithm did not converge.
             RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
 
+        Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
+
         >>> rg.svd(rg.ones(3, 2)).V.shape
         (2, 2)
         """
@@ -7326,8 +7346,8 @@ class TensorMethods:
             dim: the dimension.
 
         Raises:
-            IndexError: ``dim`` is out of range.
             TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
             RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
@@ -7347,8 +7367,8 @@ class TensorMethods:
             dim: the dimension.
 
         Raises:
-            IndexError: ``dim`` is out of range.
             TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
             RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
@@ -7368,8 +7388,8 @@ class TensorMethods:
             dim: the dimension.
 
         Raises:
-            IndexError: ``dim`` is out of range.
             TypeError: ``input`` is not a Tensor, array or number.
+            IndexError: ``dim`` is out of range.
             RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
         >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))

@@ -1087,6 +1087,7 @@ def bitwise_and(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_and(rg.tensor([6, 5]), 3)
@@ -1105,6 +1106,7 @@ def bitwise_left_shift(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers.
 
     >>> rg.bitwise_left_shift(rg.tensor([1, 3]), 2)
@@ -1119,6 +1121,7 @@ def bitwise_not(input: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_not(rg.tensor([True, False]))
@@ -1137,6 +1140,7 @@ def bitwise_or(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_or(rg.tensor([6, 5]), 3)
@@ -1155,6 +1159,7 @@ def bitwise_right_shift(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers.
 
     >>> rg.bitwise_right_shift(rg.tensor([4, 13]), 2)
@@ -1173,6 +1178,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers or bools.
 
     >>> rg.bitwise_xor(rg.tensor([6, 5]), 3)
@@ -2966,6 +2972,7 @@ def frexp(input: Tensor) -> FrexpResult:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not floating.
 
     >>> rg.frexp(rg.tensor([1.0, -6.0, 0.0]))
@@ -3092,6 +3099,7 @@ def gcd(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers.
 
     >>> rg.gcd(rg.tensor([12, -18, 0]), rg.tensor([8, 27, 5]))
@@ -3110,6 +3118,7 @@ def ge(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.ge(rg.tensor([1, 2]), 2)
@@ -3194,6 +3203,7 @@ def greater(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.gt(rg.tensor([1, 2]), 1)
@@ -3212,6 +3222,7 @@ def greater_equal(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.ge(rg.tensor([1, 2]), 2)
@@ -3286,6 +3297,7 @@ def gt(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.gt(rg.tensor([1, 2]), 1)
@@ -4198,6 +4210,7 @@ def lcm(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not integers.
 
     >>> rg.lcm(rg.tensor([4, -6, 0]), rg.tensor([6, 4, 5]))
@@ -4234,6 +4247,7 @@ def le(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.le(rg.tensor([1, 2]), 1)
@@ -4272,6 +4286,7 @@ def less(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.lt(rg.tensor([1, 2]), 2)
@@ -4290,6 +4305,7 @@ def less_equal(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.le(rg.tensor([1, 2]), 1)
@@ -4772,6 +4788,7 @@ def lt(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: an input is complex.
 
     >>> rg.lt(rg.tensor([1, 2]), 2)
@@ -5816,6 +5833,7 @@ def nextafter(input: Operand, other: Operand) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the shapes do not broadcast.
         NotImplementedError: the numbers are not floating.
 
     >>> rg.nextafter(rg.tensor([1.0]), rg.tensor([2.0])) - 1 == rg.tensor(2.0**-23)
@@ -6379,8 +6397,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool 
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: a position is out of range, or index and source differ in number.
         RuntimeError: the dtypes differ.
+        IndexError: a position is out of range, or index and source differ in number.
 
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],
@@ -7481,9 +7499,9 @@ def slogdet(input: Operand) -> SlogdetResult:
         The named tuple ``(sign, logabsdet)``.
 
     Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.
         LinAlgError: in the derivative: a matrix is singular.
-        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.slogdet(rg.tensor([[1.0]])).logabsdet
     tensor(0.)
@@ -7677,9 +7695,9 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: bu
         dim: the dimension.
 
     Raises:
+        TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
         RuntimeError: a length is negative, or they do not add up.
-        TypeError: ``input`` is not a Tensor, array or number.
 
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -7968,6 +7986,8 @@ def svd(input: Operand, some: builtins.bool = True, compute_uv: builtins.bool = 
         LinAlgError: the algorithm did not converge.
         RuntimeError: the input is not a matrix, or not of float32, float64 or complex numbers.
 
+    Source: the derivative: J. Townsend, Differentiating the Singular Value Decomposition, 2016.
+
     >>> rg.svd(rg.ones(3, 2)).V.shape
     (2, 2)
     """
@@ -8171,8 +8191,8 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
         dim: the dimension.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: ``dim`` is out of range.
         RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
@@ -8192,8 +8212,8 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
         dim: the dimension.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: ``dim`` is out of range.
         RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))
@@ -8213,8 +8233,8 @@ def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 
         dim: the dimension.
 
     Raises:
-        IndexError: ``dim`` is out of range.
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: ``dim`` is out of range.
         RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
 
     >>> rg.tensor_split(rg.arange(5), 2), rg.tensor_split(rg.arange(5), (1, 4))

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.tensor.tensor import Tensor
 from ..ops.make.creation import from_numpy
 from ..ops.shape.joining import stack
+from ..ops.table.documentation import like
 
 CollateMap = dict[Any, Callable[..., Any]]
 
@@ -35,11 +36,11 @@ def default_collate(batch: Sequence[object]) -> Any:
     return collate(batch, collate_fn_map=default_collate_fn_map)
 
 
+@like(default_collate)
 def collate(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Any:
     """Stack samples into a batch, with functions for the types of the samples.
 
     Args:
-        batch: a non-empty sequence of samples of one type.
         collate_fn_map: functions by type or tuple of types, called as ``function(batch, collate_fn_map=...)``. An exact
             type precedes the base classes. ``default_collate`` uses ``default_collate_fn_map``, to which a program may
             add its own types. Samples of other types are mappings and sequences, as in ``default_collate``.

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..ops.table.documentation import like
 from .download import DataCorrupt, Progress, RemoteFile, read
 
 HOUSING_COLUMNS = (
@@ -103,48 +104,25 @@ def mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     return _images(_MNIST, download, progress)
 
 
+@like(mnist, raises="DataUnavailable, DataCorrupt")
 def fashion_mnist(download: bool = True, progress: Progress | None = None) -> ImageData:
     """Fashion-MNIST: 60,000 and 10,000 articles of clothing in the ten ``FASHION_MNIST_CLASSES``.
 
     H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747. In a data folder the files are
     ``fashion_mnist/train-images-idx3-ubyte.gz`` and so on, or the same without ``.gz``, decompressed.
-
-    Args:
-        download: download missing files to the cache; if False, missing files raise DataUnavailable.
-        progress: called as ``progress(name, done, total)`` in bytes during a download.
-
-    Raises:
-        DataUnavailable: a file is missing and not downloaded.
-        DataCorrupt: a file does not match its checksum.
     """
     return _images(_FASHION_MNIST, download, progress)
 
 
+@like(mnist, raises="DataUnavailable, DataCorrupt")
 def shakespeare(download: bool = True, progress: Progress | None = None) -> str:
-    """Tiny Shakespeare: 1,115,394 characters of plays, 65 of them distinct. The file is ``tiny_shakespeare.txt``.
-
-    Args:
-        download: download missing files to the cache; if False, missing files raise DataUnavailable.
-        progress: called as ``progress(name, done, total)`` in bytes during a download.
-
-    Raises:
-        DataUnavailable: a file is missing and not downloaded.
-        DataCorrupt: a file does not match its checksum.
-    """
+    """Tiny Shakespeare: 1,115,394 characters of plays, 65 of them distinct. The file is ``tiny_shakespeare.txt``."""
     return read(_SHAKESPEARE, download, progress).decode("ascii")
 
 
+@like(mnist, raises="DataUnavailable, DataCorrupt")
 def names(download: bool = True, progress: Progress | None = None) -> list[str]:
-    """32,033 first names in lower case, from US social security records of 2018. The file is ``names.txt``.
-
-    Args:
-        download: download missing files to the cache; if False, missing files raise DataUnavailable.
-        progress: called as ``progress(name, done, total)`` in bytes during a download.
-
-    Raises:
-        DataUnavailable: a file is missing and not downloaded.
-        DataCorrupt: a file does not match its checksum.
-    """
+    """32,033 first names in lower case, from US social security records of 2018. The file is ``names.txt``."""
     return read(_NAMES, download, progress).decode("ascii").splitlines()
 
 

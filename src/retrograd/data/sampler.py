@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from ..ops.table.documentation import like
 from .generator import numpy_generator
 
 T_co = TypeVar("T_co", covariant=True)
@@ -48,13 +49,13 @@ class SequentialSampler(Sampler[int]):
         return len(self.data_source)
 
 
+@like(SequentialSampler)
 class RandomSampler(Sampler[int]):
     """The indices of ``data_source`` in random order, or ``num_samples`` of them drawn with replacement.
 
     If ``num_samples`` exceeds the number of indices, several permutations are concatenated (without replacement).
 
     Args:
-        data_source: an object with a length.
         replacement: draw the indices independently, so that an index may be repeated.
         num_samples: the number of indices in an epoch; the length of ``data_source`` by default.
         generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
@@ -104,12 +105,12 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+@like(RandomSampler)
 class SubsetRandomSampler(Sampler[int]):
     """The given ``indices`` in random order.
 
     Args:
         indices: a sequence of indices, those of a training split for instance.
-        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import SubsetRandomSampler
     >>> sorted(SubsetRandomSampler([7, 3, 5], generator=np.random.default_rng(0)))
@@ -128,6 +129,7 @@ class SubsetRandomSampler(Sampler[int]):
         return len(self.indices)
 
 
+@like(RandomSampler)
 class WeightedRandomSampler(Sampler[int]):
     """Draw ``num_samples`` indices, index i with probability ``weights[i] / sum(weights)``.
 
@@ -137,8 +139,6 @@ class WeightedRandomSampler(Sampler[int]):
     Args:
         weights: one number per index; the sum is arbitrary.
         num_samples: the number of indices in an epoch.
-        replacement: draw the indices independently, so that an index may be repeated.
-        generator: a ``retrograd.Generator`` or a NumPy one; the global generator by default.
 
     >>> from retrograd.data import WeightedRandomSampler
     >>> list(WeightedRandomSampler([0.0, 3.0], 4, generator=np.random.default_rng(0)))

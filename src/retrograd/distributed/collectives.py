@@ -15,7 +15,8 @@ from ..core.arrays.dtypes import DType
 from ..core.errors import describe
 from ..core.graph.modes import no_grad
 from ..core.tensor.tensor import Tensor, new_tensor
-from .groups import ProcessGroup, Transport, group_of
+from ..ops.table.documentation import like
+from .groups import ProcessGroup, Transport, group_of, world_group
 from .mpi import Request
 from .reductions import ReduceOp, check_reduction, narrowed, widened
 from .work import Work, communicator
@@ -57,6 +58,7 @@ def run_collective(
     group.run(text, start)
 
 
+@like(world_group, raises="ValueError")
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -67,7 +69,7 @@ def all_reduce(
         op: ``SUM``, ``AVG``, ``PRODUCT``, ``MIN``, ``MAX``; for integers also ``BAND``, ``BOR``, ``BXOR``. Half
             precision is accumulated in float32.
         group: the participating ranks; all by default.
-        async_op: return a Work at once; the Tensor is written when ``Work.wait()`` returns.
+        async_op: return a Work at once; the results are written when ``Work.wait()`` returns.
 
     Returns:
         A Work if ``async_op``, else None. None on ranks that are not in the group.
@@ -75,7 +77,6 @@ def all_reduce(
     Raises:
         TypeError: ``tensor`` is not a Tensor, or ``op`` is not a ReduceOp.
         RuntimeError: shape, dtype or call differs between the ranks, or the dtype does not support ``op``.
-        ValueError: ``init_process_group`` was not called.
     """
     name = "all_reduce"
     pg = group_of(group)
@@ -94,6 +95,7 @@ def all_reduce(
     return communicator.run(run_all_reduce, async_op)
 
 
+@like(all_reduce)
 def reduce(
     tensor: Tensor, dst: int = 0, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -102,7 +104,6 @@ def reduce(
     Args:
         tensor: of the same shape and dtype on all ranks.
         dst: the global rank.
-        op, group, async_op: see ``all_reduce``.
 
     Raises:
         ValueError: ``dst`` is not in the group. Other errors as for ``all_reduce``.
@@ -127,13 +128,13 @@ def reduce(
     return communicator.run(run_reduce, async_op)
 
 
+@like(all_reduce)
 def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool = False) -> Work | None:
     """Copy rank ``src``'s Tensor into the Tensors of all ranks.
 
     Args:
         tensor: of the same shape and dtype on all ranks; written in place on all but ``src``.
         src: the global rank.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         ValueError: ``src`` is not in the group. Other errors as for ``all_reduce``.
@@ -157,13 +158,13 @@ def broadcast(tensor: Tensor, src: int = 0, group: object = None, async_op: bool
     return communicator.run(run_broadcast, async_op)
 
 
+@like(all_reduce)
 def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, async_op: bool = False) -> Work | None:
     """Gather the Tensors of all ranks on every rank: ``tensor_list[i]`` receives the Tensor of group rank i.
 
     Args:
         tensor_list: one Tensor for each rank, each of the shape and dtype of ``tensor``.
         tensor: this rank's Tensor.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         RuntimeError: a length, shape or dtype in the list does not match. Other errors as for ``all_reduce``.
@@ -192,6 +193,7 @@ def gather_rows(pg: ProcessGroup, name: str, tensor: Tensor) -> Array:
     return receive.reshape(pg.size(), send.size)
 
 
+@like(all_reduce)
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -200,7 +202,6 @@ def all_gather_into_tensor(
     Args:
         output_tensor: has as many elements as all inputs together.
         input_tensor: this rank's Tensor.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         ValueError: ``output_tensor`` has another size or dtype. Other errors as for ``all_reduce``.
@@ -220,16 +221,14 @@ def all_gather_into_tensor(
     return communicator.run(run_all_gather_into_tensor, async_op)
 
 
+@like(all_gather, reduce)
 def gather(
     tensor: Tensor, gather_list: list[Tensor] | None = None, dst: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Gather the Tensors of all ranks on rank ``dst``.
 
     Args:
-        tensor: this rank's Tensor.
         gather_list: on ``dst`` one Tensor for each rank, elsewhere None.
-        dst: the global rank.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         ValueError: ``gather_list`` is missing on ``dst`` or given elsewhere. Other errors as for ``all_reduce``.
@@ -257,6 +256,7 @@ def gather(
     return communicator.run(run_gather, async_op)
 
 
+@like(broadcast)
 def scatter(
     tensor: Tensor, scatter_list: list[Tensor] | None = None, src: int = 0, group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -265,8 +265,6 @@ def scatter(
     Args:
         tensor: receives this rank's Tensor.
         scatter_list: on ``src`` one Tensor for each rank, elsewhere None.
-        src: the global rank.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         ValueError: ``scatter_list`` is missing on ``src`` or given elsewhere. Other errors as for ``all_reduce``.
@@ -293,6 +291,7 @@ def scatter(
     return communicator.run(run_scatter, async_op)
 
 
+@like(all_reduce)
 def reduce_scatter(
     output: Tensor,
     input_list: Sequence[Tensor],
@@ -305,7 +304,6 @@ def reduce_scatter(
     Args:
         output: written in place.
         input_list: one Tensor for each rank, each of the shape and dtype of ``output``.
-        op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter"
     pg = group_of(group)
@@ -317,15 +315,14 @@ def reduce_scatter(
     return _reduce_scatter(name, pg, output, lambda: _joined(input_list), op, async_op)
 
 
+@like(reduce_scatter)
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None, async_op: bool = False
 ) -> Work | None:
     """Combine the ``input`` of all ranks; group rank i receives the i-th of the equal parts of the result.
 
     Args:
-        output: written in place.
         input: has as many elements as all outputs together.
-        op, group, async_op: see ``all_reduce``.
     """
     name = "reduce_scatter_tensor"
     pg = group_of(group)
@@ -356,6 +353,7 @@ def _reduce_scatter(
     return communicator.run(run_reduce_scatter, async_op)
 
 
+@like(all_reduce)
 def all_to_all(
     output_tensor_list: list[Tensor], input_tensor_list: Sequence[Tensor], group: object = None, async_op: bool = False
 ) -> Work | None:
@@ -364,7 +362,6 @@ def all_to_all(
     Args:
         output_tensor_list: the i-th is received from rank i. Shapes may differ between the entries.
         input_tensor_list: the i-th is sent to rank i. All Tensors have one dtype.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         RuntimeError: a list has another length than the group, or an input has another size than its receiver's output.
@@ -395,6 +392,7 @@ def all_to_all(
     return communicator.run(run_all_to_all, async_op)
 
 
+@like(all_reduce)
 def all_to_all_single(
     output: Tensor,
     input: Tensor,
@@ -409,7 +407,6 @@ def all_to_all_single(
         output: receives the parts, concatenated.
         input: the Tensor to split and send.
         output_split_sizes, input_split_sizes: lengths of the parts; equal by default.
-        group, async_op: see ``all_reduce``.
 
     Raises:
         RuntimeError: the lengths do not add up to the first dimension, or differ from those of the receivers.
@@ -473,11 +470,12 @@ def _exchange(pg: ProcessGroup, name: str, send: Array, sent: list[int], receive
     return receive
 
 
+@like(all_reduce)
 def barrier(group: object = None, async_op: bool = False, device_ids: object = None) -> Work | None:
     """Wait until all ranks of the group have called ``barrier``.
 
     Args:
-        group, async_op: see ``all_reduce``.
+        async_op: return a Work at once; ``Work.wait()`` waits for the other ranks.
         device_ids: ignored; for compatibility.
     """
     pg = group_of(group)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import NUMPY, Device, backend_of
+from ..ops.table.documentation import like
 from .errors import DistBackendError, DistError
 from .guard import Call, guard
 from .hub import listed
@@ -210,22 +211,16 @@ def group_of(group: object) -> ProcessGroup | None:
     return group
 
 
+@like(world_group, raises="ValueError")
 def get_rank(group: object = None) -> int:
-    """This process's rank in the group, or -1 if the process is not in it.
-
-    Raises:
-        ValueError: ``init_process_group`` was not called.
-    """
+    """This process's rank in the group, or -1 if the process is not in it."""
     found = group_of(group)
     return -1 if found is None else found.rank()
 
 
+@like(world_group, raises="ValueError")
 def get_world_size(group: object = None) -> int:
-    """The number of ranks in the group, or -1 if this process is not in it.
-
-    Raises:
-        ValueError: ``init_process_group`` was not called.
-    """
+    """The number of ranks in the group, or -1 if this process is not in it."""
     found = group_of(group)
     return -1 if found is None else found.size()
 

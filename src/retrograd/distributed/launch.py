@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays.devices import is_cuda_available
+from ..ops.table.documentation import like
 from .groups import GroupMember, ProcessGroup, seconds_of, wait_for, world_group
 from .guard import Call, guard, start_hub
 from .launcher import integer_of, launched
@@ -144,12 +145,9 @@ def _are(count: int) -> str:
     return "is 1" if count == 1 else f"are {count}"
 
 
+@like(world_group, raises="ValueError")
 def destroy_process_group(group: object = None) -> None:
-    """Destroy a process group, the default one if None; the last call of a distributed program.
-
-    Raises:
-        ValueError: ``init_process_group`` was not called.
-    """
+    """Destroy a process group, the default one if None; the last call of a distributed program."""
     if group is not None and group is not GroupMember.WORLD:
         return
     world = world_group()

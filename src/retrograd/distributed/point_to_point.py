@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import describe
 from ..core.tensor.tensor import Tensor
+from ..ops.table.documentation import like
 from .collectives import empty, flat, tensor_of, write
 from .errors import DistError
 from .groups import ProcessGroup, group_of, seconds_of, wait_for
@@ -86,6 +87,7 @@ def isend(
     return Message(process_group, call, requests, lambda: None)
 
 
+@like(isend)
 def irecv(
     tensor: Tensor, src: int | None = None, group: object = None, tag: int = 0, group_src: int | None = None
 ) -> Work | None:
@@ -94,7 +96,6 @@ def irecv(
     Args:
         tensor: written in place; must have the shape and dtype of the sent Tensor.
         src: the global rank; alternatively ``group_src``, the rank in the group.
-        group: a group that contains both ranks.
         tag: must equal the sender's tag.
 
     Raises:

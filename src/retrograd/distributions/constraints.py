@@ -110,6 +110,13 @@ def is_dependent(constraint: object) -> bool:
     return isinstance(constraint, Dependent)
 
 
+# The docstrings of properties that have none of their own.
+_DESCRIPTIONS = {
+    "domain": "The constraint on what the transform takes.",
+    "codomain": "The constraint that its results fulfil.",
+}
+
+
 class DependentProperty(property, Dependent):
     """A property that is a constraint: on the class a Dependent, on an instance what the function gives.
 
@@ -124,6 +131,8 @@ class DependentProperty(property, Dependent):
         event_dim: int | None = None,
     ) -> None:
         super().__init__(fn)
+        if fn is not None:
+            self.__doc__ = fn.__doc__ or _DESCRIPTIONS.get(fn.__name__)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
     def __call__(self, fn: Callable[[Any], Constraint]) -> DependentProperty:  # type: ignore[override]

@@ -185,8 +185,13 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
 ARGUMENTS = {
     "validate_args": "whether to check the parameters and the values.",
     "cache_size": "the size of the cache, 0 or 1.",
+    "logits": "its log-odds.",
+    "scale": "positive.",
 }
-ERRORS = {"validate_args": "ValueError: a parameter is invalid."}
+ERRORS = {
+    "logits": "ValueError: not exactly one of probs and logits, or invalid values.",
+    "validate_args": "ValueError: a parameter is invalid.",
+}
 
 if not TYPE_CHECKING:
     __getattr__ = legacy_names(__name__)  # private names of PyTorch

@@ -14,6 +14,7 @@ from ..core.graph.modes import enable_grad, modes
 from ..core.graph.primitive import operand
 from ..core.tensor.tensor import Tensor, is_dense
 from ..ops.make.generators import get_rng_state, set_rng_state
+from ..ops.table.documentation import like
 from .nests import Mismatch, Structure, flatten
 from .record import record, zeros_at
 from .reverse import apply_vjp
@@ -280,6 +281,7 @@ def _tangents_of_outputs(ctx: Any, primals: Sequence[Tensor], tangents: Sequence
     return results
 
 
+@like(custom_vjp, raises="RuntimeError")
 class custom_jvp(_Custom):
     """A function with a user-defined derivative in forward mode, as in JAX; reverse mode transposes it.
 
@@ -288,13 +290,11 @@ class custom_jvp(_Custom):
     ``defjvps`` sets one rule ``rule(tangent, output, *primals)`` per argument; the output's tangent is their sum.
 
     Args:
-        fun: takes and returns nests of Tensors.
         nondiff_argnums: the indices of arguments without a derivative; the rule receives them first.
 
     Raises:
         AttributeError: it is called before ``defjvp``.
         TypeError: the rule returns something of the wrong form.
-        RuntimeError: the function reads a Tensor that requires grad and is not one of its arguments.
 
     >>> from retrograd.func import custom_jvp, grad
     >>> @custom_jvp

@@ -24,6 +24,7 @@ from ..core.graph.nodes import NOTHING, Node, edge_of, leading_to, new_node, old
 from ..core.graph.plan import pull
 from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
+from ..ops.table.documentation import like
 from ..ops.table.elementwise import IDENTITY
 from .nests import Structure, flatten
 from .record import Edge, Recorded, as_point, directions_of, record, zeros_at
@@ -80,13 +81,13 @@ def jvp(
     return (value, tangent, recorded.aux) if has_aux else (value, tangent)
 
 
+@like(jvp, raises="ValueError")
 def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Callable[..., Any]]:
     """Return the value of ``func`` and its derivative as a linear function: ``f(x)`` and ``t -> J(x) @ t``.
 
     ``func`` runs once; each call of the linear function is one pass over the recorded graph.
 
     Args:
-        func: takes and returns nests of Tensors.
         primals: its arguments.
 
     Returns:
@@ -94,7 +95,6 @@ def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Calla
 
     Raises:
         RuntimeError: as for ``jvp``.
-        ValueError: a primal is not floating or complex.
 
     >>> from retrograd.func import linearize
     >>> value, derivative = linearize(lambda x: x * x, rg.tensor([1.0, 2.0]))

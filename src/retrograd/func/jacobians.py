@@ -13,12 +13,14 @@ from ..core.tensor.tensor import Tensor
 from ..ops.make.filled import zeros
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
+from ..ops.table.documentation import like
 from .batching import vmap
 from .forward import apply_jvp
 from .record import record
-from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, points_of
+from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, grad, points_of, vjp
 
 
+@like(vjp, grad)
 def jacrev(
     func: Callable[..., object], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
 ) -> Callable[..., Any]:
@@ -27,9 +29,6 @@ def jacrev(
     Use it for functions with fewer outputs than inputs: each row costs one backward pass. ``func`` runs once.
 
     Args:
-        func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
-        argnums: the arguments to differentiate with respect to: an index, negative from the end, or a tuple of indices.
-        has_aux: whether ``func`` returns a pair.
         chunk_size: the number of rows to compute together, all by default. Smaller chunks need less memory.
 
     Returns:
@@ -48,6 +47,7 @@ def jacrev(
     return _by_rows("jacrev", func, argnums, has_aux, chunk_size)
 
 
+@like(jacrev, raises="RuntimeError, ValueError")
 def jacfwd(
     func: Callable[..., object],
     argnums: Argnums = 0,
@@ -61,15 +61,11 @@ def jacfwd(
     Use it for functions with fewer inputs than outputs.
 
     Args:
-        func, argnums, has_aux: as for ``jacrev``.
         chunk_size: the number of columns to compute together, all by default.
         randomness: accepted for compatibility; the function runs once, so all columns see the same random numbers.
 
     Returns:
         As for ``jacrev``.
-
-    Raises:
-        RuntimeError, ValueError: as for ``jacrev``.
 
     >>> from retrograd.func import jacfwd
     >>> jacfwd(lambda x: rg.stack([x, x**2, x**3]))(rg.tensor(2.0))

@@ -13,6 +13,7 @@ from ..core.graph.backward import Walk, conjugate
 from ..core.graph.modes import enable_grad
 from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
+from ..ops.table.documentation import like
 from .forward import has_forward_rule, tangent_through
 from .nests import Structure, flatten
 from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
@@ -77,11 +78,9 @@ def grad_and_value(func: Callable[..., object], argnums: Argnums = 0, has_aux: b
     return gradient
 
 
+@like(grad_and_value)
 def value_and_grad(func: Callable[..., object], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
     """Return a function that computes ``(value, gradient)``, or ``((value, aux), gradient)`` with ``has_aux``, as JAX.
-
-    Args:
-        func, argnums, has_aux: as for ``grad``.
 
     >>> from retrograd.func import value_and_grad
     >>> value_and_grad(lambda x: x**3)(rg.tensor(2.0))
@@ -97,13 +96,13 @@ def value_and_grad(func: Callable[..., object], argnums: Argnums = 0, has_aux: b
     return gradient
 
 
+@like(grad)
 def vjp(func: Callable[..., object], *primals: object, has_aux: bool = False) -> Any:
     """Return the value of ``func`` and a function that computes vector-Jacobian products: ``v -> v @ J(x)``.
 
     Args:
         func: takes and returns nests of Tensors; with ``has_aux`` it returns a pair ``(output, aux)``.
         primals: its arguments.
-        has_aux: whether ``func`` returns a pair.
 
     Returns:
         ``(output, vjp_fn)``, or ``(output, vjp_fn, aux)`` with ``has_aux``. ``vjp_fn(cotangents)`` takes a nest like

@@ -76,7 +76,6 @@ class SGD(Optimizer):
         self.momentum_buffers = _zeros_like_parameters(layer) if momentum else {}
 
     def step(self) -> None:
-        """Update every parameter once, in place."""
         state = [self.momentum_buffers] if self.momentum else []
         for theta, g, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:
@@ -137,7 +136,6 @@ class RMSprop(Optimizer):
         self.momentum_buffers = _zeros_like_parameters(layer) if momentum else {}
 
     def step(self) -> None:
-        """Update every parameter once, in place."""
         state = [self.mean_squares, self.momentum_buffers] if self.momentum else [self.mean_squares]
         for theta, g, mean_square, *velocity in _blocks(self.layer, *state):
             if self.weight_decay:

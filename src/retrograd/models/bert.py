@@ -9,7 +9,9 @@ from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.filled import zeros_like
 from ..ops.make.ranges import arange
+from ..ops.table.documentation import like
 from .cache import check_positions
+from .gpt2 import GPT2
 
 
 class BertBlock(nn.Module):
@@ -39,17 +41,12 @@ class BertBlock(nn.Module):
         return self.norm2(x + self.dropout(self.mlp(x)))
 
 
+@like(GPT2)
 class BERT(nn.Module):
     """The encoder of BERT with its pooler, ``tanh(linear(x_0))`` of the first token's output.
 
     Args:
-        vocabulary: the number of tokens.
-        context: the maximum number of positions.
-        layers, heads, channels: the size of the transformer.
-        hidden: features in a block's MLP, by default ``4 * channels``.
         types: the number of segment types.
-        dropout: the dropout probability of embeddings, attention and residual branches.
-        eps: of the layer norms.
         activation: the activation function of the MLP: ``"gelu"``, ``"gelu_new"`` or ``"relu"``.
         pooler: whether the model has a pooler.
 

@@ -14,6 +14,7 @@ from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange
+from ..ops.table.documentation import like
 from .cache import KeyValueCache
 from .gpt2 import GPT2
 from .llama import Llama
@@ -57,23 +58,16 @@ class TransformerBlock(nn.Module):
         return x + self.dropout(self.mlp(self.norm2(x)))
 
 
+@like(GPT2, raises="ValueError", source=True)
 class CharTransformer(nn.Module):
     """A decoder-only transformer in the shape of GPT-2, with tied input and output embeddings and without biases.
 
     Args:
         vocabulary: the number of characters.
-        context: the maximum number of positions.
-        layers, heads, channels: the size of the transformer.
-        dropout: the dropout probability of embeddings, attention and residual branches.
 
     Shape: characters ``(N, T)``, T at most ``context``, to logits ``(N, T, vocabulary)``.
 
     Weights start from ``N(0, 0.02^2)``, the last weights of a residual branch from ``N(0, 0.02^2 / (2 layers))``.
-
-    Raises:
-        ValueError: heads do not divide channels, or there are more positions than ``context``.
-
-    Source: Radford et al., Language models are unsupervised multitask learners, 2019.
 
     >>> from retrograd.models import CharTransformer
     >>> model = CharTransformer(vocabulary=65, context=8, layers=2, heads=2, channels=16)

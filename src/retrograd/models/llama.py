@@ -14,7 +14,9 @@ from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange
 from ..ops.shape.joining import cat
+from ..ops.table.documentation import like
 from .cache import KeyValueCache, causal_attention, check_positions
+from .gpt2 import GPT2
 
 
 def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | None = None) -> np.ndarray:
@@ -80,13 +82,11 @@ class LlamaBlock(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
+@like(GPT2)
 class Llama(nn.Module):
     """The decoder-only transformer of Llama 1 to 3.
 
     Args:
-        vocabulary: the number of tokens.
-        context: the maximum number of positions.
-        layers, heads, channels: the size of the transformer.
         groups: heads of keys and values, each for ``heads / groups`` query heads; by default ``heads``.
         hidden: features in a block's gated unit.
         head: channels of one head, by default ``channels / heads``.

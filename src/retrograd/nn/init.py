@@ -14,6 +14,7 @@ from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
+from ..ops.table.documentation import like
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -69,14 +70,13 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     return tensor.uniform_(a, b, generator=generator)
 
 
+@like(uniform_)
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
 
     Args:
-        tensor: written in place and returned, of any shape and a floating dtype.
         mean, std: mean and standard deviation.
-        generator: the source of random numbers; the global one by default.
 
     Raises:
         RuntimeError: ``std`` is negative.
@@ -87,6 +87,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     return tensor.normal_(mean, std, generator=generator)
 
 
+@like(uniform_)
 @no_grad()
 def trunc_normal_(
     tensor: Tensor,
@@ -99,10 +100,7 @@ def trunc_normal_(
     """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
 
     Args:
-        tensor: written in place and returned, of any shape and a floating dtype.
         mean, std: those of the normal numbers before truncation.
-        a, b: the bounds.
-        generator: the source of random numbers; the global one by default.
 
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
@@ -164,12 +162,10 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     return tensor.fill_(val)
 
 
+@like(constant_)
 @no_grad()
 def ones_(tensor: Tensor) -> Tensor:
     """Ones.
-
-    Args:
-        tensor: written in place and returned, of any shape and dtype.
 
     >>> rg.nn.init.ones_(rg.empty(2))
     tensor([1., 1.])
@@ -177,12 +173,10 @@ def ones_(tensor: Tensor) -> Tensor:
     return tensor.fill_(1)
 
 
+@like(constant_)
 @no_grad()
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros.
-
-    Args:
-        tensor: written in place and returned, of any shape and dtype.
 
     >>> rg.nn.init.zeros_(rg.empty(2))
     tensor([0., 0.])
@@ -255,7 +249,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     Args:
         tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
         gain: a factor, see ``calculate_gain``.
-        generator: the source of random numbers.
+        generator: the source of random numbers; the global one by default.
 
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions.
@@ -269,18 +263,9 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     return uniform_(tensor, -bound, bound, generator)
 
 
+@like(xavier_uniform_, raises="ValueError", source=True)
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``; arguments as ``xavier_uniform_``.
-
-    Args:
-        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
-        gain: a factor, see ``calculate_gain``.
-        generator: the source of random numbers; the global one by default.
-
-    Raises:
-        ValueError: the Tensor has fewer than 2 dimensions.
-
-    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
@@ -298,6 +283,7 @@ def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: s
     return calculate_gain(nonlinearity, a) / sqrt(fan) if fan else inf
 
 
+@like(xavier_uniform_)
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0,
@@ -308,11 +294,9 @@ def kaiming_uniform_(
     """Uniform in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
 
     Args:
-        tensor: the weight.
         a: the negative slope of a leaky relu.
         mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
         nonlinearity: the activation function after the layer; see ``calculate_gain``.
-        generator: where the numbers are drawn.
 
     Raises:
         ValueError: the Tensor has fewer than 2 dimensions, or ``mode`` or ``nonlinearity`` is unknown.
@@ -329,6 +313,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@like(kaiming_uniform_, raises="ValueError", source=True)
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0,
@@ -336,19 +321,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015); arguments as ``kaiming_uniform_``.
-
-    Args:
-        tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
-        a: the negative slope of a leaky relu.
-        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
-        nonlinearity: the activation function after the layer; see ``calculate_gain``.
-        generator: the source of random numbers; the global one by default.
-
-    Raises:
-        ValueError: the Tensor has fewer than 2 dimensions, or ``mode`` or ``nonlinearity`` is unknown.
-
-    Source: He, Zhang, Ren, Sun, Delving deep into rectifiers, 2015.
+    """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015).
 
     >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
     (4, 6)
@@ -359,6 +332,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity), generator)
 
 
+@like(xavier_uniform_, raises="ValueError")
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
@@ -366,10 +340,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     Args:
         tensor: of at least 2 dimensions; those after the first count as one.
         gain: a factor.
-        generator: the source of random numbers.
 
     Raises:
-        ValueError: the Tensor has fewer than 2 dimensions.
         NotImplementedError: it is not real floating.
 
     >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
@@ -390,6 +362,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     return tensor.copy_(new_tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
 
 
+@like(uniform_, eye_, raises="ValueError")
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
@@ -398,10 +371,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
         tensor: a matrix.
         sparsity: the share, in ``[0, 1]``; rounded up to whole elements.
         std: the standard deviation of the others.
-        generator: the source of random numbers.
-
-    Raises:
-        ValueError: the Tensor is not a matrix.
 
     >>> int((rg.nn.init.sparse_(rg.empty(10, 3), 0.5) == 0).sum())
     15

@@ -9,6 +9,7 @@ from ..core.missing_names import legacy_names
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
+from ..ops.table.documentation import like
 from .base.arguments import DeviceLike, DTypeLike
 
 
@@ -47,11 +48,11 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + repr(plain)
 
 
+@like(Parameter)
 class Buffer(Tensor):
     """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
 
     Args:
-        data: the Tensor it is made from, whose memory it shares; by default an empty one.
         persistent: whether it is a part of ``state_dict()``.
 
     >>> module = rg.nn.Module()

@@ -148,7 +148,6 @@ class RosenbrockMethod(ExplicitMethod):
         return Step(t, h, y, y1, [_leaves(system, u) for u in us], None)
 
     def step_at(self, system: System, t: Tensor, h: float, y: Leaves) -> Leaves:
-        """Return the state after a step from a time that is a Tensor."""
         return self._stages(system, t, h, y)[0]
 
     def _stages(self, system: System, t: Tensor, h: float, y: Leaves) -> tuple[Leaves, list[Tensor]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
+from ..ops.table.documentation import like
 from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
 from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm, writable
 from .steps import decay_towards, decay_towards_square, descend, descent
@@ -273,16 +274,13 @@ class NAdam(Optimizer):
         return of_gradient, of_moment, 1 / (1 - beta2**step)
 
 
+@like(NAdam)
 class RAdam(Optimizer):
     r"""Adam whose step is rectified while the second moment is still uncertain, and plain momentum at the very start.
 
     With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2^t / (1 - beta2^t)``: for ``rho_t > 5`` Adam's
     step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that
     ``p -= lr * m / (1 - beta1^t)``.
-
-    Args:
-        weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
-        decoupled_weight_decay: shrink the parameters, as AdamW does.
 
     Source: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..ops.table.documentation import like
 from .value import Number, Value, as_value, dot
 
 Activation = str | Callable[[Value], Value]
@@ -64,7 +65,6 @@ class Neuron(Module):
         return y
 
     def parameters(self) -> list[Value]:
-        """Return the trained Values."""
         return [*self.w, self.b]
 
     def __repr__(self) -> str:
@@ -96,6 +96,7 @@ class Layer(Module):
         return out[0] if len(out) == 1 else out
 
 
+@like(Layer)
 class MLP(Module):
     """Layers of nouts[0], nouts[1], ... neurons with the activation; the last layer is linear.
 
@@ -103,7 +104,6 @@ class MLP(Module):
     parameters are labelled by position, such as "1.0.w2": layer 1, neuron 0, weight 2.
 
     Args:
-        nin: the number of inputs.
         nouts: the number of neurons of each layer.
         activation: of all neurons except those of the last layer, as for ``Neuron``.
 
@@ -158,11 +158,11 @@ class Optimizer:
             parameter.grad = 0.0
 
 
+@like(Optimizer)
 class SGD(Optimizer):
     """Gradient descent: ``step()`` subtracts ``lr * grad`` from every parameter.
 
     Args:
-        parameters: Values, as from ``model.parameters()``.
         lr: the learning rate, greater than 0.
 
     Raises:
@@ -188,16 +188,13 @@ class SGD(Optimizer):
             p.data -= self.lr * p.grad
 
 
+@like(SGD, raises="TypeError, ValueError")
 class Adam(Optimizer):
     """Steps of ``lr * m / (sqrt(v) + 1e-8)``, m and v running means of ``grad`` and ``grad^2`` (Kingma, Ba, 2015).
 
     Args:
         parameters, lr: as for ``SGD``.
         betas: the factors of the previous running means of ``grad`` and of ``grad^2``.
-
-    Raises:
-        TypeError: a parameter is not a Value.
-        ValueError: there are no parameters, or lr is not greater than 0.
 
     >>> x = Value(3.0)
     >>> optimizer = Adam([x], lr=0.1)

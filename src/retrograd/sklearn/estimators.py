@@ -14,6 +14,7 @@ from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.shape.joining import cat
+from ..ops.table.documentation import like
 from .net import NeuralNet, Perceptron, _array, _first
 from .splits import ValidSplit
 
@@ -87,12 +88,11 @@ class NeuralNetClassifier(ClassifierMixin, NeuralNet):  # type: ignore[misc]
         """
         return super().fit(X, y)
 
+    @like(fit)
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> Self:
         """Continue training for ``max_epochs`` more epochs.
 
         Args:
-            X: the samples, along the first axis.
-            y: the labels.
             classes: all labels, needed in the first call if ``y`` does not contain all of them.
         """
         if not self.initialized_:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd.ops.table.documentation import Definition, compose, compose_all, items, sections
+from retrograd.ops.table.documentation import Definition, compose, compose_all, items, like, sections
 from retrograd.ops.table.registry import DEFINITIONS, OPERATORS, operator
 from retrograd.ops.table.wording import DTYPES, OF_ARGUMENTS, OF_DTYPES, REFUSALS, SHAPES
 from retrograd.testing.case import Call, Case, Fixed
@@ -300,3 +300,51 @@ def test_a_composed_docstring_stays_as_it_is_when_it_is_composed_again() -> None
 def test_every_section_begins_after_an_empty_line() -> None:
     titles = re.compile(r"[^\n]\n(?:Args|Returns|Raises|Source):")
     assert [name for name, entry in OPERATORS.items() if titles.search(entry.function.__doc__ or "")] == []
+
+
+class Base:
+    """A base.
+
+    Args:
+        size: its size.
+        name: its name.
+
+    Returns:
+        itself.
+
+    Raises:
+        TypeError: the size is not a number.
+        ValueError: the size is negative.
+
+    Source: Base, 2001.
+
+    >>> 1
+    1
+    """
+
+
+def test_a_docstring_is_completed_by_that_of_a_relative() -> None:
+    @like(Base, raises="ValueError", source=True)
+    class Derived:
+        """A derived class.
+
+        Args:
+            name: another name.
+
+        >>> 1
+        1
+        """
+
+        def __init__(self, name: str, size: int, other: int = 0) -> None:
+            raise AssertionError
+
+    assert Derived.__doc__ == (
+        "A derived class.\n\nArgs:\n    name: another name.\n    size: its size.\n\n"
+        "Raises:\n    ValueError: the size is negative.\n\nSource: Base, 2001.\n\n>>> 1\n1"
+    )
+
+    @like(Base)
+    def function(size: int) -> None:
+        """A function."""
+
+    assert function.__doc__ == "A function.\n\nArgs:\n    size: its size."

@@ -194,28 +194,22 @@ class _Writer:
         self.dtype = dtype
 
     def loop(self, name: str, out: Place, inputs: Sequence[Place], formula: Callable[..., str]) -> None:
-        """Append ``out = formula(operations, *inputs)``."""
-
         def emit(body: Body, x: Sequence[str]) -> str:
             return formula(_Operations(body, self.dtype), *x)
 
         self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
 
     def count(self, step: Place) -> None:
-        """Increment the step count."""
         one = scalar("add", step.dtype)
         self.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
 
     def rates(self, step: Place, numbers: Sequence[Place]) -> list[Place]:
-        """Increment the step count; return Adam's step size and epsilon of this step."""
         rates = self.lowering.new((2,), _DOUBLE)
         self.lowering.add(_rates(step, rates, numbers))
         return [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
 
 
 class _Operations:
-    """The arithmetic of one dtype."""
-
     def __init__(self, body: Body, dtype: DType) -> None:
         def operation(name: str) -> Callable[..., str]:
             found = scalar(name, dtype)

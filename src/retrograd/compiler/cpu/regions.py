@@ -192,8 +192,6 @@ def compiled_regions(
     """Replace runs of instructions that can be lowered by regions. Without LLVM a loop of the library executes them.
 
     Args:
-        instructions: the instructions in their order.
-        gives: the results of the program.
         guarded: the values that guards have compared with the trace.
         notes: receives the reasons why instructions are not in a region.
     """

@@ -20,8 +20,6 @@ def fused(instructions: Sequence[Instruction], gives: Sequence[Value], module: M
     """Return a program that computes the same with fewer kernels.
 
     Args:
-        instructions: the instructions in their order.
-        gives: the results of the program.
         module: receives the kernels.
     """
     made = {out for step in instructions for out in step.outs}

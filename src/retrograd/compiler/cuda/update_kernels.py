@@ -145,7 +145,6 @@ class _Writer:
         self.written: list[str] = []
 
     def loop(self, name: str, out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
-        """Append ``out = formula(operations, *inputs)``."""
         self.lines.append(f"{out} = {formula(_Operations(self.dtype), *inputs)};")
         self.written.append(out)
 
@@ -158,8 +157,6 @@ class _Writer:
 
 
 class _Operations:
-    """The arithmetic of one dtype."""
-
     def __init__(self, dtype: DType) -> None:
         def operation(form: str) -> Callable[..., str]:
             return lambda *x: expression(form, list(x), dtype)

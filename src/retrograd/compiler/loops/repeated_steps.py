@@ -35,12 +35,7 @@ _EFFECTS = ("effect", "draw", "guard")
 
 
 def roll_repeats(instructions: Sequence[Instruction], gives: Sequence[Value]) -> list[Instruction]:
-    """Return a program that computes the same, with loops for repeated blocks of instructions.
-
-    Args:
-        instructions: the instructions in their order.
-        gives: the results of the program.
-    """
+    """Return a program that computes the same, with loops for repeated blocks of instructions."""
     if len(instructions) < MIN_INSTRUCTIONS:
         return list(instructions)
     made = {out for step in instructions for out in step.outs}

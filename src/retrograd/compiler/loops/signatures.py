@@ -183,7 +183,6 @@ def without_equal(
     Args:
         steps: the instructions in their order.
         codes: the numbers of their signatures.
-        gives: the results of the program.
 
     Returns:
         The instructions that are left, and their codes.

@@ -12,7 +12,6 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     """Return a program that computes the same with fewer instructions.
 
     Args:
-        instructions: the instructions in their order.
         gives: the results of the program.
     """
     if compiled() is None:  # loops pay, or nothing does

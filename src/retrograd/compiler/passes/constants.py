@@ -37,7 +37,6 @@ def fold_constants(program: Program, gives: Sequence[Value]) -> FoldedConstants:
 
     Args:
         program: changed in place.
-        gives: the results of the program.
     """
     steps = program.instructions
     if any(type(out.device) is int for step in steps for out in step.outs):

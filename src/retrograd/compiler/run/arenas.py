@@ -90,7 +90,6 @@ class Plan:
     """The places of all arrays that some instructions request.
 
     Args:
-        instructions: the instructions in their order.
         takes: the values from outside.
         gives: the values that leave.
         cleared: the number of the instruction before which the program clears gradients.

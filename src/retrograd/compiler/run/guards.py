@@ -89,7 +89,6 @@ class Attribute(Place):
 
     @property
     def value(self) -> Any:
-        """The value now."""
         if isinstance(self.holder, type):
             return self.holder.__dict__.get(self.key, MISSING)
         return getattr(self.holder, self.key, MISSING)
@@ -106,7 +105,6 @@ class Context(Place):
 
     @property
     def value(self) -> Any:
-        """The value now."""
         return self.holder.get(MISSING)
 
     @value.setter

@@ -29,7 +29,6 @@ class Replay:
     """Instructions as a function.
 
     Args:
-        instructions: the instructions in their order.
         takes: the values of the parameters.
         gives: the values that are returned, in a tuple.
         label: the name in tracebacks.
@@ -223,7 +222,6 @@ def live_instructions(
     """Return the instructions that are needed for results, effects, guards, random draws or writes to outside memory.
 
     Args:
-        instructions: the instructions in their order.
         gives: the results.
         outer: the values in the user's memory.
     """

@@ -99,7 +99,6 @@ class Tracer(EffectTracer):
 
     @property
     def tracing(self) -> bool:
-        """Whether the operations of this thread now become instructions."""
         return (
             self._active
             and not self._busy

@@ -14,6 +14,7 @@ import numpy as np
 from ...autograd.function import Function
 from ...core.arrays.devices import backend_of
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.table.documentation import like
 from .. import collectives as plain
 from ..groups import group_of
 from ..reductions import ReduceOp
@@ -123,13 +124,12 @@ def _is(rank: int, group: object) -> bool:
     return process_group is not None and process_group.ranks[process_group.rank()] == rank
 
 
+@like(plain.reduce)
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: object = None) -> Tensor:
     """Differentiable ``all_reduce``, out of place; the gradient of a sum is the sum of all ranks' gradients.
 
     Args:
-        tensor: of the same shape and dtype on all ranks.
         op: ``SUM``, ``AVG``, ``MIN``, ``MAX`` or ``PRODUCT``.
-        group: the participating ranks; all by default.
     """
     return _AllReduce.apply(op, group, tensor)
 

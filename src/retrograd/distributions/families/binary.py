@@ -11,6 +11,7 @@ from ..._generated.special import xlog1py
 from ..._generated.toplevel import arange, bernoulli, broadcast_tensors, zeros_like
 from ...core.graph.modes import recording
 from ...core.tensor.tensor import Size, Tensor
+from ...ops.table.documentation import like
 from .. import constraints
 from ..constraints import Constraint
 from ..distribution import Distribution, Shape
@@ -71,10 +72,6 @@ class Bernoulli(SuccessOdds):
 
     Args:
         probs: the probability of 1; or
-        logits: its log-odds.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> rg.distributions.Bernoulli(0.25).log_prob(rg.tensor([0.0, 1.0])).exp()
     tensor([0.75, 0.25])
@@ -124,10 +121,6 @@ class Geometric(SuccessOdds):
 
     Args:
         probs: the probability of success, in ``(0, 1]``; or
-        logits: its log-odds.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> rg.distributions.Geometric(0.5).log_prob(rg.tensor(2.0)).exp()
     tensor(0.125)
@@ -179,10 +172,6 @@ class Binomial(SuccessOdds):
     Args:
         total_count: ``n``.
         probs: the probability of success; or
-        logits: its log-odds.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> rg.distributions.Binomial(4, 0.5).log_prob(rg.tensor(2.0)).exp()
     tensor(0.375)
@@ -262,10 +251,6 @@ class NegativeBinomial(SuccessOdds):
     Args:
         total_count: the number of failures, not negative; it need not be an integer.
         probs: the probability of success, in ``[0, 1)``; or
-        logits: its log-odds.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> rg.distributions.NegativeBinomial(3, 0.5).mean
     tensor(3.)
@@ -323,9 +308,6 @@ class ContinuousBernoulli(SuccessOdds):
         probs: p, in ``(0, 1)``, which is neither the mean nor a probability; or
         logits: ``log(p / (1 - p))``.
         lims: where p lies between these, near 1/2, Taylor series stand for quotients of small numbers.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> rg.distributions.ContinuousBernoulli(0.5).log_prob(rg.tensor(0.3))
     tensor(0.)
@@ -411,6 +393,7 @@ class ContinuousBernoulli(SuccessOdds):
         return self.mean * (failure - success) - self._log_norm() - failure
 
 
+@like(Bernoulli)
 class LogitRelaxedBernoulli(SuccessOdds):
     """The logit of a RelaxedBernoulli sample: ``(logits + noise) / temperature`` with logistic noise.
 
@@ -418,8 +401,6 @@ class LogitRelaxedBernoulli(SuccessOdds):
 
     Args:
         temperature: a positive Tensor or number.
-        probs: the probability of 1; or
-        logits: its log-odds.
 
     >>> rg.distributions.LogitRelaxedBernoulli(rg.tensor(1.0), logits=rg.tensor(0.0)).log_prob(rg.tensor(0.0)).exp()
     tensor(0.25)

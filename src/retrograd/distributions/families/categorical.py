@@ -12,6 +12,7 @@ from ..._generated.toplevel import multinomial as draw_classes
 from ...core.graph.modes import recording
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Size, Tensor
+from ...ops.table.documentation import like
 from .. import constraints
 from ..constraints import Constraint
 from ..distribution import Distribution, Shape
@@ -131,15 +132,9 @@ class Categorical(ClassWeights):
         return self._enumerated(arange(self._num_events, device=self._param.device), expand)
 
 
+@like(Categorical, raises="ValueError")
 class OneHotCategorical(ClassWeights):
     """The distribution over one-hot vectors of length K.
-
-    Args:
-        probs: weights of the classes along the last dimension, which need not sum to 1; or
-        logits: their logarithms.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
 
     >>> rg.distributions.OneHotCategorical(probs=rg.tensor([0.0, 1.0])).sample()
     tensor([0., 1.])
@@ -197,16 +192,14 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
+@like(Categorical, raises="ValueError")
 class Multinomial(ClassWeights):
     """The number of times that each of K classes occurs in n independent draws.
 
     Args:
         total_count: ``n``.
-        probs: weights of the classes along the last dimension, which need not sum to 1; or
-        logits: their logarithms.
 
     Raises:
-        ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
         NotImplementedError: ``total_count`` is not an integer.
 
     >>> d = rg.distributions.Multinomial(4, probs=rg.tensor([0.5, 0.5]))
@@ -260,6 +253,7 @@ class Multinomial(ClassWeights):
         return self.total_count * self._class_entropy() - math.lgamma(self.total_count + 1) + repeats
 
 
+@like(Categorical)
 class ExpRelaxedCategorical(ClassWeights):
     """The logarithm of RelaxedOneHotCategorical samples: ``log softmax((logits + noise) / temperature)``.
 
@@ -267,8 +261,6 @@ class ExpRelaxedCategorical(ClassWeights):
 
     Args:
         temperature: a positive Tensor or number.
-        probs: weights of the classes along the last dimension, which need not sum to 1; or
-        logits: their logarithms.
 
     >>> d = rg.distributions.ExpRelaxedCategorical(rg.tensor(0.5), logits=rg.zeros(3))
     >>> d.rsample().exp().sum()

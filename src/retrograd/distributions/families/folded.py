@@ -45,12 +45,6 @@ class _Folded(TransformedDistribution):
 class HalfNormal(_Folded):
     """The distribution of ``|x|`` for samples x of ``Normal(0, scale)``.
 
-    Args:
-        scale: positive.
-
-    Raises:
-        ValueError: the scale is not positive.
-
     >>> rg.distributions.HalfNormal(1.0).mean
     tensor(0.7979)
     """
@@ -69,12 +63,6 @@ class HalfNormal(_Folded):
 
 class HalfCauchy(_Folded):
     """The distribution of ``|x|`` for samples x of ``Cauchy(0, scale)``.
-
-    Args:
-        scale: positive.
-
-    Raises:
-        ValueError: the scale is not positive.
 
     >>> rg.distributions.HalfCauchy(1.0).cdf(rg.tensor(1.0))
     tensor(0.5)

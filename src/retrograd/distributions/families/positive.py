@@ -261,7 +261,6 @@ class Weibull(TransformedDistribution):
     Samples that would be 0 or infinite are the smallest or largest positive numbers of the dtype.
 
     Args:
-        scale: positive.
         concentration: k, positive.
 
     >>> rg.distributions.Weibull(2.0, 1.0).mean
@@ -310,7 +309,6 @@ class Pareto(TransformedDistribution):
     """The density ``alpha scale^alpha / x^(alpha + 1)`` for ``x >= scale``.
 
     Args:
-        scale: positive.
         alpha: positive.
 
     >>> rg.distributions.Pareto(1.0, 3.0).mean
@@ -363,7 +361,6 @@ class GeneralizedPareto(Distribution):
 
     Args:
         loc: the lower bound.
-        scale: positive.
         concentration: ``c``.
 
     >>> rg.distributions.GeneralizedPareto(0.0, 1.0, 0.0).cdf(rg.tensor(1.0))

@@ -158,7 +158,6 @@ class Gumbel(_LocationScale):
 
     Args:
         loc: the mode.
-        scale: positive.
 
     >>> rg.distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772)
@@ -199,7 +198,6 @@ class StudentT(Distribution):
     Args:
         df: the degrees of freedom, positive.
         loc: the centre.
-        scale: positive.
 
     >>> rg.distributions.StudentT(3.0).variance
     tensor(3.)

@@ -7,6 +7,7 @@ import math
 from ..._generated.toplevel import eye, ones_like, stack, xlogy, zeros_like
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import constraints
 from ..distribution import Distribution, Shape
 from ..independent import Independent
@@ -14,8 +15,8 @@ from ..sampling.draws import dirichlet
 from ..transformed_distribution import TransformedDistribution
 from ..transforms import AffineTransform, ExpTransform, PowerTransform, SigmoidTransform, StickBreakingTransform
 from ..utils import Number, broadcast_all, choose, eps_of, euler_constant, tiny_of
-from .binary import LogitRelaxedBernoulli
-from .categorical import ExpRelaxedCategorical
+from .binary import Bernoulli, LogitRelaxedBernoulli
+from .categorical import Categorical, ExpRelaxedCategorical
 from .real_line import Normal, Uniform
 
 
@@ -81,12 +82,9 @@ class Beta(Distribution):
         return log_beta - (a - 1) * a.digamma() - (b - 1) * b.digamma() + (total - 2) * total.digamma()
 
 
+@like(Beta)
 class Kumaraswamy(TransformedDistribution):
     """The distribution function ``1 - (1 - x^a)^b`` on ``[0, 1]``.
-
-    Args:
-        concentration1: a, positive.
-        concentration0: b, positive.
 
     >>> rg.distributions.Kumaraswamy(1.0, 3.0).mean
     tensor(0.25)
@@ -145,16 +143,12 @@ class Kumaraswamy(TransformedDistribution):
         return (1 - 1 / b) + (1 - 1 / a) * ((b + 1).digamma() + euler_constant) - a.log() - b.log()
 
 
+@like(Bernoulli)
 class RelaxedBernoulli(TransformedDistribution):
     """A Bernoulli variable relaxed to ``(0, 1)``, so that gradients flow: the sigmoid of LogitRelaxedBernoulli.
 
     Args:
         temperature: positive; the lower, the closer samples are to 0 and 1.
-        probs: the probability of 1; or
-        logits: its log-odds.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or invalid values.
 
     >>> d = rg.distributions.RelaxedBernoulli(rg.tensor(1e-3), logits=rg.tensor(100.0))
     >>> d.sample().round()
@@ -191,6 +185,7 @@ class RelaxedBernoulli(TransformedDistribution):
         return self.base_dist.probs
 
 
+@like(Categorical, raises="ValueError")
 class RelaxedOneHotCategorical(TransformedDistribution):
     """A one-hot vector relaxed to the simplex: ``softmax((logits + noise) / temperature)``, so that gradients flow.
 
@@ -199,11 +194,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     Args:
         temperature: positive; the lower, the closer samples are to one-hot.
-        probs: weights of the classes along the last dimension, which need not sum to 1; or
-        logits: their logarithms.
-
-    Raises:
-        ValueError: not exactly one of probs and logits, or they have no dimension or invalid values.
 
     >>> d = rg.distributions.RelaxedOneHotCategorical(rg.tensor(0.5), logits=rg.zeros(3))
     >>> d.rsample().sum()

@@ -234,7 +234,6 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        """The constraint on what the transform takes."""
         if not self.parts:
             return constraints.real
         event_dim = self.parts[-1].codomain.event_dim
@@ -244,7 +243,6 @@ class ComposeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        """The constraint that its results fulfil."""
         if not self.parts:
             return constraints.real
         event_dim = self.parts[0].domain.event_dim
@@ -329,12 +327,10 @@ class IndependentTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        """The constraint on what the transform takes."""
         return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        """The constraint that its results fulfil."""
         return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..._generated.toplevel import cat, stack
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import constraints
 from ..constraints import Constraint
 from ..utils import sum_rightmost
@@ -92,12 +93,10 @@ class CatTransform(_JoinedTransform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        """The constraint on what the transform takes."""
         return constraints.cat([transform.domain for transform in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        """The constraint that its results fulfil."""
         return constraints.cat([transform.codomain for transform in self.transforms], self.dim, self.lengths)
 
     def _cut(self, x: Tensor) -> Sequence[Tensor]:
@@ -121,13 +120,9 @@ class CatTransform(_JoinedTransform):
         return total
 
 
+@like(CatTransform)
 class StackTransform(_JoinedTransform):
     """A transform per position along ``dim``: it goes with ``rg.stack``.
-
-    Args:
-        tseq: the transforms.
-        dim: the dimension.
-        cache_size: the size of the caches, 0 or 1.
 
     >>> distributions = rg.distributions
     >>> transform = distributions.StackTransform([distributions.ExpTransform(), distributions.identity_transform])
@@ -146,12 +141,10 @@ class StackTransform(_JoinedTransform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        """The constraint on what the transform takes."""
         return constraints.stack([transform.domain for transform in self.transforms], self.dim)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        """The constraint that its results fulfil."""
         return constraints.stack([transform.codomain for transform in self.transforms], self.dim)
 
     def _cut(self, x: Tensor) -> Sequence[Tensor]:

@@ -48,12 +48,10 @@ class ReshapeTransform(Transform):
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Constraint:
-        """The constraint on what the transform takes."""
         return constraints.independent(constraints.real, len(self.in_shape))
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Constraint:
-        """The constraint that its results fulfil."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
     def _call(self, x: Tensor) -> Tensor:

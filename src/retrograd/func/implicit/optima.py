@@ -8,15 +8,17 @@ from typing import TypeVar
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from ..reverse import grad
 from .attach import LinearSolve, attached
 from .minimize import minimize
 from .newton import anderson
-from .roots import Method, leaves_like, unknowns
+from .roots import Method, custom_root, leaves_like, unknowns
 
 Nest = TypeVar("Nest")
 
 
+@like(custom_root)
 def fixed_point(
     f: Callable[[Nest], Nest],
     x0: Nest,
@@ -32,14 +34,12 @@ def fixed_point(
     With x = f(x, p), the derivative is ``dx = (1 - df/dx)^-1 (df/dp) dp``; the iterations are not differentiated.
 
     Args:
-        f: maps a nest of Tensors to a nest of the same structure and shapes.
         x0: where the iteration starts; it has no gradient.
         solve: called as ``solve(f, x0)`` without recording, returns the fixed point; by default Anderson acceleration.
         tol: the iteration ends when the change of every example is at most ``tol * (1 + |x|)``; by default 1e-10, and
             1e-5 in float32.
         maxiter: the largest number of calls of ``f``.
         memory: how many earlier iterates are combined; 0 is plain iteration.
-        tangent_solve: as for ``custom_root``.
 
     Returns:
         The fixed point, a nest like ``x0``.
@@ -74,6 +74,7 @@ def fixed_point(
     return structure.unflatten(attached(leaves, residual, solver))
 
 
+@like(fixed_point, raises="ValueError")
 def argmin(
     f: Callable[[Nest], Tensor],
     x0: Nest,
@@ -102,7 +103,6 @@ def argmin(
 
     Raises:
         RuntimeError: the minimization or a linear solver did not converge, or the Hessian is singular.
-        ValueError: ``x0`` contains no Tensor.
 
     >>> from retrograd.func import argmin, grad
     >>> def ridge(weight):

@@ -11,6 +11,7 @@ import numpy as np
 from ...core.graph.nodes import edge_of
 from ...core.tensor.storage import shares_memory
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.table.documentation import like
 from ..forward import jvp, points_of
 from ..nests import flatten
 from ..record import Edge, Recorded, directions_of, ones_at, record, zeros_at
@@ -18,6 +19,7 @@ from .expansion import Expansion, NoSeries
 from .rules import Series, at
 
 
+@like(jvp, raises="ValueError")
 def jet(
     func: Callable[..., object], primals: Sequence[object], series: Sequence[Sequence[object]]
 ) -> tuple[Any, list[Any]]:
@@ -31,13 +33,11 @@ def jet(
     ``func`` calls a ``Function`` with rules of its own, nested forward mode is used, whose time doubles per order.
 
     Args:
-        func: takes and returns nests of Tensors.
         primals: its arguments, a tuple or list of Tensors.
         series: per primal a sequence of derivatives of the curve, each with the shape of the primal; all of one length.
 
     Raises:
         RuntimeError: ``primals`` or ``series`` has a wrong form or shape.
-        ValueError: a primal is not floating or complex.
 
     >>> from retrograd.func import jet
     >>> jet(lambda x: x**3, (rg.tensor(2.0),), ([1.0, 0.0, 0.0],))

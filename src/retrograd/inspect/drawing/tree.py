@@ -6,6 +6,8 @@ import re
 import shutil
 from collections.abc import Iterator
 
+from ...ops.table.documentation import like
+from .draw import draw, picture_for
 from .figures import shape_text
 from .layout.scene import columns
 from .picture import LEAVES, Picture, Vertex
@@ -20,6 +22,7 @@ LONG = 3
 _NUMBER = re.compile(r"#\d+|(?<=[A-Za-z_]\.)\d+(?![\w(])|(?<= )\d+(?=\.[A-Za-z_])|(?<=\)  )\d+(?=  |$)")
 
 
+@like(draw, raises="TypeError, RuntimeError")
 def tree(output: object, *, params: object = None, width: int | None = None) -> None:
     """Print how a result was computed: one line per operator, with its shape and the leaves that it reads.
 
@@ -29,13 +32,8 @@ def tree(output: object, *, params: object = None, width: int | None = None) -> 
     that lead to no output are printed last. Repeated lines, such as those of equal blocks, are counted.
 
     Args:
-        output: a Tensor, a sequence or mapping of Tensors, a trace, or a ``scalar.Value``.
         params: names of leaves: a Module, a mapping, or pairs as from ``named_parameters()``.
         width: the width of the lines, by default the terminal's.
-
-    Raises:
-        TypeError: ``output`` contains something other than Tensors, or ``params`` does not name Tensors.
-        RuntimeError: there is no graph: the Tensor is a leaf or does not require grad.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> y = x.exp()
@@ -48,8 +46,6 @@ def tree(output: object, *, params: object = None, width: int | None = None) -> 
        → #1
     #1 exp (2,)  ← x (2,)
     """
-    from .draw import picture_for
-
     picture = picture_for(output, params, "tree")
     print(tree_text(picture, width or shutil.get_terminal_size((120, 24)).columns))
 

@@ -13,6 +13,7 @@ from ...core.graph.nodes import Node, edge_of, reachable
 from ...core.graph.observers import Observer, observing
 from ...core.mapping.batched import Batched
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.table.documentation import like
 from ..names import leaf_names
 from ..pages.template import framed
 from ..tracing import recorders
@@ -225,6 +226,7 @@ class Stepper:
 
         return walk_page(self._outputs, self._order, self.events, self._record.names)
 
+    @like(to_html, raises="RuntimeError")
     def save(self, path: str | Path) -> None:
         """Write the page of ``to_html`` to a file.
 
@@ -233,7 +235,6 @@ class Stepper:
 
         Raises:
             ValueError: another suffix.
-            RuntimeError: the loss is a leaf, so there is nothing to draw.
         """
         if Path(path).suffix.lower() != ".html":
             raise ValueError(f"save: path must end in .html, got {str(path)!r}")

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
+from ...ops.table.documentation import like
 from .module import Module
 
 M = TypeVar("M", bound=type[Module])
@@ -81,6 +82,7 @@ def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
     """Generate a ``forward`` that calls ``function`` with the module's settings as keyword arguments.
 
     The arguments of ``forward`` are the function's required arguments that are not settings, and the ``optional`` ones.
+    Settings that the module's docstring does not describe are described as in the function's docstring.
     """
 
     def decorate(cls: M) -> M:
@@ -98,6 +100,6 @@ def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
         types = inspect.get_annotations(function)
         forward.__annotations__ = {n: types[n] for n in (*required, *optional, "return") if n in types}
         cls.forward = forward  # type: ignore[method-assign]
-        return cls
+        return like(function)(cls)
 
     return decorate

@@ -102,9 +102,6 @@ class Hardsigmoid(Module):
 class ELU(Module):
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are kept.
 
-    Args:
-        alpha: minus the limit for small x.
-
     Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
 
     >>> rg.nn.ELU()(rg.tensor([0.0, 1.0]))
@@ -119,9 +116,6 @@ class ELU(Module):
 @init_from_fields
 class CELU(Module):
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are kept.
-
-    Args:
-        alpha: minus the limit for small x.
 
     Raises:
         RuntimeError: when called, ``alpha`` is 0.
@@ -140,9 +134,6 @@ class CELU(Module):
 @init_from_fields
 class LeakyReLU(Module):
     """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are kept.
-
-    Args:
-        negative_slope: the factor below 0.
 
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
     tensor([-0.5,  1. ])
@@ -194,8 +185,6 @@ class Hardtanh(Module):
     """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are kept.
 
     Args:
-        min_val: the lower bound.
-        max_val: the upper bound.
         min_value, max_value: deprecated names of the bounds.
 
     Raises:
@@ -241,10 +230,6 @@ class ReLU6(Hardtanh):
 class Threshold(Module):
     """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are kept.
 
-    Args:
-        threshold: the bound for ``x``.
-        value: the replacement of ``x`` up to the bound.
-
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])
     """
@@ -258,9 +243,6 @@ class Threshold(Module):
 @init_from_fields
 class GELU(Module):
     """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are kept.
-
-    Args:
-        approximate: ``"none"``, or ``"tanh"`` for ``x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
 
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
@@ -276,10 +258,6 @@ class GELU(Module):
 class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are kept.
 
-    Args:
-        beta: the sharpness of the bend.
-        threshold: where ``beta * x`` exceeds it, the result is ``x`` itself.
-
     >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.    ])
     """
@@ -292,9 +270,6 @@ class Softplus(Module):
 @init_from_fields
 class Hardshrink(Module):
     """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are kept.
-
-    Args:
-        lambd: the half width of the interval that becomes 0.
 
     >>> rg.nn.Hardshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-1.,  0.])
@@ -310,9 +285,6 @@ class Hardshrink(Module):
 @init_from_fields
 class Softshrink(Module):
     """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are kept.
-
-    Args:
-        lambd: by how much ``|x|`` is reduced, at least 0.
 
     Raises:
         RuntimeError: when called, ``lambd`` is negative.
@@ -377,9 +349,6 @@ class Softsign(Module):
 class GLU(Module):
     """``a * sigmoid(b)`` of the two halves of a dimension: ``(*, 2 N, *)`` to ``(*, N, *)``.
 
-    Args:
-        dim: the dimension, of even length.
-
     Raises:
         RuntimeError: when called, the dimension's length is odd.
 
@@ -397,9 +366,6 @@ class GLU(Module):
 class Softmax(Module):
     """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are kept.
 
-    Args:
-        dim: the dimension whose entries sum to 1.
-
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
@@ -412,9 +378,6 @@ class Softmax(Module):
 class Softmin(Module):
     """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are kept.
 
-    Args:
-        dim: the dimension whose entries sum to 1.
-
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
     """
@@ -426,9 +389,6 @@ class Softmin(Module):
 @init_from_fields
 class LogSoftmax(Module):
     """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are kept.
-
-    Args:
-        dim: the dimension whose entries, exponentiated, sum to 1.
 
     >>> rg.nn.LogSoftmax(dim=0)(rg.zeros(2))
     tensor([-0.6931, -0.6931])
@@ -468,9 +428,6 @@ class RReLU(_RReLU):
     """``x`` where it is positive, else ``a x``: a is drawn from ``[lower, upper)`` in training, else their mean.
 
     Shape: any, kept.
-
-    Args:
-        lower, upper: the least and the greatest slope.
 
     Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 

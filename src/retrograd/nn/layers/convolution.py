@@ -332,9 +332,6 @@ class Unfold(Module):
 
     ``L`` is the number of patches, the product of the output lengths of ``Conv2d`` with these arguments.
 
-    Args:
-        kernel_size, dilation, padding, stride: a number, or one per dimension.
-
     Raises:
         RuntimeError: when called, the input is smaller than a patch.
 
@@ -352,10 +349,6 @@ class Unfold(Module):
 @init_from_fields
 class Fold(Module):
     """The sum of patches at their places, the transpose of ``Unfold``: back to ``(N, C, *output_size)``.
-
-    Args:
-        output_size: the height and width of the image, or one number for both.
-        kernel_size, dilation, padding, stride: those of ``Unfold``.
 
     Raises:
         RuntimeError: when called, the number of columns or their length does not fit.

@@ -15,10 +15,6 @@ from ..base.module import Module
 class CosineSimilarity(Module):
     """``x1 @ x2 / max(|x1| |x2|, eps)`` along a dimension: two inputs ``(*, D, *)`` to ``(*, *)``.
 
-    Args:
-        dim: the dimension of the vectors.
-        eps: the least product of lengths.
-
     >>> rg.nn.CosineSimilarity()(rg.tensor([[3.0, 4.0]]), rg.tensor([[4.0, 3.0]]))
     tensor([0.96])
     """

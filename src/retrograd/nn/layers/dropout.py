@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.fields import calls, init_from_fields
 from ..base.module import Module
@@ -28,9 +29,6 @@ class Dropout(_DropoutNd):
     """Each element is zero with probability ``p``, else ``x / (1 - p)``; in evaluation the result is ``x``.
 
     Shape: any, kept.
-
-    Args:
-        p: the probability, in ``[0, 1]``.
 
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.
@@ -71,15 +69,10 @@ class Dropout3d(_DropoutNd):
     """
 
 
+@like(Dropout, raises="ValueError")
 @calls(F.alpha_dropout)
 class AlphaDropout(_DropoutNd):
     """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance stay. Shape: any, kept.
-
-    Args:
-        p: the probability, in ``[0, 1]``.
-
-    Raises:
-        ValueError: ``p`` is outside ``[0, 1]``.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
@@ -165,6 +166,7 @@ class Embedding(_EmbeddingBase):
         )
 
 
+@like(Embedding, F.embedding_bag, raises="IndexError")
 class EmbeddingBag(_EmbeddingBase):
     """The sum, mean or maximum of the vectors of each bag of integers: to ``(bags, embedding_dim)``.
 
@@ -172,15 +174,11 @@ class EmbeddingBag(_EmbeddingBase):
     ``per_sample_weights``, of the shape of the integers, are factors in sums.
 
     Args:
-        num_embeddings, embedding_dim, max_norm, norm_type, scale_grad_by_freq, sparse: as for ``Embedding``.
-        device, dtype: of the weight.
-        mode: ``"sum"``, ``"mean"`` or ``"max"``.
         include_last_offset: ``offsets`` ends with the length of the vector.
         padding_idx: an index that does not count.
 
     Raises:
         ValueError: when called, ``offsets`` are missing for a vector, or given for a matrix.
-        IndexError: when called, an index is out of range.
 
     >>> bags = rg.nn.EmbeddingBag(10, 3, mode="sum")
     >>> bags(rg.tensor([1, 2, 4, 5, 4]), rg.tensor([0, 3])).shape

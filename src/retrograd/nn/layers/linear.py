@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import sqrt
 
 from ...core.tensor.tensor import Size, Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
@@ -72,6 +73,7 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+@like(Linear)
 class Bilinear(Module):
     """``y_k = x1 @ weight_k @ x2 + bias_k``: ``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``.
 

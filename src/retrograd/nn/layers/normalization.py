@@ -11,6 +11,7 @@ from ...core.errors import describe
 from ...core.tensor.tensor import Tensor
 from ...ops.make.creation import tensor
 from ...ops.make.filled import ones, zeros
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
@@ -144,7 +145,6 @@ class BatchNorm1d(_BatchNorm):
         momentum: the weight of the batch in the running averages; None averages all batches alike.
         affine: whether there are factors and offsets.
         track_running_stats: whether running averages are kept; else evaluation uses the batch, too.
-        device, dtype: of parameters and buffers.
 
     Raises:
         ValueError: when called, the input has another number of dimensions, or in training one value per channel.
@@ -252,12 +252,12 @@ class InstanceNorm3d(_InstanceNorm):
     ranks = (4, 5)
 
 
+@like(BatchNorm1d)
 class LayerNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are kept.
 
     Args:
         normalized_shape: the lengths of those dimensions; one number for the last alone.
-        eps: added to the variance.
         elementwise_affine: whether there are factors and offsets.
 
     Raises:
@@ -304,16 +304,13 @@ class LayerNorm(_Affine):
         )
 
 
+@like(LayerNorm, raises="RuntimeError")
 class RMSNorm(Module):
     """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions; shape and dtype are kept.
 
     Args:
-        normalized_shape: the lengths of those dimensions; one number for the last alone.
         eps: added to the mean square; by default the machine epsilon of the dtype, float32's for 16 bits.
         elementwise_affine: whether there are factors.
-
-    Raises:
-        RuntimeError: when called, the input does not end in these dimensions.
 
     Attributes:
         weight: ``normalized_shape``, one at first, or None.
@@ -354,6 +351,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
+@like(BatchNorm1d)
 class GroupNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of each example.
 
@@ -362,7 +360,6 @@ class GroupNorm(_Affine):
     Args:
         num_groups: a divisor of num_channels.
         num_channels: ``C``.
-        eps: added to the variance.
         affine: whether there are factors and offsets per channel.
 
     Raises:
@@ -415,10 +412,6 @@ class GroupNorm(_Affine):
 @init_from_fields
 class LocalResponseNorm(Module):
     """``x / (k + alpha * mean_c x_c^2)^beta``, c the channels in the neighbourhood: ``(N, C, *)``, which is kept.
-
-    Args:
-        size: the number of channels averaged over, with zeros beyond the ends.
-        alpha, beta, k: the constants of the formula.
 
     Source: Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, 2012.
 

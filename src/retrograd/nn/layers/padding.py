@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ...core.errors import describe
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.arguments import Size, ntuple
 from ..base.fields import init_from_fields
@@ -110,13 +111,11 @@ class ConstantPad3d(_ConstantPadNd):
     rank = 3
 
 
+@like(ConstantPad1d)
 class ZeroPad1d(_Zero, ConstantPad1d):
     """Pads the last dimension with zeros.
 
     Shape: ``(*, W)`` to ``(*, left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right)``.
 
     >>> rg.nn.ZeroPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([0., 0., 1., 2., 3., 0.])
@@ -145,13 +144,11 @@ class ZeroPad3d(_Zero, ConstantPad3d):
     rank = 3
 
 
+@like(ConstantPad1d)
 class ReflectionPad1d(_ReflectionPadNd):
     """Pads the last dimension with reflections about the border.
 
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right)``.
 
     Raises:
         RuntimeError: when called, a width is not less than its dimension's length.
@@ -184,16 +181,11 @@ class ReflectionPad3d(_ReflectionPadNd):
     rank = 3
 
 
+@like(ReflectionPad1d, raises="NotImplementedError")
 class ReplicationPad1d(_ReplicationPadNd):
     """Pads the last dimension with copies of the border.
 
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right)``.
-
-    Raises:
-        NotImplementedError: when called, the input has another number of dimensions.
 
     >>> rg.nn.ReplicationPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
     tensor([1., 1., 1., 2., 3., 3.])
@@ -222,13 +214,11 @@ class ReplicationPad3d(_ReplicationPadNd):
     rank = 3
 
 
+@like(ReflectionPad1d)
 class CircularPad1d(_CircularPadNd):
     """Pads the last dimension with the values from its other end.
 
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
-
-    Args:
-        padding: one width for all ends, or ``(left, right)``.
 
     Raises:
         RuntimeError: when called, a width is more than its dimension's length.

@@ -13,6 +13,7 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.arguments import Size, ntuple
 from ..base.fields import calls, init_from_fields
@@ -38,14 +39,6 @@ class MaxPool1d(_MaxPoolNd):
     """The maximum of each window: ``(N, C, L)`` to ``(N, C, L')``.
 
     ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``, rounded up with ``ceil_mode``.
-
-    Args:
-        kernel_size: the length of a window, a number or one per dimension (as all that follow).
-        stride: from window to window; by default ``kernel_size``.
-        padding: minus infinities at both ends, at most half a window.
-        dilation: the step inside a window.
-        return_indices: also return the position of each maximum, for ``MaxUnpool1d``.
-        ceil_mode: keep a last window that reaches beyond the end.
 
     Raises:
         RuntimeError: when called, the input has another number of dimensions or is smaller than a window, or
@@ -94,9 +87,6 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
     The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
     ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
-
-    Args:
-        kernel_size, stride, padding: those of the pooling.
 
     Raises:
         ValueError: when called, ``output_size`` is further than a stride from that length.
@@ -151,10 +141,6 @@ class _AvgPoolNd(Module):
 class AvgPool1d(_AvgPoolNd):
     """The mean of each window: ``(N, C, L)`` to ``(N, C, L')``.
 
-    Args:
-        kernel_size, stride, padding, ceil_mode: as for ``MaxPool1d``, the padding with zeros.
-        count_include_pad: whether the zeros of the padding count.
-
     Raises:
         RuntimeError: as ``MaxPool1d``.
 
@@ -174,10 +160,6 @@ class AvgPool1d(_AvgPoolNd):
 @init_from_fields
 class AvgPool2d(_AvgPoolNd):
     """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``.
-
-    Args:
-        kernel_size, stride, padding, ceil_mode, count_include_pad: as for ``AvgPool1d``.
-        divisor_override: the divisor of the sums, instead of the number of elements.
 
     Raises:
         RuntimeError: as ``MaxPool1d``, and for a divisor of 0.
@@ -213,10 +195,6 @@ class _LPPoolNd(Module):
 class LPPool1d(_LPPoolNd):
     """``(sum_k x_k^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
 
-    Args:
-        norm_type: the power p.
-        kernel_size, stride, ceil_mode: as for ``MaxPool1d``.
-
     >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
     tensor([[5.]])
     """
@@ -248,9 +226,6 @@ class _AdaptiveAvgPoolNd(Module):
 @calls(F.adaptive_avg_pool1d)
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The means of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
-
-    Args:
-        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
 
     Raises:
         RuntimeError: when called, the input has another number of dimensions.
@@ -284,16 +259,10 @@ class _AdaptiveMaxPoolNd(Module):
     return_indices: bool = field(default=False, repr=False)
 
 
+@like(AdaptiveAvgPool1d, raises="RuntimeError")
 @calls(F.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The maxima of ``output_size`` windows that cover the input evenly: ``(N, C, L)`` to ``(N, C, output_size)``.
-
-    Args:
-        output_size: the number of windows, one for all dimensions or one for each; None keeps a dimension's length.
-        return_indices: also return the position of each maximum.
-
-    Raises:
-        RuntimeError: when called, the input has another number of dimensions.
 
     >>> rg.nn.AdaptiveMaxPool1d(2)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     tensor([[3., 2.]])
@@ -344,13 +313,9 @@ class _FractionalMaxPoolNd(Module):
         self.register_buffer("_random_samples", _random_samples)
 
 
+@like(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool2d``).
-
-    Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
 
     Raises:
         ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
@@ -367,16 +332,10 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
         )
 
 
+@like(FractionalMaxPool2d, raises="ValueError")
+@like(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool3d``).
-
-    Args:
-        kernel_size: the windows' lengths.
-        output_size: how many windows along each dimension.
-        output_ratio: instead, the output's lengths as parts of the input's.
-
-    Raises:
-        ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
 
     >>> nn.FractionalMaxPool3d(2, output_size=2)(rg.ones(1, 1, 4, 4, 4)).shape
     (1, 1, 2, 2, 2)

@@ -13,13 +13,6 @@ from ..base.module import Module
 class Upsample(Module):
     """Interpolates the spatial dimensions of ``(N, C, *)`` to ``size``, or by ``scale_factor``.
 
-    Args:
-        size: the lengths of the result, one number or one per dimension.
-        scale_factor: the factors on the lengths, in place of size.
-        mode: ``"nearest"``, ``"linear"``, ``"bilinear"``, ``"bicubic"`` or ``"trilinear"``.
-        align_corners: whether the outermost places of input and output coincide.
-        recompute_scale_factor: compute the factors anew from the rounded lengths.
-
     Raises:
         ValueError: when called, neither or both of size and scale_factor, or one that does not fit the input.
         NotImplementedError: when called, a mode that does not fit the number of dimensions.

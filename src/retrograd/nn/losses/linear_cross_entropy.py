@@ -8,6 +8,7 @@ from math import prod
 from ...core.arrays.dtypes import DType
 from ...core.errors import describe
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.arguments import DeviceLike, DTypeLike
 from ..base.module import Module
@@ -36,6 +37,7 @@ class LinearCrossEntropyOptions:
     allow_retain_graph: bool = False
 
 
+@like(F.linear_cross_entropy)
 class LinearCrossEntropyLoss(Module):
     """``cross_entropy(linear(input), target)`` with a linear layer that belongs to the loss: ``(N, F)`` to ``()``.
 
@@ -45,9 +47,6 @@ class LinearCrossEntropyLoss(Module):
         out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
         bias: whether the layer has an offset.
         device, dtype: of the layer's parameters.
-        weight: a weight for each class.
-        ignore_index: the class index that does not count, by default -100.
-        label_smoothing: how much of each target is spread evenly over the classes.
         options: see ``LinearCrossEntropyOptions``.
 
     Raises:

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from ...core.tensor.tensor import Tensor
 from ...ops.nn.losses.reduction import reduction_of
+from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.fields import calls, init_from_fields
 from ..base.module import Module
@@ -62,9 +63,6 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """``|x - y|`` for input and target of one shape ``(*)``.
 
-    Args:
-        size_average, reduce: deprecated, see ``reduction``.
-
     >>> rg.nn.L1Loss()(rg.tensor([1.0, 2.0]), rg.tensor([1.0, 4.0]))
     tensor(1.)
     """
@@ -83,9 +81,6 @@ class MSELoss(_Loss):
 @init_from_fields
 class SmoothL1Loss(_Loss):
     """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
-
-    Args:
-        beta: where the parabola ends.
 
     Raises:
         RuntimeError: when called, ``beta`` is negative.
@@ -107,9 +102,6 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
 
-    Args:
-        delta: where the parabola ends.
-
     Raises:
         RuntimeError: when called, ``delta`` is not positive.
 
@@ -130,11 +122,6 @@ class CrossEntropyLoss(_WeightedLoss):
 
     Logits are ``(N, C, *)`` or ``(C,)``, classes integers ``(N, *)`` or ``()``; probabilities have the logits' shape.
 
-    Args:
-        weight: a factor per class, ``(C,)``.
-        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
-        label_smoothing: the share of a target that goes to all classes alike, in ``[0, 1]``.
-
     >>> rg.nn.CrossEntropyLoss()(rg.zeros(3, 2), rg.tensor([0, 1, 1]))
     tensor(0.6931)
     """
@@ -151,10 +138,6 @@ class CrossEntropyLoss(_WeightedLoss):
 @init_from_fields
 class NLLLoss(_WeightedLoss):
     """``-x[y]`` for log-probabilities ``(N, C, *)`` or ``(C,)`` and classes ``(N, *)`` or ``()``.
-
-    Args:
-        weight: a factor per class, ``(C,)``.
-        size_average, reduce, reduction: as for ``L1Loss``; the mean is weighted.
 
     >>> rg.nn.NLLLoss()(rg.tensor([[-0.5, -1.0]]), rg.tensor([1]))
     tensor(1.)
@@ -173,9 +156,6 @@ class BCELoss(_WeightedLoss):
 
     Logarithms below -100 are taken as -100.
 
-    Args:
-        weight: a factor per element, of a shape that broadcasts to ``(*)``.
-
     Raises:
         RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
 
@@ -188,10 +168,6 @@ class BCELoss(_WeightedLoss):
 @init_from_fields
 class BCEWithLogitsLoss(_Loss):
     """``BCELoss`` of ``sigmoid(x)``, computed stably, for logits and targets of one shape ``(*)``.
-
-    Args:
-        weight: a factor per element, of a shape that broadcasts to ``(*)``.
-        pos_weight: a factor on the positive targets, of a shape that broadcasts to ``(*)``.
 
     >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
     tensor(0.6931)
@@ -208,11 +184,6 @@ class BCEWithLogitsLoss(_Loss):
 @init_from_fields
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence ``y * (log(y) - x)`` for log-probabilities and probabilities of one shape ``(*)``.
-
-    Args:
-        size_average, reduce, reduction: as for ``L1Loss``; also ``"batchmean"``, the sum over the first dimension's
-            length, which is the divergence of the definition.
-        log_target: the targets are log-probabilities, too.
 
     >>> rg.nn.KLDivLoss(reduction="batchmean")(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.)
@@ -257,10 +228,6 @@ class GaussianNLLLoss(_Loss):
 
     The variances may also be a number, or have 1 for the last dimension, or lack it.
 
-    Args:
-        full: add the constant ``log(2 pi) / 2``.
-        eps: the least variance.
-
     Raises:
         ValueError: when called, a variance is negative.
 
@@ -290,9 +257,6 @@ class SoftMarginLoss(_Loss):
 class HingeEmbeddingLoss(_Loss):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, for one shape ``(*)``.
 
-    Args:
-        margin: distances of dissimilar pairs beyond it cost nothing.
-
     >>> rg.nn.HingeEmbeddingLoss()(rg.tensor([0.5, 0.5]), rg.tensor([1.0, -1.0]))
     tensor(0.5)
     """
@@ -310,9 +274,6 @@ class CosineEmbeddingLoss(_Loss):
 
     The vectors are ``(N, D)`` and the targets ``(N,)``, or ``(D,)`` and ``()``.
 
-    Args:
-        margin: cosines of dissimilar pairs below it cost nothing.
-
     >>> rg.nn.CosineEmbeddingLoss()(rg.ones(1, 2), rg.ones(1, 2), rg.tensor([-1.0]))
     tensor(1.)
     """
@@ -327,9 +288,6 @@ class CosineEmbeddingLoss(_Loss):
 @init_from_fields
 class MarginRankingLoss(_Loss):
     """``max(0, -y * (x1 - x2) + margin)`` for scores and targets 1 (x1 ranks higher) or -1 of one shape ``(N,)``.
-
-    Args:
-        margin: differences beyond it cost nothing.
 
     >>> rg.nn.MarginRankingLoss()(rg.zeros(1), rg.ones(1), rg.ones(1))
     tensor(1.)
@@ -347,11 +305,6 @@ class MultiMarginLoss(_WeightedLoss):
     """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
 
     Scores are ``(N, C)`` or ``(C,)``, classes ``(N,)`` or ``()``.
-
-    Args:
-        p: 1 or 2.
-        margin: score differences beyond it cost nothing.
-        weight: a factor per class, ``(C,)``.
 
     Raises:
         ValueError: another ``p``, or a weight that is not a vector.
@@ -390,9 +343,6 @@ class MultiLabelMarginLoss(_Loss):
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """The mean over classes of ``BCEWithLogitsLoss`` for logits and targets ``(N, C)``.
 
-    Args:
-        weight: a factor per class, ``(C,)``.
-
     >>> rg.nn.MultiLabelSoftMarginLoss()(rg.zeros(1, 2), rg.ones(1, 2))
     tensor(0.6931)
     """
@@ -402,12 +352,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 @init_from_fields
 class TripletMarginLoss(_Loss):
     """``max(0, |a - p| - |a - n| + margin)`` for anchors, positives and negatives ``(N, D)`` or ``(D,)``.
-
-    Args:
-        margin: differences of distances beyond it cost nothing; above 0.
-        p: the norm's degree.
-        eps: is added to the differences, so that the norm has a derivative.
-        swap: take the nearer of a and p to n, as Balntas et al. do.
 
     Raises:
         ValueError: ``margin`` is not above 0.
@@ -431,18 +375,11 @@ class TripletMarginLoss(_Loss):
         _check_margin(self, self.margin)
 
 
+@like(TripletMarginLoss, raises="ValueError")
 @calls(F.triplet_margin_with_distance_loss)
 @init_from_fields
 class TripletMarginWithDistanceLoss(_Loss):
     """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives of a shape that ``d`` takes.
-
-    Args:
-        distance_function: the distance d, from two Tensors ``(N, *)`` to ``(N,)``; by default ``PairwiseDistance()``.
-        margin: differences of distances beyond it cost nothing; above 0.
-        swap: take the nearer of a and p to n.
-
-    Raises:
-        ValueError: ``margin`` is not above 0.
 
     >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
@@ -472,11 +409,6 @@ class CTCLoss(_Loss):
 
     Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row, as many as the
     lengths say; the lengths of inputs and targets ``(N,)`` or ``()``.
-
-    Args:
-        blank: the class that stands for no label.
-        reduction: ``"mean"`` divides by the lengths of the targets first.
-        zero_infinity: take 0 where a target does not fit in its input.
 
     Source: Graves et al., Connectionist temporal classification, 2006.
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...core.arrays.dtypes import get_default_dtype
 from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import full
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
@@ -225,6 +226,7 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
 
+@like(TransformerEncoder)
 class TransformerDecoder(Module):
     """``num_layers`` copies of a decoder layer on top of each other.
 
@@ -232,8 +234,6 @@ class TransformerDecoder(Module):
 
     Args:
         decoder_layer: the layer to copy.
-        num_layers: how often.
-        norm: a module applied to the last result, or None.
 
     >>> layer = rg.nn.TransformerDecoderLayer(8, 2, 16)
     >>> rg.nn.TransformerDecoder(layer, num_layers=2)(rg.ones(5, 2, 8), rg.ones(3, 2, 8)).shape

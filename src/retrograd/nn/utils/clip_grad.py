@@ -15,6 +15,7 @@ from ...core.opaque_calls import whole
 from ...core.tensor.mutation import memory_of_its_own
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements import updates
+from ...ops.table.documentation import like
 
 BLOCK = 1 << 16
 
@@ -94,6 +95,7 @@ def get_total_norm(
     return new_tensor(total)
 
 
+@like(get_total_norm)
 @no_grad()
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
@@ -104,7 +106,6 @@ def clip_grads_with_norm_(
         parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
         max_norm: the largest norm.
         total_norm: the current norm, from ``get_total_norm``.
-        foreach: ignored; for compatibility.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
@@ -127,6 +128,7 @@ def clip_grads_with_norm_(
         gradient.detach().mul_(factor)
 
 
+@like(clip_grads_with_norm_, get_total_norm, raises="RuntimeError")
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -139,17 +141,10 @@ def clip_grad_norm_(
     The factor is ``min(1, max_norm / (norm + 1e-6))`` (Pascanu et al., 2013).
 
     Args:
-        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
-        max_norm: the largest norm.
         norm_type: the order of the norm; may be infinity.
-        error_if_nonfinite: raise an error for a norm that is infinite or NaN.
-        foreach: ignored; for compatibility.
 
     Returns:
         The total norm before clipping.
-
-    Raises:
-        RuntimeError: the norm is not finite and ``error_if_nonfinite`` is set.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, 4.0])).sum().backward()
@@ -164,14 +159,13 @@ def clip_grad_norm_(
     return total
 
 
+@like(clip_grads_with_norm_, get_total_norm)
 @no_grad()
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every element of the gradients to ``[-clip_value, clip_value]``, in place.
 
     Args:
-        parameters: Tensors whose ``.grad`` is clipped; Tensors without one are skipped.
         clip_value: the bound.
-        foreach: ignored; for compatibility.
 
     >>> x = rg.tensor([1.0, 1.0], requires_grad=True)
     >>> (x * rg.tensor([3.0, -4.0])).sum().backward()

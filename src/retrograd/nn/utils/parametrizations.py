@@ -11,11 +11,13 @@ from ..._generated.toplevel import allclose, cat, eye, geqrf, randn_like, where
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.module import Module
 from ..layers.convolution import _ConvTransposeNd
 from ..parameter import Buffer
+from . import weight_hooks
 from .parametrize import register_parametrization
 from .weight_hooks import matrix_of, norm_except
 
@@ -47,13 +49,12 @@ def _rename_older_keys(name: str, module: Module, state: dict[str, object], pref
             state[f"{prefix}parametrizations.{name}.original{place}"] = state.pop(key)
 
 
+@like(weight_hooks.weight_norm)
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """Reparametrize a weight by length and direction: ``w = g * v / |v|`` (Salimans and Kingma, 2016).
 
     Args:
         module: the module that owns the weight.
-        name: the name of the weight.
-        dim: the dimension that keeps separate lengths; None for one length of the whole weight.
 
     Returns:
         The module, with g and v as ``parametrizations.<name>.original0`` and ``original1``.
@@ -105,6 +106,7 @@ class _SpectralNorm(Module):
         return value
 
 
+@like(weight_hooks.spectral_norm)
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
@@ -112,10 +114,6 @@ def spectral_norm(
 
     Args:
         module: the module that owns the weight.
-        name: the name of the weight.
-        n_power_iterations: iterations at each use in training.
-        eps: lower bound of norms in divisions.
-        dim: the dimension of the outputs: 0, or 1 for transposed convolutions.
 
     >>> layer = rg.nn.utils.parametrizations.spectral_norm(rg.nn.Linear(3, 3)).eval()
     >>> sorted(layer.state_dict())[:2]
@@ -218,6 +216,7 @@ class _Orthogonal(Module):
         return vectors.mT if wide else vectors
 
 
+@like(weight_norm)
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Module:
@@ -228,7 +227,6 @@ def orthogonal(
     assignment.
 
     Args:
-        module: the module that owns the weight.
         name: the name of the weight, a matrix or a batch of matrices.
         orthogonal_map: how the weight is computed: ``"matrix_exp"`` or ``"cayley"`` of a skew-symmetric matrix, or
             ``"householder"``, a product of reflections of a real matrix. By default ``"matrix_exp"`` for square and

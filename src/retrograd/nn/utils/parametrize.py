@@ -9,6 +9,7 @@ from typing import Any
 from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from ..base.containers import ModuleDict, ModuleList
 from ..base.module import Module
 from ..parameter import Parameter
@@ -276,11 +277,9 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return tensor_name is None or tensor_name in entries
 
 
+@like(is_parametrized)
 def type_before_parametrizations(module: Module) -> type[Module]:
     """Return the class of the module before parametrization.
-
-    Args:
-        module: any module.
 
     >>> layer = rg.nn.utils.parametrizations.weight_norm(rg.nn.Linear(2, 2))
     >>> rg.nn.utils.parametrize.type_before_parametrizations(layer).__name__
@@ -336,11 +335,11 @@ def transfer_parametrizations_and_params(
     return to_module
 
 
+@like(register_parametrization)
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
     """Turn a parametrized Tensor into an ordinary parameter (or buffer).
 
     Args:
-        module: the module that owns the Tensor.
         tensor_name: the name of the Tensor.
         leave_parametrized: keep the parametrized value; else the original's.
 

@@ -15,6 +15,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.make.filled import ones_like, zeros_like
 from ...ops.make.random import rand, rand_like
 from ...ops.reduce.sorting import topk
+from ...ops.table.documentation import like
 from ..base.module import Module
 from .convert_parameters import parameters_to_vector
 
@@ -212,12 +213,9 @@ class RandomUnstructured(_Unstructured):
         return rand_like(t)
 
 
+@like(RandomUnstructured)
 class L1Unstructured(_Unstructured):
-    """Prune the elements with the smallest absolute values.
-
-    Args:
-        amount: the number of elements, or a fraction as a float.
-    """
+    """Prune the elements with the smallest absolute values."""
 
     def importance(self, t: Tensor) -> Tensor:
         """The absolute values."""
@@ -266,13 +264,12 @@ class RandomStructured(_Structured):
         return rand(t.shape[dim], device=t.device)
 
 
+@like(RandomStructured)
 class LnStructured(_Structured):
     """Prune the slices along a dimension with the smallest norms.
 
     Args:
-        amount: the number of slices, or a fraction as a float.
         n: the order of the norm.
-        dim: the dimension.
     """
 
     def __init__(self, amount: Amount, n: Norm, dim: int = -1) -> None:

@@ -12,6 +12,7 @@ from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.indexing.gather import index_select
 from ...ops.make.filled import full
 from ...ops.shape.joining import cat
+from ...ops.table.documentation import like
 
 
 class _Fields(NamedTuple):
@@ -213,6 +214,7 @@ def pad_packed_sequence(
     return (padded.transpose(0, 1) if batch_first else padded), lengths
 
 
+@like(pad_packed_sequence)
 def pad_sequence(
     sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
@@ -221,7 +223,6 @@ def pad_sequence(
     Args:
         sequences: Tensors whose shapes differ only in the first dimension.
         batch_first: return ``(B, T, *)`` instead.
-        padding_value: the value of padding elements.
         padding_side: ``"right"`` or ``"left"``.
 
     >>> import retrograd as rg

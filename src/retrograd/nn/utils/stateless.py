@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ...core.missing_names import legacy_names
 from ...core.tensor.tensor import Tensor
 from ...func import modules
+from ...ops.table.documentation import like
 from ..base.module import Module
 
 
+@like(modules.functional_call)
 def functional_call(
     module: Module,
     parameters_and_buffers: Mapping[str, Tensor],
@@ -27,7 +29,6 @@ def functional_call(
         module: the module; it is unchanged afterwards.
         parameters_and_buffers: Tensors by dotted names.
         args: the positional arguments: a tuple, or one argument.
-        kwargs: the keyword arguments.
         tie_weights: replace all of several tied parameters if one of them is named.
         strict: raise an error for missing and unknown names.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
+from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.module import Module
@@ -139,6 +140,7 @@ class _SpectralNorm(_WeightHook):
         return normalized
 
 
+@like(weight_norm)
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Module:
@@ -147,7 +149,6 @@ def spectral_norm(
     Args:
         module: the module that owns the weight; it gets the parameter ``<name>_orig`` and the buffers ``<name>_u`` and
             ``<name>_v``.
-        name: the name of the weight.
         n_power_iterations: iterations before each forward in training.
         eps: lower bound of norms in divisions.
         dim: the dimension of the outputs: 0, or 1 for transposed convolutions.

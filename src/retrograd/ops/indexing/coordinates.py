@@ -33,13 +33,12 @@ def argwhere(input: Tensor) -> Tensor:
     return nonzero(input)
 
 
-@operator(differentiable=False)
+@operator(differentiable=False, like=argwhere)
 @called_per_example
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
 
     Shape: any; ``(size, ndim)``.
-    Dtype: all; int64.
 
     Args:
         size: the number of rows.

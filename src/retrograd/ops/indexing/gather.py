@@ -87,14 +87,11 @@ def _broadcast(x: Tensor, shape: list[int]) -> Tensor:
     return x if x.array.shape == tuple(shape) else expand(x, shape)
 
 
-@operator(derivative="added at positions")
+@operator(derivative="added at positions", args="index vector")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """``out[.., i, ..] = input[.., index[i], ..]``: slices along a dimension, copied.
 
     Shape: (*, n, *) to (*, len(index), *).
-
-    Args:
-        index: a vector of integers from 0 on.
 
     Raises:
         IndexError: a position is negative or too large, or the index is not a vector.

@@ -65,7 +65,7 @@ def _slices(x: Tensor, dim: int, index: Operand, source: Operand, error: type[Ex
     return source, found
 
 
-@operator(inplace=True, dtype="same as source")
+@operator(inplace=True, dtype="same as source", args="source slices")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
@@ -74,7 +74,6 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
     Args:
         index: a vector of integers from 0 on; what is added at a repeated position adds up.
-        source: the slices.
         alpha: a factor for them.
 
     Raises:
@@ -93,14 +92,11 @@ def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write
     return Write(INDEX_COPY, x, source, {"index": _or_whole(place, x)})
 
 
-@operator(inplace=True, like=index_add)
+@operator(inplace=True, like=index_add, args="index vector")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
     Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-
-    Args:
-        index: a vector of integers from 0 on.
 
     Raises:
         IndexError: source does not fit, or ``dim`` or a position is out of range.
@@ -207,7 +203,7 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
     return Write(PUT_ADD if accumulate else PUT, x, flatten(source), {"index": Index(tuple(key))})
 
 
-@operator(inplace=True, dtype="same as source", args="index signed")
+@operator(inplace=True, dtype="same as source", args="index signed", raises="dtypes differ")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
@@ -221,7 +217,6 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
     Raises:
         IndexError: a position is out of range, or index and source differ in number.
-        RuntimeError: the dtypes differ.
 
     >>> rg.put(rg.zeros(2, 2), rg.tensor([0, -1]), rg.tensor([1.0, 2.0]))
     tensor([[1., 0.],

@@ -180,7 +180,7 @@ def _divided(total: Tensor, place: Index, include_self: bool, index: Tensor) -> 
     return total / new_tensor(count)
 
 
-@operator(inplace=True)
+@operator(inplace=True, args="source slices")
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -199,7 +199,6 @@ def index_reduce(
 
     Args:
         index: which position each slice of the source goes to; one may occur several times.
-        source: the slices.
         reduce: how values for one position are put together.
         include_self: whether the input's values take part where something is written.
 

@@ -255,7 +255,13 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
     return new_tensor(to_array(array, device="cpu", copy=False))
 
 
-@operator(namespace="Tensor", name="new_tensor", differentiable=False, like=as_tensor)
+@operator(
+    namespace="Tensor",
+    name="new_tensor",
+    differentiable=False,
+    like=as_tensor,
+    args="dtype of tensor, device of tensor",
+)
 def new_tensor_(
     self: Tensor,
     data: object,
@@ -268,10 +274,6 @@ def new_tensor_(
 
     Derivative: none.
     Dtype: this Tensor's.
-
-    Args:
-        dtype: the dtype, by default this Tensor's.
-        device: the device, by default this Tensor's.
 
     >>> rg.zeros(1).new_tensor([1, 2])
     tensor([1., 2.])

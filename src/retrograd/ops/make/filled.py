@@ -81,7 +81,7 @@ def _filled_like(
 # Of a given size
 
 
-@operator(method=False, differentiable=False, raises="length")
+@operator(method=False, differentiable=False, raises="length", args="size or shape")
 def zeros(
     *size: Size,
     dtype: DTypeLike | None = None,
@@ -93,9 +93,6 @@ def zeros(
 
     Shape: ``zeros(2, 3)`` and ``zeros((2, 3))`` are of shape (2, 3).
     Dtype: any, by default the default dtype.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
 
     >>> rg.zeros(2, 2)
     tensor([[0., 0.],
@@ -166,7 +163,7 @@ def full(
     return _filled(shape, fill, scalar_dtype(fill) if dtype is None else as_dtype(dtype), device, requires_grad)
 
 
-@operator(method=False, differentiable=False, raises="length")
+@operator(method=False, differentiable=False, raises="length", like=ones)
 def eye(
     n: int,
     m: int | None = None,
@@ -178,7 +175,6 @@ def eye(
     """``1`` on the diagonal, ``0`` elsewhere: the identity matrix.
 
     Shape: (n, m).
-    Dtype: any, by default the default dtype.
 
     Args:
         n: the number of rows.
@@ -253,7 +249,7 @@ def full_like(
     return _filled_like(x, x.shape, python_number(fill_value, "fill_value"), dtype, device, requires_grad)
 
 
-@operator(namespace="Tensor", differentiable=False, shape="size", like=zeros)
+@operator(namespace="Tensor", differentiable=False, shape="size", like=zeros, args="dtype of tensor, device of tensor")
 def new_zeros(
     self: Tensor,
     *size: Size,
@@ -265,10 +261,6 @@ def new_zeros(
     """``0`` everywhere, in the dtype and device of this Tensor.
 
     Dtype: any, by default this Tensor's.
-
-    Args:
-        dtype: the dtype, by default this Tensor's.
-        device: the device, by default this Tensor's.
 
     >>> rg.ones(1, dtype=rg.int64).new_zeros(2)
     tensor([0, 0])

@@ -36,7 +36,7 @@ def _random(
     return create(lambda xp: draw(xp, shape, kind, generator), device, requires_grad)
 
 
-@operator(method=False, differentiable=False, raises="length, dtype floating")
+@operator(method=False, differentiable=False, raises="length, dtype floating", args="size or shape")
 def rand(
     *size: Size,
     generator: Generator | None = None,
@@ -49,9 +49,6 @@ def rand(
 
     Shape: ``rand(2, 3)`` and ``rand((2, 3))`` are of shape (2, 3).
     Dtype: floating; by default the default dtype.
-
-    Args:
-        size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
 
     >>> rg.rand(2, 3).shape
     (2, 3)
@@ -121,7 +118,7 @@ def randn_like(
     return _random(standard_normal, x.shape, dtype, device, requires_grad, generator)
 
 
-@operator(method=False, differentiable=False, shape="size")
+@operator(method=False, differentiable=False, shape="size", dtype="default int64", args="dtype int64")
 def randint(
     low: int = 0,
     high: int | Size | None = None,
@@ -134,12 +131,9 @@ def randint(
 ) -> Tensor:
     """Integers uniform on ``low, ..., high - 1``: ``randint(high, size)`` or ``randint(low, high, size)``.
 
-    Dtype: any, by default int64.
-
     Args:
         low: the smallest, by default 0.
         high: one more than the largest.
-        dtype: the dtype, by default int64.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -227,7 +221,7 @@ def randperm(
     return create(lambda xp: permutation(xp, (count,), generator).astype(kind, copy=False), device, requires_grad)
 
 
-@operator(method=False, differentiable=False, real=True)
+@operator(method=False, differentiable=False, real=True, args="mean, std")
 def normal(
     mean: Operand = 0.0,
     std: Operand = 1.0,
@@ -244,8 +238,6 @@ def normal(
     Dtype: floating; that of ``mean``, or of ``std`` where mean is a number.
 
     Args:
-        mean: the mean.
-        std: the standard deviation, at least 0.
         size: the lengths of the dimensions, where mean and std are numbers.
         dtype: the dtype where mean and std are numbers, by default the default dtype.
         device: the device where mean and std are numbers, by default the default device.

@@ -19,7 +19,7 @@ from ..table.types import DeviceLike, DTypeLike, Operand
 from .creation import create, dtype_or_default, python_number, shape_of
 
 
-@operator(method=False, differentiable=False, args="dtype as above")
+@operator(method=False, differentiable=False, args="dtype as above, start number")
 def arange(
     start: Operand | None = None,
     end: Operand | None = None,
@@ -36,7 +36,6 @@ def arange(
     Dtype: int64 for integers, else the default dtype.
 
     Args:
-        start: the first number.
         end: the bound that is not reached; NumPy's name of it is ``stop``.
         step: the distance of two numbers; below 0 the numbers fall.
 
@@ -86,7 +85,7 @@ def _real(value: Operand | None, argument: str) -> float:
     return found
 
 
-@operator(method=False, differentiable=False)
+@operator(method=False, differentiable=False, args="start number")
 def linspace(
     start: Operand,
     end: Operand,
@@ -102,7 +101,6 @@ def linspace(
     Dtype: any but bool, by default the default dtype, or the complex one for complex ends.
 
     Args:
-        start: the first number.
         end: the last number.
         steps: how many numbers.
 
@@ -200,19 +198,17 @@ def _index_grid(
     return create(make, device)
 
 
-@operator(method=False, differentiable=False, raises="length")
+@operator(method=False, differentiable=False, raises="length", dtype="default int64", args="dtype int64")
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
     """``(i, j)`` with ``j - i <= offset``: the places on and below a diagonal of a matrix, row by row.
 
     Shape: (2, n): the row indices and the column indices.
-    Dtype: any, by default int64.
 
     Args:
         row: the number of rows of the matrix.
         col: the number of its columns.
-        dtype: the dtype, by default int64.
 
     >>> rg.tril_indices(2, 2)
     tensor([[0, 1, 1],

@@ -174,14 +174,15 @@ def uniform_(
 
 
 @operator(
-    namespace="Tensor", name="normal_", differentiable=False, derivative="overwritten", dtype="floating and complex"
+    namespace="Tensor",
+    name="normal_",
+    differentiable=False,
+    derivative="overwritten",
+    dtype="floating and complex",
+    args="mean, std",
 )
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
-
-    Args:
-        mean: the mean.
-        std: the standard deviation, at least 0.
 
     Raises:
         RuntimeError: ``std`` is negative.

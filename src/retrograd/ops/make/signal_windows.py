@@ -175,7 +175,14 @@ def general_cosine(
     return sampled_window(M, not sym, sum_of_cosines(a), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="general_hamming", like=bartlett)
+@operator(
+    namespace="signal.windows",
+    method=False,
+    differentiable=False,
+    name="general_hamming",
+    like=bartlett,
+    args="alpha constant",
+)
 def general_hamming(
     M: int,
     *,
@@ -186,9 +193,6 @@ def general_hamming(
     requires_grad: bool = False,
 ) -> Tensor:
     """``alpha + (1 - alpha) cos(pi x)``.
-
-    Args:
-        alpha: the constant part.
 
     >>> rg.signal.windows.general_hamming(3, alpha=0.5)
     tensor([0., 1., 0.])
@@ -230,7 +234,9 @@ def hann(
     return sampled_window(M, not sym, sum_of_cosines(HANN), dtype, device, requires_grad, InvalidValue)
 
 
-@operator(namespace="signal.windows", method=False, differentiable=False, name="kaiser", like=bartlett)
+@operator(
+    namespace="signal.windows", method=False, differentiable=False, name="kaiser", like=bartlett, args="beta of kaiser"
+)
 def kaiser(
     M: int,
     *,
@@ -241,9 +247,6 @@ def kaiser(
     requires_grad: bool = False,
 ) -> Tensor:
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
-
-    Args:
-        beta: how fast the window falls; 0 is a rectangle.
 
     Raises:
         ValueError: the length is negative, beta is negative, or the dtype not floating.

@@ -112,7 +112,7 @@ def blackman_window(
     return sampled_window(window_length, periodic, sum_of_cosines(BLACKMAN), dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False, like=bartlett_window)
+@operator(method=False, differentiable=False, like=bartlett_window, args="alpha constant")
 def hamming_window(
     window_length: int,
     periodic: bool = True,
@@ -126,7 +126,6 @@ def hamming_window(
     """``alpha + beta cos(pi x)``.
 
     Args:
-        alpha: the constant part.
         beta: the part of the cosine.
 
     >>> rg.hamming_window(4)
@@ -152,7 +151,7 @@ def hann_window(
     return sampled_window(window_length, periodic, sum_of_cosines(HANN), dtype, device, requires_grad)
 
 
-@operator(method=False, differentiable=False, like=bartlett_window)
+@operator(method=False, differentiable=False, like=bartlett_window, args="beta of kaiser")
 def kaiser_window(
     window_length: int,
     periodic: bool = True,
@@ -163,9 +162,6 @@ def kaiser_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """``I0(beta sqrt(1 - x^2)) / I0(beta)``, I0 being the modified Bessel function.
-
-    Args:
-        beta: how fast the window falls; 0 is a rectangle.
 
     Source: J. Kaiser and R. Schafer, On the use of the I0-sinh window for spectrum analysis, 1980.
 

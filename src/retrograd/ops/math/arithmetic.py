@@ -417,18 +417,14 @@ GCD = _of_integers("gcd", np.gcd)
 LCM = _of_integers("lcm", np.lcm)
 
 
-@operator(inplace=GCD, numpy=np.gcd, differentiable=False)
+@operator(inplace=GCD, numpy=np.gcd, differentiable=False, raises="not integers")
 def gcd(input: Operand, other: Operand) -> Tensor:
     """The greatest common divisor ``gcd(|input|, |other|)``, elementwise; ``gcd(0, n) = |n|``.
 
-    Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: integers; the inputs' common one.
 
     Args:
         other: integers.
-
-    Raises:
-        NotImplementedError: the numbers are not integers.
 
     >>> rg.gcd(rg.tensor([12, -18, 0]), rg.tensor([8, 27, 5]))
     tensor([4, 9, 5])

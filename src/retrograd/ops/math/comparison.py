@@ -59,7 +59,6 @@ def ne(input: Operand, other: Operand) -> Tensor:
 def lt(input: Operand, other: Operand) -> Tensor:
     """``input < other``, elementwise; never with NaN.
 
-    Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: compared in PyTorch's result type; the result is of bools.
 
     >>> rg.lt(rg.tensor([1, 2]), 2)

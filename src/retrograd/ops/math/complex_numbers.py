@@ -110,11 +110,9 @@ def conj(input: Tensor) -> Tensor:
     return apply1(CONJ, input) if input.array.dtype.kind == "c" else input
 
 
-@operator(inplace=CONJ, numpy=np.conjugate)
+@operator(inplace=CONJ, numpy=np.conjugate, like=conj)
 def conj_physical(input: Tensor) -> Tensor:
     """``Re(input) - i Im(input)``, elementwise: the complex conjugate, always in memory of its own.
-
-    Derivative: ``conj(g)``.
 
     >>> rg.conj_physical(rg.tensor([1 + 2j]))
     tensor([1.-2.j], dtype=complex64)
@@ -240,12 +238,11 @@ def complex_(real: Tensor, imag: Tensor) -> Tensor:
     return apply2(COMPLEX, x, y)
 
 
-@operator(method=False, shape="broadcast")
+@operator(method=False, shape="broadcast", like=complex_)
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """``abs (cos(angle) + i sin(angle))``, elementwise.
 
     Derivative: abs: ``Re(g conj(e^(i angle)))``; angle: ``Re(g conj(i result))``.
-    Dtype: both float32 or both float64; complex64 or complex128.
 
     Args:
         abs: the magnitudes.

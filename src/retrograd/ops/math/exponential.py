@@ -64,11 +64,9 @@ def exp2(input: Tensor) -> Tensor:
     return apply1(EXP2, input)
 
 
-@operator(direct=True, inplace=EXPM1, numpy=np.expm1)
+@operator(direct=True, inplace=EXPM1, numpy=np.expm1, like=exp)
 def expm1(input: Tensor) -> Tensor:
     """``e^input - 1``, elementwise, accurate near 0, too.
-
-    Derivative: ``g * exp(input)``.
 
     >>> rg.expm1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 1.7183])
@@ -221,14 +219,13 @@ XLOG1PY = binary(
 )
 
 
-@operator(inplace=XLOGY, real=True)
+@operator(inplace=XLOGY, real=True, args="input factor")
 def xlogy(input: Operand, other: Operand) -> Tensor:
     """``input * log(other)``, elementwise; 0 where the input is 0 and other not NaN.
 
     Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
 
     Args:
-        input: the factor.
         other: the argument of the logarithm.
 
     >>> rg.xlogy(rg.tensor([0.0, 2.0]), rg.tensor([0.0, 1.0]))
@@ -293,11 +290,9 @@ for _function in (exp2, expm1, log1p, logit, xlogy):
     operator(namespace="special", method=False)(_function)
 
 
-@operator(namespace="special", method=False, dtype="float or complex")
+@operator(namespace="special", method=False, dtype="float or complex", like=sigmoid)
 def expit(input: Tensor) -> Tensor:
     """``1 / (1 + e^-input)``, elementwise: the logistic function, as ``sigmoid``.
-
-    Derivative: with s the result ``g * s * (1 - s)``.
 
     >>> rg.special.expit(rg.tensor([0.0]))
     tensor([0.5])

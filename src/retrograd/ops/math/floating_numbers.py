@@ -54,7 +54,6 @@ NEXTAFTER = elementwise("nextafter", np.nextafter, "x y", None, promote="same")
 def nextafter(input: Operand, other: Operand) -> Tensor:
     """The floating number next to ``input`` in the direction of ``other``, elementwise; ``other`` where they are equal.
 
-    Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: real floating; the inputs' common one.
 
     Args:

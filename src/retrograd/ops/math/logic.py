@@ -79,8 +79,6 @@ RIGHT_SHIFT = _binary("bitwise_right_shift", np.right_shift)
 def bitwise_and(input: Operand, other: Operand) -> Tensor:
     """``input and other``, bit by bit.
 
-    Shape: any; the arguments broadcast, and the result has their common shape.
-
     Raises:
         NotImplementedError: the numbers are not integers or bools.
 

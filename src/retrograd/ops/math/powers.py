@@ -282,14 +282,13 @@ def hypot(input: Tensor, other: Operand) -> Tensor:
     return apply2(HYPOT, input, other)
 
 
-@operator(inplace=True, numpy=np.ldexp, dtype="float")
+@operator(inplace=True, numpy=np.ldexp, dtype="float", args="input factor")
 def ldexp(input: Tensor, other: Operand) -> Tensor:
     """``input * 2^other``, elementwise.
 
     Derivative: input: ``g * 2^other``; other: ``g * log(2) * input * 2^other``.
 
     Args:
-        input: the factor.
         other: the exponent, usually integers.
 
     >>> rg.ldexp(rg.tensor([1.0, 3.0]), rg.tensor([2, 3]))

@@ -154,7 +154,7 @@ def embedding(
     return apply(EMBEDDING, (weight,), {"index": place, "padding": padding, "by_frequency": scale_grad_by_freq})
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, like=embedding)
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -178,8 +178,6 @@ def embedding_bag(
     Dtype: the weight's, real floating; the input is of integers.
 
     Args:
-        input: numbers from 0 to V - 1.
-        weight: the table.
         offsets: where each bag starts in a vector.
         max_norm, norm_type, scale_grad_by_freq: as in ``embedding``.
         mode: ``"sum"``, ``"mean"`` or ``"max"``.

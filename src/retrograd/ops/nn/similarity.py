@@ -32,7 +32,7 @@ from ..table.composites import gradients_of, raw, second_order
 from ..table.registry import operator
 
 
-@operator(method=False, real=True)
+@operator(method=False, real=True, args="x1 and x2")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``<x1, x2> / (max(||x1||, eps) * max(||x2||, eps))`` along ``dim``.
 
@@ -42,7 +42,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Dtype: real floating; the result has the common dtype of both arguments.
 
     Args:
-        x1, x2: the Tensors.
         dim: the dimension of the vectors.
         eps: the least norm.
 
@@ -78,7 +77,7 @@ def _pairs(count: int) -> tuple[Array, Array]:
     return np.triu_indices(count, 1)
 
 
-@operator(method=False, raises="broadcast", dtype="only floating", args="p norm")
+@operator(method=False, raises="broadcast", dtype="only floating", args="p norm, x1 and x2, eps of differences")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``||x1 - x2 + eps||_p`` along the last dimension.
 
@@ -86,8 +85,6 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     Shape: ``(..., D)``, which broadcast, to ``(...)``, with ``keepdim`` ``(..., 1)``.
 
     Args:
-        x1, x2: the Tensors.
-        eps: added to each difference.
         keepdim: keep the last dimension.
 
     >>> rg.pairwise_distance(rg.tensor([[0.0, 0.0]]), rg.tensor([[3.0, 4.0]]), eps=0.0)
@@ -165,7 +162,7 @@ _MODES = {
 }
 
 
-@operator(method=False, dtype="equal real", like=pairwise_distance)
+@operator(method=False, dtype="equal real", like=pairwise_distance, args="p coordinates")
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """``||x1_i - x2_j||_p`` for every row i of the one and every row j of the other.
 
@@ -174,7 +171,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
 
     Args:
-        p: the norm; 0 counts the coordinates that differ.
         compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
             ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
 
@@ -267,16 +263,13 @@ PDIST = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False, real=True, dtype="real floating")
+@operator(namespace="nn.functional", method=False, real=True, dtype="real floating", args="p coordinates")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """``||input_i - input_j||_p`` for every pair of rows ``i < j``.
 
     Derivative: that of the norm; for ``p = 2`` ``input_i``: ``g (input_i - input_j) / ans``, ``input_j``: minus that,
     0 where points coincide.
     Shape: ``(N, M)`` to ``(N (N - 1) / 2,)``, the pairs in the order (0, 1), (0, 2), ...
-
-    Args:
-        p: the norm; 0 counts the coordinates that differ.
 
     Raises:
         RuntimeError: the input is not 2-D, or p is negative.

@@ -106,7 +106,7 @@ def vector_norm(
     return p_norm(for_norm(x, dtype), ord, dim, keepdim)
 
 
-@operator()
+@operator(args="input one vector, other vector")
 def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
     """``norm(input - other, p)``: the distance of all elements, as two vectors.
 
@@ -115,8 +115,6 @@ def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
     Dtype: floating and complex, whose distance is real.
 
     Args:
-        input: one vector.
-        other: the other vector.
         p: which norm, any number.
 
     Raises:

@@ -191,18 +191,11 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
     return _median(NANMEDIAN, input, dim, keepdim)
 
 
-@operator(real=True, dtype="indices")
+@operator(real=True, dtype="indices", like=kthvalue)
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
     """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
 
     Derivative: ``g`` at the element that the index names.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-
-    Returns:
-        The named tuple ``(values, indices)``.
-
-    Raises:
-        IndexError: ``dim`` is out of range or empty.
 
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))

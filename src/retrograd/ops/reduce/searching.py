@@ -190,7 +190,7 @@ def searchsorted(
     return new_tensor(xp.asarray(out, dtype=np.int32 if out_int32 else np.int64))
 
 
-@operator(method=False, differentiable=False, real=True, dtype="indices only")
+@operator(method=False, differentiable=False, real=True, dtype="indices only", like=searchsorted)
 def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """``i`` with ``b[i-1] < x <= b[i]``: the index of the bucket of each value.
 
@@ -198,7 +198,6 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: bool = False, r
 
     Args:
         boundaries: in ascending order.
-        out_int32: give int32.
         right: the buckets are closed on the left: ``b[i-1] <= x < b[i]``.
 
     Raises:

@@ -144,11 +144,9 @@ def argsorted(x: Array, dim: int, descending: bool = False) -> Array:
     return x.argsort(axis=dim)  # CuPy's sort is always stable
 
 
-@operator(real=True, dtype="indices")
+@operator(real=True, dtype="indices", derivative="sorted")
 def sort(input: Operand, dim: Dim = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
     """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
-
-    Derivative: ``g`` at the place each element came from; equal elements keep their order.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -172,11 +170,9 @@ def argsort(input: Operand, dim: Dim = -1, descending: bool = False, stable: boo
     return new_tensor(argsorted(x.array, dimension(dim, x.array.ndim), descending))
 
 
-@operator(real=True, dtype="not complex")
+@operator(real=True, dtype="not complex", derivative="sorted")
 def msort(input: Operand) -> Tensor:
     """``sort(input, 0)``: the elements in ascending order along the first dimension.
-
-    Derivative: ``g`` at the place each element came from; equal elements keep their order.
 
     >>> rg.msort(rg.tensor([2.0, 3.0, 1.0]))
     tensor([1., 2., 3.])

@@ -281,13 +281,12 @@ def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, obser
     return operand(fweights) if aweights is None else operand(fweights) * aweights
 
 
-@operator(dtype="float or complex")
+@operator(dtype="float or complex", like=cov)
 def corrcoef(input: Operand) -> Tensor:
     """``R_ij = C_ij / sqrt(C_ii C_jj)``: the correlation coefficients of the rows, from their covariances ``C``.
 
     Derivative: that of the formula; NaN for a row without deviation, and of real numbers 0 where rounding made a
     coefficient larger than 1.
-    Shape: (variables, observations) to (variables, variables); of one variable, (n) or 0-d, the result is 0-d.
 
     Raises:
         RuntimeError: more than 2 dimensions, or bools.

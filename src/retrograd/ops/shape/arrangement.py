@@ -500,11 +500,10 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     return broadcast_tensors(*reshaped)
 
 
-@operator(method=False, dtype="promoted")
+@operator(method=False, dtype="promoted", derivative="summed over rows")
 def cartesian_prod(*tensors: Operand) -> Tensor:
     """``x_1 × ... × x_n``: all combinations of one element of each vector, as rows; of a single vector, itself.
 
-    Derivative: each element's sum of ``g`` over the rows that hold it.
     Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
 
     Args:
@@ -531,11 +530,10 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
 COMBINATIONS: Primitive = reading("combinations")
 
 
-@operator(method=False)
+@operator(method=False, derivative="summed over rows")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of ``r`` elements of a vector, as rows, in the order of their positions.
 
-    Derivative: each element's sum of ``g`` over the rows that hold it.
     Shape: (n,) to (binomial(n, r), r).
 
     Args:

@@ -100,7 +100,7 @@ def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
     return _converted(operand(self), _as_dtype(dtype), copy=copy)
 
 
-@operator(namespace="Tensor", dtype="to dtype")
+@operator(namespace="Tensor", dtype="to dtype", like=astype)
 def to(
     self: Tensor,
     *args: Tensor | DTypeLike | DeviceLike | bool | None,
@@ -118,7 +118,6 @@ def to(
     Derivative: ``g`` in the input's dtype and on its device; none for integers and bools.
 
     Args:
-        dtype: the dtype wanted.
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
         copy: make a copy also where nothing changes.
 

@@ -145,7 +145,7 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     return _copied(select(input, dim, index))
 
 
-@operator(method=False)
+@operator(method=False, args="start slice")
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
     """``input[..., start:end:step, ...]`` along ``dim``, in memory of its own.
 
@@ -153,7 +153,6 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     Shape: any with a dimension; the result has the input's, but for ``dim``.
 
     Args:
-        start: the first slice; negative ones count from the end.
         end: the slice after the last one.
         step: the distance between slices, positive.
 

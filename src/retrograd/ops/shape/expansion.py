@@ -98,15 +98,12 @@ def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     return apply_view(EXPAND, self, {"shape": shape})
 
 
-@operator(namespace="Tensor", dtype="same")
+@operator(namespace="Tensor", dtype="same", args="other shape")
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.expand(other.shape)``.
 
     Derivative: ``g`` summed over the repeated dimensions; none to ``other``.
     Shape: any that broadcasts to that of ``other``.
-
-    Args:
-        other: gives the shape.
 
     Raises:
         RuntimeError: the shapes do not fit.

@@ -72,11 +72,10 @@ def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
     return tuple(xs)
 
 
-@operator(method=False, aliases=("concat", "concatenate"), dtype="promoted")
+@operator(method=False, aliases=("concat", "concatenate"), dtype="promoted", derivative="piece")
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
 
-    Derivative: each Tensor's piece of ``g``.
     Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
 
     Raises:
@@ -99,7 +98,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     return apply(CAT, parts, {"dim": dimension(dim, parts[0].array.ndim)})
 
 
-@operator(method=False, dtype="promoted")
+@operator(method=False, dtype="promoted", raises="list")
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """``out[.., i, ..] = tensors[i]``: Tensors of one shape side by side along a new dimension.
 
@@ -108,9 +107,6 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
 
     Args:
         dim: the place of the new dimension.
-
-    Raises:
-        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -125,18 +121,11 @@ def _joined(tensors: Sequence[Operand], least: int, widen: Callable[[Tensor], Te
     return cat(xs, dim if xs[0].array.ndim > dim else 0)
 
 
-@operator(method=False, dtype="promoted")
+@operator(method=False, dtype="promoted", derivative="piece", args="tensors", raises="list")
 def hstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 1)``, of vectors ``cat(tensors, 0)``: the Tensors side by side.
 
-    Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; () counts as (1,).
-
-    Args:
-        tensors: a list or tuple of Tensors.
-
-    Raises:
-        RuntimeError: the list is empty or the shapes differ.
 
     >>> rg.hstack([rg.tensor([1, 2]), rg.tensor([3])])
     tensor([1, 2, 3])
@@ -144,14 +133,11 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 1, atleast_1d, 1)
 
 
-@operator(method=False, aliases=("row_stack",), like=hstack)
+@operator(method=False, aliases=("row_stack",), like=hstack, args="tensors")
 def vstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
 
     Shape: as ``cat``; (n,) counts as (1, n).
-
-    Args:
-        tensors: a list or tuple of Tensors.
 
     >>> rg.vstack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 2],
@@ -160,14 +146,11 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 2, atleast_2d, 0)
 
 
-@operator(method=False, like=hstack)
+@operator(method=False, like=hstack, args="tensors")
 def dstack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 2)``: the Tensors behind each other.
 
     Shape: as ``cat``; fewer than three dimensions are filled up as by ``atleast_3d``.
-
-    Args:
-        tensors: a list or tuple of Tensors.
 
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
@@ -175,14 +158,11 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
     return _joined(tensors, 3, atleast_3d, 2)
 
 
-@operator(method=False, like=hstack)
+@operator(method=False, like=hstack, args="tensors")
 def column_stack(tensors: Sequence[Operand]) -> Tensor:
     """``cat(tensors, 1)``, vectors as columns: the Tensors side by side.
 
     Shape: as ``cat``; (n,) counts as (n, 1).
-
-    Args:
-        tensors: a list or tuple of Tensors.
 
     >>> rg.column_stack([rg.tensor([1, 2]), rg.tensor([3, 4])])
     tensor([[1, 3],
@@ -342,9 +322,6 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
         input: a Tensor of at least one dimension.
         split_sizes: the lengths, which add up to n.
 
-    Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
-
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
@@ -384,16 +361,12 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return _pieces(x, sizes, place)
 
 
-@operator(like=split_with_sizes)
+@operator(like=split_with_sizes, derivative="in places", args="sections")
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
-
-    Args:
-        indices_or_sections: how many pieces, or where to cut.
 
     Raises:
         RuntimeError: the number of pieces is not positive, or a Tensor of them is not int64 of 0 or 1 dimensions.
@@ -436,18 +409,14 @@ def _split_along(input: Operand, indices_or_sections: Dims | Tensor, least: int,
     return _tensor_split(x, indices_or_sections, dim)
 
 
-@operator()
+@operator(derivative="in places", args="sections")
 @also_named(indices="indices_or_sections", sections="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, ...]:
     """``[x[:, :a], x[:, a:b], ...]``: views of equal pieces along dimension 1, or of those between the given positions.
 
     Vectors are split along dimension 0.
 
-    Derivative: the pieces' ``g``, each in its place.
     Shape: pieces that are equal but in that dimension.
-
-    Args:
-        indices_or_sections: how many pieces, or where to cut.
 
     Raises:
         RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.

@@ -201,15 +201,12 @@ def _view_as_dtype(x: Tensor, dtype: DType) -> Tensor:
     return alias
 
 
-@operator(namespace="Tensor", dtype="same", like=view)
+@operator(namespace="Tensor", dtype="same", like=view, args="other shape")
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
     Derivative: ``g`` in the shape of ``self``; none to ``other``.
     Shape: any to that of ``other``, of as many elements.
-
-    Args:
-        other: gives the shape.
 
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)

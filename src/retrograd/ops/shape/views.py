@@ -32,14 +32,13 @@ def _start(start: int | Tensor) -> int:
     return integer(start, "start")
 
 
-@operator(derivative="in its place", args="input 1-d")
+@operator(derivative="in its place", args="input 1-d, start slice")
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
 
     Shape: (*, n, *) to (*, length, *).
 
     Args:
-        start: the first slice; negative ones count from the end.
         length: how many slices.
 
     Raises:

@@ -15,11 +15,12 @@ A line of the operator's own docstring always replaces the composed one. The tex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from inspect import CO_VARARGS, unwrap
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.graph.primitive import Primitive
 from ...core.named_tuples import NamedTuple
@@ -29,7 +30,11 @@ _OPERANDS = ("Tensor", "Operand")  # annotations of arguments that raise TypeErr
 _BROADCAST = SHAPES["broadcast"]
 _DERIVATIVE, _ARGS, _RETURNS = "\nDerivative: ", "\n\nArgs:\n", "\n\nReturns:"
 _RAISES, _SOURCE, _EXAMPLE = "\n\nRaises:\n", "\n\nSource:", "\n\n>>>"
+_ABOUT = re.compile(r"    \w+: ``(\w+)`` ")  # an error about an argument
+_TITLES = (_ARGS, _RETURNS, _RAISES, "\n\nAttributes:\n", _SOURCE, _EXAMPLE)
 _NONE: tuple[str, ...] = ("",) * 9
+
+D = TypeVar("D", bound=Callable[..., object])
 
 
 def sections(text: str) -> tuple[str, ...]:
@@ -123,7 +128,8 @@ def compose(definition: Definition, of_family: str) -> str:
         usual.append(REFUSALS["complex"])
     if shapes is _BROADCAST:
         usual.append(REFUSALS["broadcast"])
-    refusals = _refusals(own_raises, family[6], usual, raises) if own_raises or raises or like else "\n".join(usual)
+    theirs = _of_arguments(family[6], names) if family[6] else ""
+    refusals = _refusals(own_raises, theirs, usual, raises) if own_raises or raises or like else "\n".join(usual)
 
     text = f"{summary}\n{_DERIVATIVE}{derivative}" if derivative else f"{summary}\n"
     text += f"\nShape: {shapes}\nDtype: {dtypes}"
@@ -149,25 +155,78 @@ def complete(
         arguments: descriptions by name, for arguments that a class does not describe itself.
         errors: by the name of an argument, the error of classes with this argument that do not describe it themselves.
     """
+    theirs = {name: f"    {name}: {line}" for name, line in arguments.items()}
+    refusals = {name: f"    {line}" for name, line in (errors or {}).items()}
     for value in {*filter(lambda value: isinstance(value, type) and issubclass(value, base), names.values())}:
-        _complete_class(value, arguments, errors or {})
+        _complete(value, theirs, refusals)
 
 
-def _complete_class(cls: type, arguments: dict[str, str], errors: dict[str, str]) -> None:
-    init: Any = cls.__init__  # type: ignore[misc]
-    while hasattr(init, "__wrapped__"):
-        init = init.__wrapped__
-    text = _dedented(cls.__doc__ or "")
-    if not text or not hasattr(init, "__code__"):
+def like(*others: object, raises: str = "", source: bool = False) -> Callable[[D], D]:
+    """Complete the docstring of a function or class by those of others.
+
+    Args:
+        others: functions and classes; the first that describes an argument is taken, unless the docstring does.
+        raises: names of exceptions, separated by commas, whose descriptions are also taken.
+        source: also take the publication.
+
+    >>> @like(complete)
+    ... def complete_functions(names, arguments):
+    ...     \"\"\"Complete the docstrings of functions.\"\"\"
+    >>> print(complete_functions.__doc__)
+    Complete the docstrings of functions.
+    <BLANKLINE>
+    Args:
+        names: the names of a module.
+        arguments: descriptions by name, for arguments that a class does not describe itself.
+    """
+
+    def enter(described: D) -> D:
+        if described.__doc__:  # not with python -OO
+            theirs: dict[str, str] = {}
+            refusals: dict[str, str] = {}
+            for other in reversed(others):
+                text = _dedented(other.__doc__ or "")
+                theirs |= _by_name(_section(text, _ARGS))
+                if raises:
+                    refusals |= {line.partition(":")[0]: line for line in items(_section(text, _RAISES))}
+            usual = {name: refusals["    " + name] for name in raises.split(", ") if name}
+            _complete(described, theirs, usual, begins=True)
+            if source:
+                publication = _section(_dedented(others[0].__doc__ or ""), _SOURCE)
+                described.__doc__ = _replaced(described.__doc__, _SOURCE, lambda own: publication)
+        return described
+
+    return enter
+
+
+def _complete(described: Any, arguments: dict[str, str], errors: dict[str, str], begins: bool = False) -> None:
+    """Add lines for arguments and errors that a docstring lacks; errors by an argument's or an exception's name.
+
+    A docstring that describes no argument stays so, unless ``begins`` or if every argument gets a line.
+    """
+    function = unwrap(described.__init__ if isinstance(described, type) else described)  # type: ignore[misc]
+    if not described.__doc__ or not hasattr(function, "__code__"):
         return
-    names = init.__code__.co_varnames[1 : init.__code__.co_argcount + init.__code__.co_kwonlyargcount]
-    theirs = {name: f"    {name}: {arguments[name]}" for name in names if name in arguments}
-    if _ARGS in text or theirs and len(theirs) == len(names):
+    code = function.__code__
+    names = code.co_varnames[isinstance(described, type) : code.co_argcount + code.co_kwonlyargcount]
+    theirs = {name: arguments[name] for name in names if name in arguments}
+    if not theirs and not errors:
+        return
+    text = _dedented(described.__doc__)
+    if theirs and (begins or _ARGS in text or len(theirs) == len(names)):
         text = _replaced(text, _ARGS, lambda own: _arguments(own, theirs, names))
-    usual = ["    " + errors[name] for name in names if name in errors and errors[name].partition(":")[0] not in text]
+    usual: dict[str, str] = {}
+    for name, line in errors.items():
+        kind = line.partition(":")[0]
+        if (name in names or name == kind.strip()) and kind not in text:
+            usual.setdefault(kind, line)
     if usual:
-        text = _replaced(text, _RAISES, lambda own: "\n".join([*usual, own] if own else usual))
-    cls.__doc__ = text
+        text = _replaced(text, _RAISES, lambda own: "\n".join([*usual.values(), own] if own else usual.values()))
+    described.__doc__ = text
+
+
+def _section(text: str, title: str) -> str:
+    return text.partition(title)[2].partition("\n\n")[0]
 
 
 def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
@@ -175,7 +234,8 @@ def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
     before, found, after = text.partition(title)
     own, blank, rest = after.partition("\n\n")
     if not found:
-        place = min([text.index(mark) for mark in (_RAISES, _SOURCE, _EXAMPLE) if mark in text], default=len(text))
+        later = _TITLES[_TITLES.index(title) + 1 :]
+        place = min([text.index(mark) for mark in later if mark in text], default=len(text))
         before, rest = text[:place], text[place:]
     section = change(own)
     return before + title + section + blank + rest if section else text
@@ -255,6 +315,11 @@ def _declared(function: FunctionType, name: str) -> str:
     defaults |= function.__kwdefaults__ or {}
     annotation = str(function.__annotations__.get(name))
     return f"{annotation} = {defaults[name]}" if name in defaults else annotation
+
+
+def _of_arguments(section: str, names: tuple[str, ...]) -> str:
+    """Return the errors of a family, without those about an argument that is not among ``names``."""
+    return "\n".join([line for line in items(section) if not (found := _ABOUT.match(line)) or found[1] in names])
 
 
 def _refusals(own: str, family: str, usual: list[str], declared: str) -> str:

@@ -21,6 +21,8 @@ SHAPES = {
     "channels": "``(N, C, *)``; the result has the input's shape.",
     "loss": 'input and target broadcast; the result is 0-d, or with reduction ``"none"`` has the common shape.',
     "sequence": "input ``(T, N, features)`` to ``(T, N, directions * H)``.",
+    "spatial": "``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.",
+    "with info": "``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.",
 }
 
 DTYPES = {
@@ -60,6 +62,12 @@ DTYPES = {
     "tested real": "any but complex; the result is of bools.",
     "compared": "compared in PyTorch's result type; the result is of bools.",
     "indices": "any but complex; values keep the input's dtype, indices are int64.",
+    "default int64": "any, by default int64.",
+    "kept": "floating and complex; kept.",
+    "of values": "indices are integers; the result has that of the values.",
+    "pivots": "float32, float64 and complex; kept; pivots int32.",
+    "real S": "float32, float64 and complex; kept, S real.",
+    "target": "real floating; the target's may be another.",
 }
 
 # By the name of an argument, or by its name, annotation and default.
@@ -127,6 +135,11 @@ DERIVATIVES = {
     "summed over copies": "``g`` summed over the copies.",
     "summed over repeats": "``g`` summed over the repeated dimensions.",
     "zero": "zero.",
+    "in places": "the pieces' ``g``, each in its place.",
+    "piece": "each Tensor's piece of ``g``.",
+    "sorted": "``g`` at the place each element came from; equal elements keep their order.",
+    "summed over rows": "each element's sum of ``g`` over the rows that hold it.",
+    "triangular systems": "that of the two triangular systems it solves.",
 }
 
 # The keys of args=: descriptions that differ from the usual one of the same name above.
@@ -157,6 +170,46 @@ PARTICULAR_ARGUMENTS = {
     "p norm": "    p: the norm.",
     "value number": "    value: a number or a 0-d Tensor.",
     "weight and bias per channel": "    weight, bias: factors and offsets per channel, ``(C,)``; by default none.",
+    "A coefficients": "    A: the coefficients.",
+    "A lower": "    A: symmetric or Hermitian matrices, of which the lower triangle is read.",
+    "alpha constant": "    alpha: the constant part.",
+    "beta of kaiser": "    beta: how fast the window falls; 0 is a rectangle.",
+    "device given": "    device: the device.",
+    "device of tensor": "    device: the device, by default this Tensor's.",
+    "dim last two": "    dim: the dimensions, by default the last two.",
+    "dtype int64": "    dtype: the dtype, by default int64.",
+    "dtype of tensor": "    dtype: the dtype, by default this Tensor's.",
+    "eps of differences": "    eps: added to each difference.",
+    "hermitian": "    hermitian: complex matrices are Hermitian, not symmetric.",
+    "index vector": "    index: a vector of integers from 0 on.",
+    "input factor": "    input: the factor.",
+    "input log-probabilities": "    input: log-probabilities.",
+    "input logits": "    input: logits.",
+    "input one vector": "    input: one vector.",
+    "input spectrum": "    input: a spectrum.",
+    "mean": "    mean: the mean.",
+    "n crops": "    n: crops or pads with zeros to this length first.",
+    "other shape": "    other: gives the shape.",
+    "other vector": "    other: the other vector.",
+    "p coordinates": "    p: the norm; 0 counts the coordinates that differ.",
+    "requires_grad of values": (
+        "    requires_grad: whether gradients with respect to values that are given as data are wanted."
+    ),
+    "s of result": "    s: the lengths of the result; -1 leaves one as it is.",
+    "sections": "    indices_or_sections: how many pieces, or where to cut.",
+    "size or shape": "    size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.",
+    "source slices": "    source: the slices.",
+    "start number": "    start: the first number.",
+    "start slice": "    start: the first slice; negative ones count from the end.",
+    "std": "    std: the standard deviation, at least 0.",
+    "target signs": "    target: 1 and -1.",
+    "tensors": "    tensors: a list or tuple of Tensors.",
+    "upper triangle": "    upper: whether A is upper or lower triangular.",
+    "values at indices": "    values: the elements at these indices.",
+    "vec": "    vec: the vector.",
+    "vec2 columns": "    vec2: the vector of the columns.",
+    "weight per class": "    weight: a factor per class, ``(C,)``.",
+    "x1 and x2": "    x1, x2: the Tensors.",
 }
 
 # The tokens of raises=, and the errors that follow from an argument or from a token of dtype=.
@@ -184,6 +237,14 @@ REFUSALS = {
     "singular": "    LinAlgError: a matrix is singular.",
     "square": "    RuntimeError: the matrices are not square, or not of float32, float64 or complex numbers.",
     "windows": "    RuntimeError: the rank is wrong, an argument is out of range, or no window fits.",
+    "as lu_factor": "    RuntimeError: as ``linalg.lu_factor``.",
+    "dtypes differ": "    RuntimeError: the dtypes differ.",
+    "fft": "    RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.",
+    "list": "    RuntimeError: the list is empty or the shapes differ.",
+    "not integers": "    NotImplementedError: the numbers are not integers.",
+    "target of integers": "    RuntimeError: the target is of integers.",
+    "shapes": "    RuntimeError: the shapes do not match.",
+    "singular derivative": "    LinAlgError: in the derivative: a matrix is singular.",
 }
 OF_ARGUMENTS = {
     "dim": "    IndexError: ``dim`` is out of range.",

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ...ops.table.documentation import like
 from ..hyperparameters import ParamGroup
 from ..optimizer import Optimizer
 from .base import LRScheduler, assign, checked_optimizer, per_group, rates_of
@@ -53,6 +54,7 @@ class CosineAnnealingLR(LRScheduler):
         return self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
 
 
+@like(CosineAnnealingLR)
 class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down to ``eta_min``, started again after ``T_0`` epochs, then after ``T_0 * T_mult``, and so on.
 
@@ -61,7 +63,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Args:
         T_0: the epochs of the first half cosine.
         T_mult: the factor of its length at every restart.
-        eta_min: the least learning rate.
 
     Raises:
         ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or a negative epoch.
@@ -246,6 +247,7 @@ class CyclicLR(_MomentumCycle):
             vars(self._scale_fn_custom).update(state_dict["_scale_fn_custom"])
 
 
+@like(CyclicLR)
 class OneCycleLR(_MomentumCycle):
     """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then far below the start.
 
@@ -255,12 +257,9 @@ class OneCycleLR(_MomentumCycle):
         epochs, steps_per_epoch: in place of ``total_steps``.
         pct_start: the share of the way up.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        cycle_momentum: move momentum (or beta1) against the learning rate.
-        base_momentum, max_momentum: its bounds, numbers or lists of one per group.
         div_factor: the peak over the start.
         final_div_factor: the start over the end.
         three_phase: the way down first mirrors the way up.
-        last_epoch: the batches already done; -1 to start.
 
     Raises:
         ValueError: an argument out of range, more steps than ``total_steps``, or no momentum to move.

@@ -89,12 +89,11 @@ def cholesky_(input: Operand, upper: bool = False) -> Tensor:
     return _cholesky_of(input, "input", upper)
 
 
-@operator(dtype="equal matrix", raises="dtypes", args="input right-hand sides")
+@operator(dtype="equal matrix", raises="dtypes", args="input right-hand sides", derivative="triangular systems")
 @also_named(input2="L")
 def cholesky_solve(input: Operand, L: Operand, upper: bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
 
     Args:
@@ -226,7 +225,6 @@ def qr_(input: Operand, some: bool = True) -> QRResult:
         some: False is ``mode="complete"``.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
         RuntimeError: as ``linalg.qr``.
         LinAlgError: as ``linalg.qr``.
 

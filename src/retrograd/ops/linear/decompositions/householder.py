@@ -143,7 +143,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     return householder_product(input, input2)
 
 
-@operator(raises="dtypes")
+@operator(raises="dtypes", like=householder_product)
 @also_named(input2="tau", input3="other")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """``Q @ other``, Q being the whole square product ``H_1 H_2 ... H_k`` of ``linalg.householder_product``.
@@ -154,7 +154,6 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     Dtype: float32, float64 and complex, all one; the result has it.
 
     Args:
-        tau: the factors.
         other: the matrix to be multiplied.
         left: multiply by Q from the left.
         transpose: whether to take the adjoint of Q.

@@ -102,16 +102,12 @@ def _factored(x: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(new_tensor(backend.asarray(part)) for part in (ld, at, flags))  # type: ignore[return-value]
 
 
-@operator(namespace="linalg", method=False, differentiable=False, raises="square")
+@operator(namespace="linalg", method=False, differentiable=False, raises="square", args="A lower, hermitian")
 def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsInfo:
     """As ``ldl_factor``, with a number per matrix instead of an error where a pivot is zero.
 
     Shape: (..., n, n) to LD (..., n, n), pivots (..., n) and info (...).
     Dtype: float32, float64 and complex; kept; pivots and info int32.
-
-    Args:
-        A: symmetric or Hermitian matrices, of which the lower triangle is read.
-        hermitian: complex matrices are Hermitian, not symmetric.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.
@@ -128,17 +124,14 @@ def ldl_factor_ex(A: Operand, *, hermitian: bool = False, check_errors: bool = F
     return result
 
 
-@operator(namespace="linalg", method=False, differentiable=False, raises="square")
+@operator(
+    namespace="linalg", method=False, differentiable=False, raises="square", dtype="pivots", args="A lower, hermitian"
+)
 def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
     """``LD, pivots`` with ``A = P L D L^T P^T``: L unit triangular, D of blocks of one or two rows, both in one matrix.
 
     Derivative: none, as in PyTorch.
     Shape: (..., n, n) to LD (..., n, n) and pivots (..., n).
-    Dtype: float32, float64 and complex; kept; pivots int32.
-
-    Args:
-        A: symmetric or Hermitian matrices, of which the lower triangle is read.
-        hermitian: complex matrices are Hermitian, not symmetric.
 
     Returns:
         The named tuple ``(LD, pivots)``, as LAPACK's sytrf gives them.

@@ -33,12 +33,11 @@ def _svd_lowrank(a: Tensor, q: int, niter: int) -> OldSVDResult:
     return OldSVDResult(basis @ u, s, vh.mH)
 
 
-@operator(method=False, derivative="of the steps")
+@operator(method=False, derivative="of the steps", dtype="real S")
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None = None) -> OldSVDResult:
     """``U, S, V`` with ``A - M`` near ``U @ diag(S) @ V^H``: the largest q singular values, by random columns.
 
     Shape: A ``(..., m, n)``, M broadcasts with it; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
-    Dtype: float32, float64 and complex; kept, S real.
 
     Args:
         q: an estimate of the rank, from above.
@@ -60,12 +59,11 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int = 2, M: Tensor | None =
     return _svd_lowrank(a if M is None else a - M, 6 if q is None else q, niter)
 
 
-@operator(method=False, derivative="of the steps")
+@operator(method=False, derivative="of the steps", dtype="real S")
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> OldSVDResult:
     """``U, S, V`` with ``A - mean(A, -2)`` near ``U @ diag(S) @ V^H``: principal directions are the columns of V.
 
     Shape: ``(..., m, n)``, m examples of n numbers; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
-    Dtype: float32, float64 and complex; kept, S real.
 
     Args:
         A: the examples.

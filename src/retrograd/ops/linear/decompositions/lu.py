@@ -142,14 +142,13 @@ class LUFactors(NamedTuple):
     pivots: Tensor
 
 
-@operator(namespace="linalg", method=False, raises="matrix")
+@operator(namespace="linalg", method=False, raises="matrix", dtype="pivots")
 def lu_factor(A: Operand, *, pivot: bool = True) -> LUFactors:
     """``LU, pivots`` with ``A = P @ L @ U``: Gaussian elimination with row interchanges, L and U packed in one matrix.
 
     Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` of square matrices, in the rows' new order; of others
     the rest goes through triangular systems. The pivots are constant.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32.
 
     Args:
         pivot: interchange rows, so that each pivot is the largest of its column.
@@ -220,7 +219,7 @@ class LUResult(NamedTuple):
     U: Tensor
 
 
-@operator(namespace="linalg", method=False, dtype="matrix")
+@operator(namespace="linalg", method=False, dtype="matrix", raises="as lu_factor")
 def lu(A: Operand, *, pivot: bool = True) -> LUResult:
     """``P, L, U`` with ``A = P @ L @ U``: a permutation, a unit lower and an upper triangular matrix.
 
@@ -232,9 +231,6 @@ def lu(A: Operand, *, pivot: bool = True) -> LUResult:
 
     Returns:
         The named tuple ``(P, L, U)``.
-
-    Raises:
-        RuntimeError: as ``linalg.lu_factor``.
 
     >>> rg.linalg.lu(rg.tensor([[1.0, 2.0], [2.0, 2.0]])).U
     tensor([[2., 2.],
@@ -275,11 +271,10 @@ def _lu_solve(packed: Operand, pivots: Operand, b: Operand, left: bool, adjoint:
     return solve_triangular(factors, y, upper=True)
 
 
-@operator(namespace="linalg", method=False, raises="singular")
+@operator(namespace="linalg", method=False, raises="singular", derivative="triangular systems")
 def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adjoint: bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
 
-    Derivative: that of the two triangular systems it solves.
     Shape: LU (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (...,
     k, n).
     Dtype: float32, float64 and complex, the same of LU and B; kept; pivots int32.
@@ -300,7 +295,7 @@ def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: bool = True, adj
     return _lu_solve(LU, pivots, B, left, adjoint)
 
 
-@operator(name="lu_solve", raises="singular", args="input right-hand sides")
+@operator(name="lu_solve", raises="singular", args="input right-hand sides", like=lu_solve)
 def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     """``X`` with ``A @ X = input``, from ``LU_data, LU_pivots = lu(A)``: ``linalg.lu_solve``.
 
@@ -311,9 +306,6 @@ def lu_solve_(input: Operand, LU_data: Operand, LU_pivots: Operand) -> Tensor:
     Args:
         LU_data: L and U, packed in one matrix.
         LU_pivots: the row interchanges, counted from 1.
-
-    Raises:
-        RuntimeError: the shapes do not fit, the dtypes differ, or a pivot is out of range.
 
     >>> rg.lu_solve(rg.ones(1, 1), *rg.lu(rg.tensor([[2.0]])))
     tensor([[0.5]])

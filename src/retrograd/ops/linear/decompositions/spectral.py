@@ -223,13 +223,12 @@ class OldSVDResult(NamedTuple):
     V: Tensor
 
 
-@operator(name="svd", raises="convergence, matrix", args="input matrices")
+@operator(name="svd", raises="convergence, matrix", args="input matrices", like=svd)
 def svd_(input: Operand, some: bool = True, compute_uv: bool = True) -> OldSVDResult:
     """``U, S, V`` with ``input = U @ diag(S) @ V^H``: ``linalg.svd`` with V instead of its transpose.
 
     Derivative: as ``linalg.svd``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), V (..., n, k), ``k = min(m, n)``; square U and V without ``some``.
-    Dtype: float32, float64 and complex, whose singular values are real.
 
     Args:
         some: False completes U and V to square matrices.

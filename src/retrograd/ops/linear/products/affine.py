@@ -180,7 +180,7 @@ def _recomputing(out: Tensor, x: Tensor) -> Tensor:
     return out
 
 
-@operator(namespace="nn.functional", method=False, dtype="equal", raises="dtypes")
+@operator(namespace="nn.functional", method=False, dtype="equal", raises="dtypes", like=linear)
 def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | None = None) -> Tensor:
     """``y_o = sum_ij input1_i weight_oij input2_j + bias_o``, along the last dimensions.
 
@@ -191,7 +191,6 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
         input1: the rows on the left.
         input2: the rows on the right.
         weight: a matrix per output.
-        bias: the summand; none by default.
 
     >>> F.bilinear(rg.ones(5, 2), rg.ones(5, 3), rg.ones(4, 2, 3)).shape
     (5, 4)

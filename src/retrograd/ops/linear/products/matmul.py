@@ -228,7 +228,7 @@ def bmm(input: Operand, mat2: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator(dtype="equal", raises="dtypes")
+@operator(dtype="equal", raises="dtypes", args="vec")
 def mv(input: Operand, vec: Operand) -> Tensor:
     """``y_i = sum_k input_ik vec_k``: the product of a matrix and a vector.
 
@@ -237,7 +237,6 @@ def mv(input: Operand, vec: Operand) -> Tensor:
 
     Args:
         input: the matrix.
-        vec: the vector.
 
     >>> rg.mv(rg.ones(2, 3), rg.ones(3))
     tensor([3., 3.])
@@ -248,7 +247,7 @@ def mv(input: Operand, vec: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator(dtype="equal", raises="dtypes")
+@operator(dtype="equal", raises="dtypes", args="input one vector")
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
@@ -256,7 +255,6 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     Shape: (n) and (n) to ().
 
     Args:
-        input: one vector.
         tensor: the other.
 
     >>> rg.dot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
@@ -268,7 +266,7 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     return apply(MATMUL, (x, y), {})
 
 
-@operator(like=dot)
+@operator(like=dot, args="other vector")
 def vdot(input: Operand, other: Operand) -> Tensor:
     """``sum_k conj(input_k) other_k`` of two vectors.
 
@@ -276,7 +274,6 @@ def vdot(input: Operand, other: Operand) -> Tensor:
 
     Args:
         input: the vector that is conjugated.
-        other: the other vector.
 
     >>> rg.vdot(rg.tensor([1.0, 2.0]), rg.tensor([3.0, 4.0]))
     tensor(11.)
@@ -285,7 +282,7 @@ def vdot(input: Operand, other: Operand) -> Tensor:
     return dot(x.conj() if x.dtype.kind == "c" else x, other)
 
 
-@operator(aliases=("ger",), dtype="promoted")
+@operator(aliases=("ger",), dtype="promoted", args="vec2 columns")
 def outer(input: Operand, vec2: Operand) -> Tensor:
     """``y_ij = input_i vec2_j`` of two vectors.
 
@@ -294,7 +291,6 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
 
     Args:
         input: the vector of the rows.
-        vec2: the vector of the columns.
 
     Raises:
         RuntimeError: an input has not one dimension.
@@ -420,7 +416,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
-@operator(inplace=True, like=addmm)
+@operator(inplace=True, like=addmm, args="vec")
 def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * (mat @ vec)``.
 
@@ -429,7 +425,6 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
 
     Args:
         mat: the matrix.
-        vec: the vector.
 
     >>> rg.addmv(rg.ones(2), rg.ones(2, 3), rg.ones(3))
     tensor([4., 4.])
@@ -437,7 +432,7 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
     return _scaled_sum(input, mv(mat, vec), beta, alpha)
 
 
-@operator(inplace=True, like=addmm)
+@operator(inplace=True, like=addmm, args="vec2 columns")
 def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """``beta * input + alpha * outer(vec1, vec2)``.
 
@@ -446,7 +441,6 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
 
     Args:
         vec1: the vector of the rows.
-        vec2: the vector of the columns.
 
     >>> rg.addr(rg.zeros(2, 2), rg.ones(2), rg.tensor([1.0, 2.0]))
     tensor([[1., 2.],

@@ -146,13 +146,12 @@ def _info(x: Array) -> Tensor:
     return new_tensor(array_module(x).asarray(x, dtype=np.int32))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="with info")
 @also_named(input="A")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
     """The inverse of each square matrix, and whether it exists: ``inv`` that does not raise.
 
     Derivative: ``inv``'s; 0 where there is no inverse.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
     Dtype: float32, float64 and complex; the inverse has A's, info is int32.
 
     Args:
@@ -180,7 +179,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvExResult:
     return InvExResult(_with_failures(inverses, x, eye, info), _info(info))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, like=inv_ex)
 @also_named(input="A", b="B")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveExResult:
     """The X with ``A @ X = B``, and whether there is exactly one: ``solve`` that does not raise.
@@ -190,7 +189,6 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     Dtype: float32, float64 and complex; info is int32.
 
     Args:
-        A: square matrices.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
@@ -216,13 +214,12 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return SolveExResult(_with_failures(solutions, a, b.array, info, left), _info(info))
 
 
-@operator(namespace="linalg", method=False)
+@operator(namespace="linalg", method=False, shape="with info")
 @also_named(input="A")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyExResult:
     """The Cholesky factor of each matrix, and whether it exists: ``cholesky`` that does not raise.
 
     Derivative: ``cholesky``'s; 0 where there is no factor.
-    Shape: ``(..., n, n)``; ``(..., n, n)`` and info ``(...)``.
     Dtype: float32, float64 and complex; the factor has A's, info is int32.
 
     Args:

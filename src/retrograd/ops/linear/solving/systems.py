@@ -104,7 +104,7 @@ def solve(A: Operand, B: Operand, *, left: bool = True) -> Tensor:
     return x.squeeze(-1) if vector else x
 
 
-@operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular")
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="dtypes, singular", args="upper triangle")
 @also_named(input="A")
 def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, for each triangular matrix ``A``, whose other half is not read.
@@ -113,7 +113,6 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
     Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
 
     Args:
-        upper: whether A is upper or lower triangular.
         unitriangular: the diagonal is not read either, but taken as ones.
 
     >>> rg.linalg.solve_triangular(rg.tensor([[2.0, 9.0], [1.0, 1.0]]), rg.tensor([[2.0], [3.0]]), upper=False)
@@ -139,7 +138,7 @@ class TriangularSolution(NamedTuple):
     cloned_coefficient: Tensor
 
 
-@operator(dtype="equal matrix", raises="dtypes, singular", args="input right-hand sides")
+@operator(dtype="equal matrix", raises="dtypes, singular", args="input right-hand sides, upper triangle")
 def triangular_solve(
     input: Operand, A: Operand, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
@@ -149,7 +148,6 @@ def triangular_solve(
     Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
 
     Args:
-        upper: whether A is upper or lower triangular.
         transpose: solve ``A^T @ X = input``.
         unitriangular: the diagonal is not read, but taken as ones.
 
@@ -164,7 +162,7 @@ def triangular_solve(
     return TriangularSolution(*_triangular_solve_node(solution, a.clone()))
 
 
-@operator(namespace="linalg", method=False, dtype="equal matrix", raises="singular")
+@operator(namespace="linalg", method=False, dtype="equal matrix", raises="singular", args="A coefficients")
 @also_named(input="A", other="B")
 def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Tensor:
     """``X`` with ``tensordot(A, X, X.ndim) = B``.
@@ -173,7 +171,6 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
 
     Args:
-        A: the coefficients.
         dims: dimensions of A that are moved to its end first.
 
     Raises:
@@ -193,7 +190,7 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[int] | None = None) -> Te
     return solve(a.reshape(size, size), b.reshape(size)).reshape(shape)
 
 
-@operator(namespace="linalg", method=False, dtype="matrix", raises="singular")
+@operator(namespace="linalg", method=False, dtype="matrix", raises="singular", args="A coefficients")
 @also_named(input="A")
 def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     """``X`` with ``tensordot(X, tensordot(A, Y, Y.ndim), ind) = Y``: the inverse of A as a map between tensors.
@@ -202,7 +199,6 @@ def tensorinv(A: Operand, ind: int = 2) -> Tensor:
     Shape: A (*b, *x) with as many elements in b as in x; X is (*x, *b).
 
     Args:
-        A: the coefficients.
         ind: how many dimensions b has.
 
     Raises:

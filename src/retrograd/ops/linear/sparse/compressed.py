@@ -18,7 +18,9 @@ from ...table.types import DeviceLike, DTypeLike, Operand
 from .sparse import CompressedTensor, SparseTensor, compressed, to_sparse
 
 
-@operator(method=False, args="dtype of values")
+@operator(
+    method=False, args="dtype of values, values at indices, device given, requires_grad of values", dtype="of values"
+)
 def sparse_csr_tensor(
     crow_indices: Operand | Sequence[object],
     col_indices: Operand | Sequence[object],
@@ -34,15 +36,11 @@ def sparse_csr_tensor(
 
     Derivative: values: ``g`` at their places.
     Shape: crow_indices ``(rows + 1,)``, col_indices and values ``(nnz,)``; the result ``size``.
-    Dtype: indices are integers; the result has that of the values.
 
     Args:
         crow_indices: where each row's values begin, and the last one's end.
         col_indices: the column of each value, ascending within a row.
-        values: the elements at these indices.
         size: the shape, by default the smallest that has all places.
-        device: the device.
-        requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:

@@ -462,7 +462,9 @@ def sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return SparseTensor(indices, values, (a.shape[0], b.shape[1])).coalesce()
 
 
-@operator(method=False, args="dtype of values")
+@operator(
+    method=False, args="dtype of values, values at indices, device given, requires_grad of values", dtype="of values"
+)
 def sparse_coo_tensor(
     indices: Operand | Sequence[Any],
     values: Operand | Sequence[object],
@@ -478,14 +480,10 @@ def sparse_coo_tensor(
 
     Derivative: values: ``g`` at the coordinates.
     Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, whose last dimensions are the values'.
-    Dtype: indices are integers; the result has that of the values.
 
     Args:
         indices: the coordinates of the values, a column each.
-        values: the elements at these indices.
         size: the shape, by default the smallest that has all coordinates.
-        device: the device.
-        requires_grad: whether gradients with respect to values that are given as data are wanted.
         check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 

@@ -136,7 +136,7 @@ def _transform(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
     return apply(FFT, (x,), {"dims": tuple(dims), "norm": norm, "inverse": inverse})
 
 
-@operator(namespace="fft", method=False, args="norm forward")
+@operator(namespace="fft", method=False, args="norm forward, n crops", raises="fft")
 def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_k = sum_j x_j exp(-2 pi i j k / n)``: the discrete Fourier transform along a dimension.
 
@@ -146,10 +146,6 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
 
     Args:
         input: a signal, real or complex.
-        n: crops or pads with zeros to this length first.
-
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
 
     >>> rg.fft.fft(rg.tensor([1.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
@@ -157,12 +153,9 @@ def fft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None =
     return _transform(input, None if n is None else [n], dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=fft, args="norm inverse")
+@operator(namespace="fft", method=False, like=fft, args="norm inverse, input spectrum")
 def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_j = 1/n sum_k X_k exp(2 pi i j k / n)``: the inverse of ``fft``.
-
-    Args:
-        input: a spectrum.
 
     >>> rg.fft.ifft(rg.tensor([3.0, 0.0, 0.0])).real
     tensor([1., 1., 1.])
@@ -170,12 +163,9 @@ def ifft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _transform(input, None if n is None else [n], dim, norm, True)
 
 
-@operator(namespace="fft", method=False, like=fft)
+@operator(namespace="fft", method=False, like=fft, args="dim last two")
 def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``fft`` along two dimensions.
-
-    Args:
-        dim: the dimensions, by default the last two.
 
     >>> rg.fft.fft2(rg.ones(2, 2)).real
     tensor([[4., 0.],
@@ -184,12 +174,9 @@ def fft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), n
     return _transform(input, s, dim, norm, False)
 
 
-@operator(namespace="fft", method=False, like=ifft)
+@operator(namespace="fft", method=False, like=ifft, args="dim last two")
 def ifft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``ifft`` along two dimensions: the inverse of ``fft2``.
-
-    Args:
-        dim: the dimensions, by default the last two.
 
     >>> rg.fft.ifft2(rg.ones(2, 2)).real
     tensor([[1., 0.],
@@ -228,14 +215,11 @@ def _shifted(input: Operand, dim: Dims | None, direction: int) -> Tensor:
     return roll(x, tuple(shifts), tuple(axes)) if axes else x.clone()
 
 
-@operator(namespace="fft", method=False)
+@operator(namespace="fft", method=False, args="input spectrum")
 def fftshift(input: Operand, dim: Dims | None = None) -> Tensor:
     """``y_(k + n // 2) = x_k``, indices modulo ``n``: the zero frequency moves to the middle.
 
     Derivative: ``ifftshift(g)``.
-
-    Args:
-        input: a spectrum.
 
     >>> rg.fft.fftshift(rg.tensor([0.0, 1.0, -2.0, -1.0]))
     tensor([-2., -1.,  0.,  1.])

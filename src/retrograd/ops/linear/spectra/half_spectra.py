@@ -96,7 +96,7 @@ def _hermitian(input: Operand, s: Dims | None, dim: Dims | None, norm: Norm | No
     return _to_real(x.conj() if x.dtype.kind == "c" else x, s, dim, OPPOSITE[norm_of(norm)])
 
 
-@operator(namespace="fft", method=False, args="norm forward")
+@operator(namespace="fft", method=False, args="norm forward, n crops")
 def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``X_0, ..., X_(n // 2)`` of ``fft`` of a real signal: the half that determines the rest.
 
@@ -106,7 +106,6 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
 
     Args:
         input: a real signal.
-        n: crops or pads with zeros to this length first.
 
     Raises:
         RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16, or complex.
@@ -117,12 +116,9 @@ def rfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _to_half(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False, like=rfft)
+@operator(namespace="fft", method=False, like=rfft, args="dim last two")
 def rfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``rfft`` along the last of two dimensions, ``fft`` along the other.
-
-    Args:
-        dim: the dimensions, by default the last two.
 
     >>> rg.fft.rfft2(rg.ones(4, 4)).shape
     (4, 3)
@@ -140,7 +136,7 @@ def rfftn(input: Operand, s: Sequence[int] | None = None, dim: Dims | None = Non
     return _to_half(input, s, dim, norm)
 
 
-@operator(namespace="fft", method=False, args="norm inverse")
+@operator(namespace="fft", method=False, args="norm inverse", raises="fft")
 def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None = None) -> Tensor:
     """``x_0, ..., x_(n-1)`` from its half spectrum: the inverse of ``rfft``.
 
@@ -152,22 +148,15 @@ def irfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None
         input: the half of a spectrum.
         n: the length of the result.
 
-    Raises:
-        RuntimeError: a length is not positive, ``norm`` is unknown, or the input is float16.
-
     >>> rg.fft.irfft(rg.tensor([4.0, 0.0, 0.0]))
     tensor([1., 1., 1., 1.])
     """
     return _to_real(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False, like=irfft)
+@operator(namespace="fft", method=False, like=irfft, args="s of result, dim last two")
 def irfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``irfft`` along the last of two dimensions, ``ifft`` along the other: the inverse of ``rfft2``.
-
-    Args:
-        s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, by default the last two.
 
     >>> rg.fft.irfft2(rg.fft.rfft2(rg.ones(2, 4)))
     tensor([[1., 1., 1., 1.],
@@ -202,14 +191,12 @@ def hfft(input: Operand, n: int | None = None, dim: Dim = -1, norm: Norm | None 
     return _hermitian(input, None if n is None else [n], dim, norm)
 
 
-@operator(namespace="fft", method=False, like=hfft)
+@operator(namespace="fft", method=False, like=hfft, args="s of result, dim last two")
 def hfft2(input: Operand, s: Sequence[int] | None = None, dim: Dims = (-2, -1), norm: Norm | None = None) -> Tensor:
     """``hfft`` along the last of two dimensions, ``fft`` along the other.
 
     Args:
         input: the half of a Hermitian signal.
-        s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, by default the last two.
 
     >>> rg.fft.hfft2(rg.ones(2, 3)).shape
     (2, 4)

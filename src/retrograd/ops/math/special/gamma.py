@@ -194,13 +194,11 @@ def i0e(input: Tensor) -> Tensor:
     return apply1(I0E, input)
 
 
-@operator(direct=True, namespace="special", method=False, dtype="float", raises="scipy")
+@operator(direct=True, namespace="special", method=False, dtype="float", raises="scipy", like=i0)
 def i1(input: Tensor) -> Tensor:
     """``I_1(input)``, elementwise: the modified Bessel function of the first kind, order 1.
 
     Derivative: ``g * (I_0(input) - I_1(input) / input)``, 1/2 at 0.
-
-    Source: Abramowitz and Stegun 9.6; DLMF 10.29.
 
     >>> rg.special.i1(rg.tensor([0.0, 1.0]))
     tensor([0.    , 0.5652])

@@ -53,17 +53,11 @@ def rrelu(
     return apply_inplace(RRELU, x, slopes=slopes) if inplace else apply(RRELU, (x,), {"slopes": slopes})
 
 
-@operator(namespace="nn.functional", method=False, name="rrelu_", raises="complex")
+@operator(namespace="nn.functional", method=False, name="rrelu_", raises="complex", like=rrelu)
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """``rrelu(input)``, written over the input, which is returned.
 
     Derivative: ``rrelu``'s.
-    Dtype: real floating; the result has the input's dtype.
-
-    Args:
-        lower: the least slope.
-        upper: the greatest slope.
-        training: whether slopes are drawn.
 
     >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
     tensor([-0.5,  2. ])

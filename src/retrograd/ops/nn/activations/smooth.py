@@ -46,12 +46,11 @@ def _silu_slope(x: Array) -> Array:
     return s * (1 + x * (1 - s))
 
 
-@operator(namespace="nn.functional", method=False)
+@operator(namespace="nn.functional", method=False, dtype="kept")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``, elementwise; also called swish.
 
     Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
-    Dtype: floating and complex; kept.
 
     Raises:
         NotImplementedError: the input is of integers or bools.

@@ -100,7 +100,7 @@ def _as_rows(x: Tensor) -> Tensor:
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
-@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores, weight per class")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -120,8 +120,7 @@ def multi_margin_loss(
     Args:
         target: class indices y, ``(N,)`` or 0-d.
         p: 1 or 2.
-        margin: by how much the score of y should exceed the others.
-        weight: a factor per class, ``(C,)``.
+        margin: score differences beyond it cost nothing.
 
     Raises:
         ValueError: p is not 1 or 2, weight is not one-dimensional, or an unknown reduction.

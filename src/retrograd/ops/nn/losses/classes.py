@@ -476,7 +476,7 @@ def _batched(x: Tensor, t: Tensor) -> tuple[Tensor, Any, bool]:
     return x, index, False
 
 
-@operator(namespace="nn.functional", method=False, raises="real")
+@operator(namespace="nn.functional", method=False, raises="real", args="input logits")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -496,7 +496,6 @@ def cross_entropy(
     Dtype: real floating, kept; weight has the input's.
 
     Args:
-        input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
         weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
         ignore_index: class indices that do not count, neither in the sum nor in the mean.
@@ -559,7 +558,7 @@ def _with_probabilities(
     return reduced(rows, reduction)
 
 
-@operator(namespace="nn.functional", method=False, like=cross_entropy)
+@operator(namespace="nn.functional", method=False, like=cross_entropy, args="input log-probabilities, weight per class")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -575,9 +574,7 @@ def nll_loss(
     is ignored.
 
     Args:
-        input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
-        weight: a factor per class, ``(C,)``.
         ignore_index: class indices that do not count.
 
     Raises:

@@ -120,7 +120,7 @@ def _refuse_integers(target: Tensor) -> None:
         raise RuntimeError(f"the target must be floating, got {describe(target)}")
 
 
-@operator(namespace="nn.functional", method=False, like=binary_cross_entropy)
+@operator(namespace="nn.functional", method=False, like=binary_cross_entropy, dtype="target", args="input logits")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -133,10 +133,8 @@ def binary_cross_entropy_with_logits(
     """``-(pos_weight * y log(p) + (1 - y) log(1 - p))`` for ``p = sigmoid(input)``, accurate for logits of any size.
 
     Derivative: input: ``g (p - y)`` without ``pos_weight``; target: ``-g input``.
-    Dtype: real floating; the target's may be another.
 
     Args:
-        input: logits.
         pos_weight: factors of the positive term, which broadcast with the target.
 
     Raises:
@@ -161,7 +159,14 @@ def binary_cross_entropy_with_logits(
     return reduced(loss, reduction)
 
 
-@operator(namespace="nn.functional", method=False, real=True, shape="loss")
+@operator(
+    namespace="nn.functional",
+    method=False,
+    real=True,
+    shape="loss",
+    args="input log-probabilities",
+    raises="target of integers",
+)
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -177,14 +182,12 @@ def kl_div(
     Dtype: real floating.
 
     Args:
-        input: log-probabilities.
         target: probabilities, or with ``log_target`` their logarithms.
         reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
             dimension, which is the divergence of distributions.
         log_target: the targets are given by their logarithms.
 
     Raises:
-        RuntimeError: the target is of integers.
         NotImplementedError: the input is not real floating.
 
     Source: Kullback, Leibler, "On information and sufficiency", 1951.

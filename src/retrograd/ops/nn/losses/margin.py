@@ -28,7 +28,7 @@ def _where(mask: Array, x: Tensor) -> Tensor:
     return x.masked_fill(new_tensor(~mask), 0.0)
 
 
-@operator(namespace="nn.functional", method=False, shape="loss", dtype="real floating")
+@operator(namespace="nn.functional", method=False, shape="loss", dtype="real floating", args="target signs")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -43,8 +43,7 @@ def hinge_embedding_loss(
 
     Args:
         input: distances.
-        target: 1 and -1.
-        margin: from where on different pairs are far enough apart.
+        margin: distances of dissimilar pairs beyond it cost nothing.
 
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
@@ -74,7 +73,7 @@ def margin_ranking_loss(
     Args:
         input1, input2: x1 and x2.
         target: y, 1 and -1.
-        margin: by how much the one should exceed the other.
+        margin: differences beyond it cost nothing.
 
     Raises:
         RuntimeError: the inputs have different numbers of dimensions.
@@ -92,7 +91,7 @@ def margin_ranking_loss(
     return reduced((-y * (x1 - x2) + margin).clamp(min=0), reduction)
 
 
-@operator(namespace="nn.functional", method=False, like=margin_ranking_loss)
+@operator(namespace="nn.functional", method=False, like=margin_ranking_loss, args="target signs")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -110,8 +109,7 @@ def cosine_embedding_loss(
     the target's shape.
 
     Args:
-        target: 1 and -1.
-        margin: which cosine is small enough for vectors that should differ.
+        margin: cosines of dissimilar pairs below it cost nothing.
 
     Raises:
         RuntimeError: the shapes do not match.
@@ -162,7 +160,7 @@ SOFT_MARGIN = Primitive(
 )
 
 
-@operator(namespace="nn.functional", method=False, real=True, like=hinge_embedding_loss)
+@operator(namespace="nn.functional", method=False, real=True, like=hinge_embedding_loss, dtype="target")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -175,7 +173,6 @@ def soft_margin_loss(
     Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
     Shape: input and target have one shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"`` has
         the input's.
-    Dtype: real floating; the target's may be another.
 
     Args:
         input: scores.
@@ -196,7 +193,7 @@ def soft_margin_loss(
     return apply(SOFT_MARGIN, (x, y), {"reduction": reduction})
 
 
-@operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
+@operator(namespace="nn.functional", method=False, dtype="real", args="input scores", raises="shapes")
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -215,7 +212,6 @@ def multilabel_soft_margin_loss(
         weight: factors that broadcast with the loss of each class.
 
     Raises:
-        RuntimeError: the shapes do not match.
         IndexError: the input is 0-d.
 
     >>> F.multilabel_soft_margin_loss(rg.zeros(1, 2), rg.tensor([[1.0, 0.0]]))
@@ -256,7 +252,7 @@ def _triplet(
     return reduced((margin + near - far).clamp(min=0), reduction)
 
 
-@operator(namespace="nn.functional", method=False, dtype="real floating", args="p norm")
+@operator(namespace="nn.functional", method=False, dtype="real floating", args="p norm, eps of differences")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -276,8 +272,7 @@ def triplet_margin_loss(
 
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
-        margin: by how much; positive.
-        eps: added to each difference.
+        margin: differences of distances beyond it cost nothing; positive.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
 
     Raises:

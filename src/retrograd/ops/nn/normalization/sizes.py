@@ -15,13 +15,12 @@ from ..pooling.average import AVG_POOL
 from ..spatial.windows import Window
 
 
-@operator(namespace="nn.functional", method=False, args="p norm")
+@operator(namespace="nn.functional", method=False, args="p norm", dtype="kept")
 def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """``x / max(||x||_p, eps)``: vectors along ``dim`` scaled to unit p-norm.
 
     Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
     zero vectors, which stay zero.
-    Dtype: floating and complex; kept.
 
     Args:
         dim: the dimension, or several, of the vectors.

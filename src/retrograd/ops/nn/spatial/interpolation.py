@@ -119,7 +119,7 @@ def _antialiased(mode: str, size: int, center: np.ndarray, scale: float) -> Axis
     return AxisMap(np.minimum(first + terms, last - 1), weight / weight.sum(axis=0), size, last - first)
 
 
-@operator(namespace="nn.functional", method=False, raises="positive size")
+@operator(namespace="nn.functional", method=False, raises="positive size", shape="spatial")
 def interpolate(
     input: Tensor,
     size: Size | None = None,
@@ -135,7 +135,6 @@ def interpolate(
     ``1 / scale_factor``; with ``align_corners`` at ``i * (L - 1) / (O - 1)``.
 
     Derivative: the transpose of the map: each element gets ``g`` times its weight in each output.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating, kept; uint8, too, for the nearest modes and images.
 
     Args:
@@ -239,14 +238,13 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@operator(namespace="nn.functional", method=False, raises="positive size")
+@operator(namespace="nn.functional", method=False, raises="positive size", shape="spatial")
 def upsample_nearest(
     input: Tensor, size: Size | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """``interpolate(input, size, scale_factor)`` with mode ``"nearest"``.
 
     Derivative: each element gets the ``g`` of the outputs that repeat it.
-    Shape: ``(N, C, L)``, ``(N, C, H, W)`` or ``(N, C, D, H, W)``; the result has the given spatial size.
     Dtype: real floating and uint8; kept.
 
     Args:
