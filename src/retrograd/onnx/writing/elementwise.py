@@ -182,7 +182,7 @@ def silu(b: Builder, call: Call) -> str:
 def glu(b: Builder, call: Call) -> str:
     axis = int(b.param("dim"))
 
-    def halves(call: Any) -> tuple[int, ...]:
+    def halves(call: Call) -> tuple[int, ...]:
         return (call.outputs[0].shape[axis],) * 2
 
     x, gate = b.node("Split", [b.input(0), b.sizes(halves(call), b.others_of(halves))], outputs=2, axis=axis)

@@ -35,7 +35,7 @@ shared[:] = [summed]
 
 def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Array:
     """Return the cotangent of a sum broadcast to the shape of the input, as a view unless that is small."""
-    if g.__class__ is np.ndarray and count(shape, None) < LONG:
+    if isinstance(g, (np.ndarray, np.generic)) and count(shape, None) < LONG:
         out = np.empty(shape, g.dtype)
         out[...] = kept(g, shape, dim, keepdim)
         return out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -270,7 +269,7 @@ def softsign(input: Tensor) -> Tensor:
     return apply1(SOFTSIGN, input)
 
 
-def _halves(x: Any, dim: int) -> tuple[Any, Any]:
+def _halves(x: Array, dim: int) -> tuple[Array, Array]:
     before, half = (slice(None),) * dim, x.shape[dim] // 2
     b = x[(*before, slice(half, None))]
     strided = type(b) is ndarray and not b.flags.c_contiguous

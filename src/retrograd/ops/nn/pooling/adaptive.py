@@ -19,6 +19,7 @@ from ....kernels.loops.images import pooling
 from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
+from ...table.types import Size
 from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, for_axes, per_axis, with_batch
 from . import tables
@@ -31,8 +32,11 @@ OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
     """Return the output size, with None replaced by the input's. With ``channels`` the input must have channels."""
-    size, lengths = x.array.shape[2:], output_size
-    if type(output_size) is not int:
+    size = x.array.shape[2:]
+    lengths: Size
+    if type(output_size) is int:
+        lengths = output_size
+    else:
         given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
         if len(given) == 1:
             given = tuple(given) * axes

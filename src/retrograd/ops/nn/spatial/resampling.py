@@ -145,7 +145,9 @@ _plan = lru_cache(maxsize=256)(_Plan)
 
 
 @lru_cache(maxsize=256)
-def _joint_matrix(maps: tuple[AxisMap | None, ...], size: tuple[int, ...], dtype: DType) -> tuple[Any, Any]:
+def _joint_matrix(
+    maps: tuple[AxisMap | None, ...], size: tuple[int, ...], dtype: DType
+) -> tuple[np.ndarray | None, tuple[int, ...]]:
     """Return all maps as one matrix ``(inputs, outputs)``, None if it is large, and the size of the result."""
     out = tuple([length if linear is None else linear.out for linear, length in zip(maps, size, strict=True)])
     if prod(size) * prod(out) > JOINT:
