@@ -24,7 +24,7 @@ from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, for_axes, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
-from .maximum import MaxPool, at_maxima, places_of_maxima
+from .maximum import MaxPool, at_maxima, maxima_at, places_of_maxima
 
 # One length, or one per axis; None means the input's length.
 OutputSize: TypeAlias = int | None | Sequence[int | None]
@@ -152,8 +152,7 @@ def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indi
         index = places_of_maxima(x.array, window)
     else:
         index = _span_maxima(x.array, out)
-    result = at_maxima(x, index, single)
-    return result if return_indices else result.output
+    return at_maxima(x, index, single) if return_indices else maxima_at(x, index, single)
 
 
 def _adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:

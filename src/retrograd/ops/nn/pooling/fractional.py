@@ -13,9 +13,9 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
-from ....core.graph.primitive import Primitive, apply, operand
+from ....core.graph.primitive import Primitive, operand
 from ....core.named_tuples import NamedTuple
-from ....core.tensor.tensor import Tensor, new_tensor
+from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...make.random_arrays import uniform
@@ -24,7 +24,7 @@ from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Operand
 from ..spatial.windows import Ints, with_batch
-from .maximum import at_maxima
+from .maximum import at_maxima, maxima_at
 
 
 class Pooled(NamedTuple):
@@ -131,9 +131,10 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
     return kernel, out
 
 
-def _pooled(
+def _maxima_of(
     input: Operand, ndim: int, kernel_size: object, output_size: object, output_ratio: object, samples: Tensor | None
-) -> Pooled:
+) -> tuple[Tensor, Array, bool]:
+    """Return the input with a batch axis, the positions of the maxima, and whether the axis was added."""
     x = floating_operand(input)
     if x.array.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"expected {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
@@ -150,8 +151,7 @@ def _pooled(
             raise RuntimeError(f"expected _random_samples to have the dtype of the input, got {drawn.dtype}")
         if drawn.shape != (n, c, ndim):
             raise RuntimeError(f"expected _random_samples ({n}, {c}, {ndim}), got {drawn.shape}")
-    index = apply(MAXIMA, (batch, new_tensor(drawn)), {"out": out, "kernel": kernel})
-    return Pooled(*at_maxima(batch, index.array, single))
+    return batch, MAXIMA(batch.array, drawn, out=out, kernel=kernel), single
 
 
 @operator(namespace="nn.functional", method=False)
@@ -188,7 +188,7 @@ def fractional_max_pool2d_with_indices(
     >>> F.fractional_max_pool2d_with_indices(rg.ones(1, 1, 5, 5), 2, 2).indices.shape
     (1, 1, 2, 2)
     """
-    return _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*_maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)))
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
@@ -214,8 +214,8 @@ def fractional_max_pool2d(
     >>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
     (1, 1, 2, 2)
     """
-    pooled = _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
-    return pooled if return_indices else pooled.output
+    found = _maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
@@ -237,7 +237,7 @@ def fractional_max_pool3d_with_indices(
     >>> F.fractional_max_pool3d_with_indices(rg.ones(1, 1, 5, 5, 5), 2, 2).indices.shape
     (1, 1, 2, 2, 2)
     """
-    return _pooled(input, 3, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*_maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)))
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d)
@@ -259,5 +259,5 @@ def fractional_max_pool3d(
     >>> F.fractional_max_pool3d(rg.ones(1, 1, 5, 5, 5), 2, 2).shape
     (1, 1, 2, 2, 2)
     """
-    pooled = _pooled(input, 3, kernel_size, output_size, output_ratio, _random_samples)
-    return pooled if return_indices else pooled.output
+    found = _maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
