@@ -138,6 +138,7 @@ def test_names_of_nested_inputs_are_their_paths_and_axes_keep_their_names():
         lambda x: x[..., None, ::2].flip(0),
         lambda x: x[rg.tensor([1, 0])],
         lambda x: rg.where(x > 0.5, x, -x).clamp(-1, 0.7),
+        lambda x: (F.glu(x), F.hinge_embedding_loss(x, rg.tensor([[1], [-1], [0]]))),
         lambda x: (x.max(1).values, x.argmin(0), x.std(), x.var(1, unbiased=False)),
         lambda x: F.interpolate(x[:, None, None], scale_factor=(1, 2.0), mode="bilinear", align_corners=False),
         lambda x: (

@@ -55,7 +55,7 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
     dtype = x.dtype
     if x.__class__ is ndarray and x.size < LONG and (dtype.char == "f" or dtype.char == "d"):
         out = small_sum(x, dim, keepdim)
-        return x.sum(dim, keepdims=keepdim) if out is None else out
+        return _add_all(x, dim, None, None, keepdim) if out is None else out
     if dtype.kind in "biu":
         out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
         return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64) if out is None else out

@@ -140,6 +140,12 @@ def masked_fill(b: Builder, call: Call) -> str:
     return b.node("Where", [b.input(1, bool), b.input(2, dtype), b.input(0, dtype)])
 
 
+@primitive("keep")
+def keep(b: Builder, call: Call) -> str:
+    zero = b.constant(np.zeros((), call.outputs[0].dtype))
+    return b.node("Where", [b.input(1, bool), b.input(0), zero])
+
+
 @primitive("zeros")
 def zeros(b: Builder, call: Call) -> str:
     x = b.input(0)
@@ -170,6 +176,17 @@ def rsqrt(b: Builder, call: Call) -> str:
 def silu(b: Builder, call: Call) -> str:
     x, _ = _of(b, call)
     return b.node("Mul", [x, b.node("Sigmoid", [x])])
+
+
+@primitive("glu")
+def glu(b: Builder, call: Call) -> str:
+    axis = int(b.param("dim"))
+
+    def halves(call: Call) -> tuple[int, ...]:
+        return (call.outputs[0].shape[axis],) * 2
+
+    x, gate = b.node("Split", [b.input(0), b.sizes(halves(call), b.others_of(halves))], outputs=2, axis=axis)
+    return b.node("Mul", [x, b.node("Sigmoid", [gate])])
 
 
 @primitive("hardsigmoid")

@@ -78,9 +78,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
             if length != other and 1 not in (length, other):
                 raise RuntimeError(f"input {describe(x)} and indices {describe(index)} do not broadcast")
             own[d] = shape[d] = other if length == 1 else length
-    check_range(index, -own[place], own[place], place, x)
+    lane = place if check_range(index, -own[place], own[place], place, x) else None
     x, index = _broadcast(x, own), _broadcast(index, shape)
-    return apply(TAKE_ALONG_DIM, (x,), {"index": mesh(index, place)})
+    return apply(TAKE_ALONG_DIM, (x,), {"index": mesh(index, place, lane)})
 
 
 def _broadcast(x: Tensor, shape: list[int]) -> Tensor:

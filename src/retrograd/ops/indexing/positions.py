@@ -30,15 +30,18 @@ def positions(index: Operand, x: Tensor, error: type[Exception] = RuntimeError) 
     return index
 
 
-def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> None:
+def check_range(index: Tensor, low: int, length: int, dim: int, x: Tensor, error: type[Exception] = IndexError) -> bool:
+    """Check that positions lie in ``range(low, length)``; return whether none is negative."""
     array = index.array
-    if low == 0 and array.size and lie_within(array, length):
-        return
+    if array.size and lie_within(array, length):
+        return True
+    least = 0
     if all_examples(array).size:
         least, most = extent(array)
         if least < low or most >= length:
             wrong = least if least < low else most
             raise error(f"index {wrong} is out of bounds for dimension {dim} with size {length} of {describe(x)}")
+    return least >= 0
 
 
 def same_dtype(x: Tensor, src: Operand, argument: str) -> Tensor:

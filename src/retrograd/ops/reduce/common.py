@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod as product
 
 import numpy as np
@@ -26,6 +27,7 @@ def reduced(dim: Dims | None, ndim: int) -> tuple[int, ...] | None:
     return (axes if ndim else None) or None
 
 
+@lru_cache(maxsize=1024)
 def kept_shape(shape: tuple[int, ...], dim: tuple[int, ...] | int | None) -> tuple[int, ...]:
     """Return the shape of a reduction with ``keepdim=True``."""
     if dim is None:

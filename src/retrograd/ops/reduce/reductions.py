@@ -34,7 +34,11 @@ shared[:] = [summed]
 
 
 def _repeated(g: Array, shape: tuple[int, ...], dim: tuple[int, ...] | None, keepdim: bool) -> Array:
-    """Return the cotangent of a sum broadcast to the shape of the input, as a view."""
+    """Return the cotangent of a sum broadcast to the shape of the input, as a view unless that is small."""
+    if isinstance(g, (np.ndarray, np.generic)) and count(shape, None) < LONG:
+        out = np.empty(shape, g.dtype)
+        out[...] = kept(g, shape, dim, keepdim)
+        return out
     if dim is None and g.__class__ is np.ndarray and g.size == 1:
         return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape))  # ten times faster than broadcast_to
     return np.broadcast_to(kept(g, shape, dim, keepdim), shape)

@@ -60,7 +60,7 @@ def _var_vjp(g: Array, x: Array, dim: tuple[int, ...] | None, correction: float,
     if dim is None and freedom <= 0:
         return g * np.where(x == mean, np.nan, np.inf).astype(x.dtype)
     away = x - mean
-    return g * (2 / np.float64(freedom)).item() * (np.conj(away) if away.dtype.kind == "c" else away)
+    return g * (2 / freedom if freedom else np.inf) * (np.conj(away) if away.dtype.kind == "c" else away)
 
 
 def _std_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, correction: float, keepdim: bool) -> Array:

@@ -25,6 +25,7 @@ def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
     The results must be Tensors to which nothing else refers yet. Results that are not recorded are unchanged.
     """
     primitive = Primitive(name, lambda *xs: xs, "*xs", vjp=lambda g: g, outputs=-1)
+    primitive.fills = False
 
     def joined(*results: Tensor) -> tuple[Tensor, ...]:
         edges = tuple([edge_of(x) for x in results])

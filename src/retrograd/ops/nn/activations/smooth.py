@@ -8,18 +8,19 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
-from ....core.arrays.dtypes import FLOATING, float32
-from ....core.graph.primitive import apply1, apply2, operand
+from ....core.arrays.dtypes import FLOATING, get_default_dtype
+from ....core.arrays.layout import order_like
+from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels import SEVERAL, mapped
-from ...math.arithmetic import ABS, MUL, SUB
+from ...math.arithmetic import ABS, SUB
 from ...math.exponential import EXP, SIGMOID
 from ...math.special.error_function import ERF
 from ...math.trigonometric import TANH
-from ...shape.joining import SPLIT
-from ...shape.shape import apply_views
+from ...shape.joining import CAT
 from ...table.arguments import dimension, floating_operand
+from ...table.batching import along
 from ...table.blocks import in_blocks, in_single
 from ...table.elementwise import elementwise, unary
 from ...table.masks import WHERE, select
@@ -267,6 +268,31 @@ def softsign(input: Tensor) -> Tensor:
     return apply1(SOFTSIGN, input)
 
 
+def _halves(x: Array, dim: int) -> tuple[Array, Array]:
+    before, half = (slice(None),) * dim, x.shape[dim] // 2
+    b = x[(*before, slice(half, None))]
+    strided = type(b) is ndarray and not b.flags.c_contiguous
+    return x[(*before, slice(half))], b.copy(order_like(b)) if strided else b  # loops take contiguous arrays
+
+
+@in_single
+def _glu(x: Array, dim: int) -> Array:
+    a, b = _halves(x, dim)
+    return a * SIGMOID(b)
+
+
+def _glu_vjp(g: Array, x: Array, dim: int) -> Array:
+    if x.dtype.itemsize == 2:
+        x = x.astype(np.float32)
+    a, b = _halves(x, dim)
+    s = SIGMOID(b)
+    along_a = g * s
+    return CAT(along_a, along_a * a * (1 - s), dim=dim)
+
+
+GLU = Primitive("glu", _glu, "x", [_glu_vjp], signals=True, batch=along("dim"))
+
+
 @operator(namespace="nn.functional", method=False, real=True)
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """``a * sigmoid(b)`` of the two halves a and b of a dimension: the gated linear unit.
@@ -294,9 +320,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     dim = dimension(dim, len(shape))
     if shape[dim] % 2:
         raise RuntimeError(f"the halved axis must have an even length, but axis {dim} of {shape} has {shape[dim]}")
-    half = shape[dim] // 2
-    a, b = apply_views(SPLIT, input, {"sizes": (half, half), "dim": dim})
-    dtype = input.array.dtype
-    if dtype.itemsize == 2 and dtype.kind in FLOATING:  # computed in float32 and rounded once
-        return apply2(MUL, a.astype(float32), apply1(SIGMOID, b.astype(float32))).astype(dtype)
-    return apply2(MUL, a, apply1(SIGMOID, b))
+    if input.array.dtype.kind not in FLOATING:
+        input = input.astype(get_default_dtype())
+    return apply(GLU, (input,), {"dim": dim})

@@ -52,14 +52,13 @@ def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, r
 def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Array, Array]:
     """Compute the loss; ``index`` has the targets of each row first, followed by -1."""
     xp = array_module(x)
-    one = (index[:, :, None] == xp.arange(x.shape[1])).astype(x.dtype)  # the j-th target of row n is class i
-    others = (index >= 0)[:, :, None] & ~one.any(axis=1)[:, None]
-    hinge = x[:, None] - x[xp.arange(len(x))[:, None], index][:, :, None]
-    hinge += 1
-    hinge = np.where(others, np.maximum(hinge, 0), x.dtype.type(0))
+    one = index[:, :, None] == xp.arange(x.shape[1])  # the j-th target of row n is class i
+    hinge = x[:, None] + (1 - x[xp.arange(len(x))[:, None], index])[:, :, None]
+    np.maximum(hinge, 0, out=hinge)
+    xp.copyto(hinge, 0, where=one.any(axis=1)[:, None] | (index < 0)[:, :, None])
     positive = (hinge > 0).astype(x.dtype)
-    slopes = positive.sum(axis=1) - np.matmul(positive.sum(axis=2)[:, None], one)[:, 0]
-    return _rows(hinge, slopes, weight, reduction)
+    of_targets = np.matmul(accurate_sum(positive, (2,))[:, None], one.astype(x.dtype))
+    return _rows(hinge, accurate_sum(positive, (1,)) - of_targets[:, 0], weight, reduction)
 
 
 def _vjp(g: Array, slopes: Array, reduction: str) -> Array:
@@ -100,6 +99,11 @@ def _as_rows(x: Tensor) -> Tensor:
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
+def _extent(index: Array, classes: int) -> tuple[int, int]:
+    """Return the smallest and the largest index, or zeros if all indices are of classes."""
+    return extent(index) if all_examples(index).size and not lie_within(index, classes) else (0, 0)
+
+
 @operator(namespace="nn.functional", method=False, dtype="real", args="input scores, weight per class")
 def multi_margin_loss(
     input: Tensor,
@@ -135,7 +139,7 @@ def multi_margin_loss(
     reduction = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
         raise InvalidValue(f"only p == 1 and p == 2 are supported, got {p}")
-    if not isinstance(margin, Real):
+    if type(margin) is not float and not isinstance(margin, Real):
         raise TypeError(f"margin must be a number, got {type(margin).__name__}")
     given, t = floating_operand(input), operand(target, "target")
     x = _as_rows(given)
@@ -145,8 +149,7 @@ def multi_margin_loss(
     if t.array.shape != (n,) and not (given.array.ndim < 2 and t.array.ndim == 0):
         raise RuntimeError(f"target should be of size ({n},), got {describe(t)} for input {describe(given)}")
     index = t.array.reshape(n).astype(np.int64)
-    size = all_examples(index).size
-    low, high = extent(index) if size and not lie_within(index, c) else (0, 0)
+    low, high = _extent(index, c)
     if low < 0 or high >= c:
         raise RuntimeError(f"target out of range for {c} classes of {describe(given)}")
     w = None
@@ -202,7 +205,7 @@ def multilabel_margin_loss(
         raise RuntimeError(f"expected class indices in the input's shape, got {describe(t)} for {describe(given)}")
     n, c = x.array.shape
     index = t.array.reshape(n, c)
-    low, high = extent(index) if all_examples(index).size else (0, 0)
+    low, high = _extent(index, c)
     if low < -1 or high >= c:
         raise RuntimeError(f"target is out of range for {c} classes of {describe(given)}")
     if low < 0:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ....core.arrays import Array
-from ....core.arrays.layout import broadcast_shapes
 from ....core.errors import InvalidValue, describe
-from ....core.graph.primitive import Primitive, apply, operand
+from ....core.graph.primitive import Primitive, apply, apply2, operand
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
+from ...table.masks import KEEP
 from ...table.registry import operator
 from ...table.types import Operand
 from ..activations.smooth import log1p_exp
@@ -25,7 +23,7 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 def _where(mask: Array, x: Tensor) -> Tensor:
     """Return x where the mask is True, otherwise 0 without a gradient."""
-    return x.masked_fill(new_tensor(~mask), 0.0)
+    return apply2(KEEP, x, new_tensor(mask))
 
 
 @operator(namespace="nn.functional", method=False, shape="loss", dtype="real floating", args="target signs")
@@ -50,8 +48,7 @@ def hinge_embedding_loss(
     """
     reduction = reduction_of(reduction, size_average, reduce)
     x, y = operand(input), operand(target, "target").array
-    loss = _where(np.broadcast_to(y != 1, broadcast_shapes(y.shape, x.array.shape)), (-x + margin).clamp(min=0))
-    return reduced(loss + _where(np.broadcast_to(y != -1, loss.array.shape), x), reduction)
+    return reduced(_where(y != 1, (margin - x).clamp(min=0)) + _where(y != -1, x), reduction)
 
 
 @operator(namespace="nn.functional", method=False, dtype="real floating")
@@ -131,7 +128,6 @@ def cosine_embedding_loss(
     y = t.array
     if y.ndim and y.shape[0] not in (1, cosine.array.shape[0]):
         raise RuntimeError(f"target {describe(t)} does not match the inputs {describe(x1)}, {describe(x2)}")
-    y = np.broadcast_to(y, cosine.array.shape)
     return reduced(_where(y == 1, 1 - cosine) + _where(y == -1, (cosine - margin).clamp(min=0)), reduction)
 
 

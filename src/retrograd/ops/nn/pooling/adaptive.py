@@ -19,11 +19,12 @@ from ....kernels.loops.images import pooling
 from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
+from ...table.types import Size
 from ..spatial.resampling import RESAMPLE, AxisMap
 from ..spatial.windows import Ints, Window, for_axes, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
-from .maximum import MaxPool, at_maxima, places_of_maxima
+from .maximum import MaxPool, at_maxima, maxima_at, places_of_maxima
 
 # One length, or one per axis; None means the input's length.
 OutputSize: TypeAlias = int | None | Sequence[int | None]
@@ -31,13 +32,17 @@ OutputSize: TypeAlias = int | None | Sequence[int | None]
 
 def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) -> Ints:
     """Return the output size, with None replaced by the input's. With ``channels`` the input must have channels."""
-    size = tuple(x.array.shape[2:])
-    given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
-    if len(given) == 1:
-        given = tuple(given) * axes
-    if len(given) != axes:
-        raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
-    lengths = [length if wanted is None else wanted for wanted, length in zip(given, size)]
+    size = x.array.shape[2:]
+    lengths: Size
+    if type(output_size) is int:
+        lengths = output_size
+    else:
+        given = output_size if isinstance(output_size, (tuple, list)) else (output_size,)
+        if len(given) == 1:
+            given = tuple(given) * axes
+        if len(given) != axes:
+            raise RuntimeError(f"output_size must be one integer or {axes}, got {describe(output_size)}")
+        lengths = [length if wanted is None else wanted for wanted, length in zip(given, size)]
     out = per_axis("output_size", lengths, axes, 0)
     if 0 in size or channels and not x.array.shape[1]:
         wanted = "dimensions after the batch" if channels else "spatial dimensions"
@@ -79,7 +84,7 @@ def _averages(size: int, out: int) -> AxisMap | None:
 def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
     x, single = with_batch(floating_operand(input), axes)
     out = _output_size(x, axes, output_size, axes == 3 and not single)
-    size = tuple(x.array.shape[2:])
+    size = x.array.shape[2:]
     window = _even_windows(size, out)
     if window is not None:
         result = apply(AVG_POOL, (x,), {"window": window, "divisor": float(prod(window.kernel))})
@@ -142,13 +147,12 @@ def _span_maxima(x: Array, out: Ints) -> Array:
 def _adaptive_max(axes: int, input: Tensor, output_size: OutputSize, return_indices: bool) -> Tensor | MaxPool:
     x, single = with_batch(floating_operand(input), axes)
     out = _output_size(x, axes, output_size, not single)
-    window = _even_windows(tuple(x.array.shape[2:]), out)
+    window = _even_windows(x.array.shape[2:], out)
     if window is not None:
         index = places_of_maxima(x.array, window)
     else:
         index = _span_maxima(x.array, out)
-    result = at_maxima(x, index, single)
-    return result if return_indices else result.output
+    return at_maxima(x, index, single) if return_indices else maxima_at(x, index, single)
 
 
 def _adaptive_avg_pool(axes: int) -> Callable[..., Tensor]:

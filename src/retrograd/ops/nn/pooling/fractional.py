@@ -13,9 +13,9 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import InvalidValue, describe
-from ....core.graph.primitive import Primitive, apply, operand
+from ....core.graph.primitive import Primitive, operand
 from ....core.named_tuples import NamedTuple
-from ....core.tensor.tensor import Tensor, new_tensor
+from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...make.random_arrays import uniform
@@ -24,7 +24,7 @@ from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Operand
 from ..spatial.windows import Ints, with_batch
-from .maximum import at_maxima
+from .maximum import at_maxima, maxima_at
 
 
 class Pooled(NamedTuple):
@@ -37,12 +37,13 @@ class Pooled(NamedTuple):
 class _Sequences(NamedTuple):
     """The starts of the windows (Graham's pseudorandom sequences), for all dimensions in one array."""
 
-    drawn: Any  # the random number that each element uses
-    steps: Any
-    alpha: Any
-    ends: tuple[int, ...]  # the end of each dimension's elements; the last element is fixed
-    last: tuple[int, ...]
-    offsets: Any  # offsets of a window's elements in the flattened plane
+    drawn: Array  # the random number that each element uses
+    steps: Array
+    alpha: Array
+    final: Array  # the last element of each dimension, which is fixed
+    last: Array  # its value
+    strides: Array  # of each element's dimension in the flattened plane
+    offsets: Array  # offsets of a window's elements in the flattened plane
 
 
 @lru_cache(maxsize=256)
@@ -51,29 +52,30 @@ def _sequences(lengths: Ints, out: Ints, kernel: Ints, dtype: Any) -> _Sequences
     # In two dimensions the first random number is for the width, in three for the depth.
     drawn = np.repeat(axes[::-1] if len(out) == 2 else axes, out)
     steps = np.concatenate([np.arange(count, dtype=dtype) for count in out])
-    last = tuple([length - k for length, k in zip(lengths, kernel)])
+    last = [length - k for length, k in zip(lengths, kernel)]
     alpha = np.repeat([room / (count - 1) if count > 1 else 0.0 for room, count in zip(last, out)], out).astype(dtype)
+    strides = np.repeat([prod(lengths[axis + 1 :]) for axis in axes], out)
     offsets: Any = 0
     for length, k in zip(lengths, kernel):
         offsets = np.add.outer(offsets * length, np.arange(k))
-    return _Sequences(drawn, steps, alpha, tuple(np.cumsum(out).tolist()), last, offsets.reshape(-1))
+    return _Sequences(drawn, steps, alpha, np.cumsum(out) - 1, np.array(last), strides, offsets.reshape(-1))
 
 
 def _corners(drawn: Array, lengths: Ints, out: Ints, kernel: Ints) -> tuple[Array, Array]:
     """Return the start of each window in the flattened planes, ``(N, C, windows)``, and its elements' offsets."""
     xp = array_module(drawn)
     sequences = _sequences(lengths, out, kernel, drawn.dtype)
-    sample, alpha = xp.take(drawn, xp.asarray(sequences.drawn), axis=2), xp.asarray(sequences.alpha)
-    starts = ((xp.asarray(sequences.steps) + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
-    corner: Any = None
-    for count, end, last, length in zip(out, sequences.ends, sequences.last, lengths):
-        along = starts[:, :, end - count : end]
-        along[:, :, -1] = last
-        if corner is not None:
-            along = corner[:, :, :, None] * length + along[:, :, None, :]
-            along = along.reshape((*corner.shape[:2], prod(along.shape[2:])))
-        corner = along
-    return corner, xp.asarray(sequences.offsets)
+    drawn_by, steps, alpha, final, last, strides, offsets = map(xp.asarray, sequences)
+    sample = drawn.take(drawn_by, axis=2)
+    starts = ((steps + sample) * alpha).astype(np.int64) - (sample * alpha).astype(np.int64)
+    starts[:, :, final] = last
+    starts *= strides
+    corner, end = starts[:, :, : out[0]], out[0]
+    for count in out[1:]:
+        along = starts[:, :, None, end : end + count]
+        corner = (corner[:, :, :, None] + along).reshape((*corner.shape[:2], corner.shape[2] * count))
+        end += count
+    return corner, offsets
 
 
 @or_reference
@@ -104,7 +106,7 @@ MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch
 def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
     """Return one length per axis, given as one number or a sequence."""
     lengths = integers((value,), name)
-    if not isinstance(value, Sequence):
+    if type(value) is int or not isinstance(value, Sequence):
         lengths *= ndim
     if len(lengths) != ndim:
         raise RuntimeError(f"{name} must either be a single int or a tuple of {ndim} ints, got {describe(value)}")
@@ -129,9 +131,10 @@ def _sizes(x: Tensor, ndim: int, kernel_size: Any, output_size: Any, output_rati
     return kernel, out
 
 
-def _pooled(
+def _maxima_of(
     input: Operand, ndim: int, kernel_size: object, output_size: object, output_ratio: object, samples: Tensor | None
-) -> Pooled:
+) -> tuple[Tensor, Array, bool]:
+    """Return the input with a batch axis, the positions of the maxima, and whether the axis was added."""
     x = floating_operand(input)
     if x.array.ndim not in (ndim + 1, ndim + 2):
         raise RuntimeError(f"expected {ndim + 1} or {ndim + 2} dimensions, got {describe(x)}")
@@ -148,8 +151,7 @@ def _pooled(
             raise RuntimeError(f"expected _random_samples to have the dtype of the input, got {drawn.dtype}")
         if drawn.shape != (n, c, ndim):
             raise RuntimeError(f"expected _random_samples ({n}, {c}, {ndim}), got {drawn.shape}")
-    index = apply(MAXIMA, (batch, new_tensor(drawn)), {"out": out, "kernel": kernel})
-    return Pooled(*at_maxima(batch, index.array, single))
+    return batch, MAXIMA(batch.array, drawn, out=out, kernel=kernel), single
 
 
 @operator(namespace="nn.functional", method=False)
@@ -186,7 +188,7 @@ def fractional_max_pool2d_with_indices(
     >>> F.fractional_max_pool2d_with_indices(rg.ones(1, 1, 5, 5), 2, 2).indices.shape
     (1, 1, 2, 2)
     """
-    return _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*_maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)))
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
@@ -212,8 +214,8 @@ def fractional_max_pool2d(
     >>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
     (1, 1, 2, 2)
     """
-    pooled = _pooled(input, 2, kernel_size, output_size, output_ratio, _random_samples)
-    return pooled if return_indices else pooled.output
+    found = _maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
@@ -235,7 +237,7 @@ def fractional_max_pool3d_with_indices(
     >>> F.fractional_max_pool3d_with_indices(rg.ones(1, 1, 5, 5, 5), 2, 2).indices.shape
     (1, 1, 2, 2, 2)
     """
-    return _pooled(input, 3, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*_maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)))
 
 
 @operator(namespace="nn.functional", method=False, like=fractional_max_pool2d)
@@ -257,5 +259,5 @@ def fractional_max_pool3d(
     >>> F.fractional_max_pool3d(rg.ones(1, 1, 5, 5, 5), 2, 2).shape
     (1, 1, 2, 2, 2)
     """
-    pooled = _pooled(input, 3, kernel_size, output_size, output_ratio, _random_samples)
-    return pooled if return_indices else pooled.output
+    found = _maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)
+    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)

@@ -265,11 +265,16 @@ def _meets_all(window: Window, axis: int) -> bool:
     return len(met) == window.out[axis]
 
 
+def maxima_at(x: Tensor, index: Array, single: bool) -> Tensor:
+    """Return the elements of x at these positions."""
+    result = apply(READ_AT, (x,), {"index": index, "size": x.array.shape[2:]})
+    return result[0] if single else result
+
+
 def at_maxima(x: Tensor, index: Array, single: bool) -> MaxPool:
     """Return the elements of x at these positions, and the positions."""
-    result = apply(READ_AT, (x,), {"index": index, "size": tuple(x.array.shape[2:])})
     places = index.copy()  # a program may write to the returned copy; the gradient uses the original
-    return MaxPool(result[0], new_tensor(places[0])) if single else MaxPool(result, new_tensor(places))
+    return MaxPool(maxima_at(x, index, single), new_tensor(places[0] if single else places))
 
 
 def _max_pool(axes: int) -> Callable[..., Tensor | MaxPool]:

@@ -11,34 +11,30 @@ from ...table.batching import folded
 from ..spatial.windows import Ints
 
 
-def _rows(x: Array) -> Array:
-    return x.reshape((x.shape[0] * x.shape[1], prod(x.shape[2:])))
+def _in_all_planes(index: Array, size: Ints) -> Array:
+    """Convert positions in flattened planes to positions in the whole flattened array."""
+    planes = index.shape[:2]
+    starts = array_module(index).arange(prod(planes)) * prod(size)
+    return index + starts.reshape(planes + (1,) * len(size))
 
 
 def _read_at(x: Array, index: Array, size: Ints) -> Array:
-    xp = array_module(x)
-    rows = _rows(x)
-    places = _rows(index) + xp.arange(rows.shape[0])[:, None] * rows.shape[1]
-    return xp.take(rows.reshape((-1,)), places).reshape(index.shape)
+    return x.reshape(-1).take(_in_all_planes(index, size))
 
 
 def _add_at(values: Array, index: Array, size: Ints) -> Array:
     xp = array_module(values)
-    count, length = values.shape[0] * values.shape[1], prod(size)
-    shape = (*values.shape[:2], *size)
-    if not values.size or not length:
-        return xp.zeros(shape, dtype=values.dtype)
-    places = _rows(index) + xp.arange(count)[:, None] * length
-    total = xp.bincount(places.reshape((-1,)), weights=values.reshape((-1,)), minlength=count * length)
-    return total.astype(values.dtype).reshape(shape)
+    out = xp.zeros((*values.shape[:2], *size), dtype=values.dtype)
+    if values.size and out.size:
+        places = _in_all_planes(index, size).reshape(-1)
+        out.reshape(-1)[...] = xp.bincount(places, weights=values.reshape(-1), minlength=out.size)
+    return out
 
 
 def _write_at(values: Array, index: Array, size: Ints) -> Array:
-    xp = array_module(values)
-    out = xp.zeros((*values.shape[:2], *size), dtype=values.dtype)
+    out = array_module(values).zeros((*values.shape[:2], *size), dtype=values.dtype)
     if values.size:
-        rows = xp.arange(values.shape[0] * values.shape[1])[:, None]
-        _rows(out)[rows, _rows(index)] = _rows(values)
+        out.reshape(-1)[_in_all_planes(index, size).reshape(-1)] = values.reshape(-1)
     return out
 
 

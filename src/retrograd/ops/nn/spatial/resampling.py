@@ -6,7 +6,8 @@ own derivative.
 
 from __future__ import annotations
 
-from functools import cached_property
+from cmath import isfinite
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -14,12 +15,15 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
+from ....core.arrays.dtypes import DType
+from ....core.arrays.summation import total_of
 from ....core.graph.primitive import Primitive
 from ....kernels import or_reference
 from ....kernels.loops.images import resampling
 from ...table.batching import folded
 
 FASTER_THAN_LOOPS = 1024  # elements of a dense matrix up to which products of BLAS are faster than the compiled loop
+JOINT = 1 << 12  # elements of one matrix for all axes up to which it is faster than a matrix per axis
 DENSE = 1 << 18  # elements up to which a map is applied as a dense matrix, since BLAS is faster than gathering
 
 
@@ -37,6 +41,7 @@ class AxisMap:
         self.weight = weight
         self.size = size
         self.counts = counts
+        self.out = index.shape[1]  # the number of outputs
 
     @cached_property
     def terms(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -57,11 +62,6 @@ class AxisMap:
     def unread(self) -> np.ndarray | None:
         """The outputs without terms, which are 0."""
         return None if self.counts is None or self.counts.all() else np.flatnonzero(self.counts == 0)
-
-    @property
-    def out(self) -> int:
-        """The number of outputs."""
-        return self.index.shape[1]
 
     @cached_property
     def merged_weights(self) -> np.ndarray:
@@ -128,42 +128,70 @@ class AxisMap:
         return total
 
 
+class _Plan:
+    """The maps along single axes, counted from the last, in the order in which to apply them."""
+
+    def __init__(self, maps: tuple[AxisMap | None, ...]) -> None:
+        steps = [(axis - len(maps), linear) for axis, linear in enumerate(maps) if linear is not None]
+        # Shrink axes first and grow axes last, so that intermediate arrays are small.
+        self.steps = sorted(steps, key=lambda step: step[1].out / max(step[1].size, 1))
+        self.empty = any(not linear.out for _, linear in steps)
+        self.weighted = any(linear.weight is not None for _, linear in steps)
+        self.largest = max([linear.out * linear.size for _, linear in steps], default=0)  # elements of a matrix
+        self.unread = [(axis, linear.unread) for axis, linear in steps if linear.unread is not None]
+
+
+_plan = lru_cache(maxsize=256)(_Plan)
+
+
+@lru_cache(maxsize=256)
+def _joint_matrix(
+    maps: tuple[AxisMap | None, ...], size: tuple[int, ...], dtype: DType
+) -> tuple[np.ndarray | None, tuple[int, ...]]:
+    """Return all maps as one matrix ``(inputs, outputs)``, None if it is large, and the size of the result."""
+    out = tuple([length if linear is None else linear.out for linear, length in zip(maps, size, strict=True)])
+    if prod(size) * prod(out) > JOINT:
+        return None, out
+    matrix = np.ones((1, 1))
+    for linear, length in zip(maps, size, strict=True):
+        matrix = np.kron(matrix, np.eye(length) if linear is None else linear.matrix.T)
+    return matrix.astype(dtype), out
+
+
 def resampled(x: Array, maps: tuple[AxisMap | None, ...]) -> Array:
     """Apply maps along the last axes of x; None leaves an axis unchanged."""
-    dtype = x.dtype
-    axes = [(axis, linear) for axis, linear in zip(range(x.ndim - len(maps), x.ndim), maps) if linear is not None]
-    if not x.size or any(not linear.out for _, linear in axes):
+    plan, dtype = _plan(maps), x.dtype
+    if not plan.steps:
+        return x.copy()
+    if not x.size or plan.empty:
         shape = list(x.shape)
-        for axis, linear in axes:
+        for axis, linear in plan.steps:
             shape[axis] = linear.out
         return array_module(x).zeros(tuple(shape), dtype=dtype)
-    if dtype == np.float16:
-        x = x.astype(np.float32)
-    out = _applied(x, maps, axes).astype(dtype, copy=not axes)
-    for axis, linear in axes:
-        if linear.unread is not None:
-            out[(slice(None),) * axis + (array_module(out).asarray(linear.unread),)] = 0
+    out = _applied(x, maps, plan) if dtype.char != "e" else _applied(x.astype(np.float32), maps, plan).astype(dtype)
+    for axis, unread in plan.unread:
+        out[(..., array_module(out).asarray(unread)) + (slice(None),) * (-1 - axis)] = 0
     return out
 
 
 @or_reference
-def _applied(x: Array, maps: tuple[AxisMap | None, ...], axes: list[tuple[int, AxisMap]]) -> Array:
+def _applied(x: Array, maps: tuple[AxisMap | None, ...], plan: _Plan) -> Array:
     looped = resampling.takes(x, maps)
-    elements = max(linear.out * linear.size for _, linear in axes) if axes else 0
-    weighted = any(linear.weight is not None for _, linear in axes)
-    # Shrink axes first and grow axes last, so that intermediate arrays are small.
-    axes.sort(key=lambda pair: pair[1].out / max(pair[1].size, 1))
-    if weighted and array_module(x) is np and elements <= (FASTER_THAN_LOOPS if looped else DENSE):
-        out = x
-        for axis, linear in axes:
-            out = linear.as_matrix(out, axis)
+    if plan.weighted and plan.largest <= (FASTER_THAN_LOOPS if looped else DENSE) and array_module(x) is np:
+        matrix, size = _joint_matrix(maps, x.shape[-len(maps) :], x.dtype)
+        if matrix is None:
+            out = x
+            for axis, linear in plan.steps:
+                out = linear.as_matrix(out, x.ndim + axis)
+        else:
+            out = x.reshape((-1, len(matrix))).dot(matrix).reshape(x.shape[: -len(maps)] + size)
         # A matrix product would propagate an infinity or NaN to whole rows.
-        if np.isfinite(out.sum()):
+        if isfinite(total_of(out)):
             return out
     if looped:
         return resampling.resample(x, maps)
-    for axis, linear in axes:
-        x = linear.by_terms(x, axis)
+    for axis, linear in plan.steps:
+        x = linear.by_terms(x, x.ndim + axis)
     return x
 
 
