@@ -19,7 +19,7 @@ from ..core.graph.backward import as_array
 from ..core.graph.nodes import NOTHING, Node
 from ..core.graph.plan import Plan
 from ..core.graph.primitive import Primitive
-from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, Place
+from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, REPLACE, Place
 from ..core.tensor.storage import Storage
 from .ledger import Memory
 
@@ -131,7 +131,7 @@ class Call:
         params = {name: made_again(x) for name, x in self.params.items()}
         if self.layout is not None:
             out = self.layout.empty(next(x for x in arrays if is_array(x)))
-            if primitive is not COPY:
+            if primitive is not COPY and primitive is not REPLACE:
                 out[...] = first
             assert primitive.write is not None
             primitive.write(out, *arrays, **params)

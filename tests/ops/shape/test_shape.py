@@ -309,3 +309,16 @@ def test_large_arrays_are_padded_as_numpy_pads_them(mode, its, pad):
     came_from = np.pad(np.arange(x.size).reshape(x.shape), widths, its).ravel()
     gradient = np.bincount(came_from, g.ravel(), x.size).reshape(x.shape)
     np.testing.assert_allclose(ours.grad.numpy(), gradient, rtol=1e-12, atol=1e-12)
+
+
+def test_small_cases_of_views_are_those_of_pytorch():
+    x = rg.tensor(2.0, requires_grad=True)
+    assert x.mT.shape == x.mH.shape == ()
+    y = rg.ones(3, requires_grad=True)
+    assert y.sum_to_size(3) is y and y.ravel() is not y and y.ravel()._base is y
+    assert rg.tensor(1, dtype=rg.int8).sum_to_size(()).dtype == rg.ones(0, 3, dtype=bool).sum_to_size(()).dtype == rg.int64
+    empty = rg.arange(9.0).view(3, 3)[:, 3:]
+    assert empty.as_strided((0,), (1,)).shape == (0,)
+    assert empty.as_strided((1, 2), (1, 1), 3).tolist() == [[3, 4]]
+    with pytest.raises(RuntimeError, match="pass storage_offset"):
+        empty.as_strided((1, 2), (1, 1))  # at 3 in PyTorch

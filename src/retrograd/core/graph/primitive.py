@@ -30,7 +30,7 @@ from ..arrays.fp_warnings import silently
 from ..arrays.half_precision import in_float32
 from ..arrays.layout import in_row_major
 from ..errors import call_error, operator_error
-from ..tensor.storage import Storage, borrowed, share, shares_memory
+from ..tensor.storage import Storage, borrowed, share_view, shares_memory
 from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
@@ -544,7 +544,7 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
     if primitive.view and isinstance(inputs[0], Tensor):
         for tensor in tensors:
             if shares_memory(tensor.array, arrays[0]):
-                share(tensor, inputs[0], modes.grad_enabled)
+                share_view(tensor, inputs[0], modes.grad_enabled)
     for observer in observers:
         observer.called(primitive, inputs, params, tensors, node)
     return tensors if primitive.outputs != 1 else tensors[0]

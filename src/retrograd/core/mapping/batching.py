@@ -33,6 +33,7 @@ from ..tensor.mutation import (
     EXTRACT,
     MOVE,
     OVERWRITE,
+    REPLACE,
     Layout,
     Place,
     apply_inplace,
@@ -512,7 +513,7 @@ def _layouts(call: Call) -> Tensor:
     return call.below([call.full(index) for index in range(len(call.values))], params)
 
 
-COPY.batch = _copy
+COPY.batch = REPLACE.batch = _copy
 for _primitive in (MOVE, EXTRACT, EMBED, ERASE, OVERWRITE):
     _primitive.batch = _layouts
 
@@ -550,9 +551,9 @@ def _write(level: Level, primitive: Primitive, x: Tensor, inputs: tuple[object, 
         value = _padded(value, array.ndim)
     if modes.grad_enabled and not level.grad_enabled:
         with no_grad():
-            apply_inplace(COPY, array.value, value)
+            apply_inplace(REPLACE, array.value, value)
     else:
-        apply_inplace(COPY, array.value, value)
+        apply_inplace(REPLACE, array.value, value)
     storage_of(x).version += 1
     if modes.grad_enabled:
         rewrite_history(x, node)

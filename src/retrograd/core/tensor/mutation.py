@@ -8,6 +8,7 @@ a copy (see tensor.storage).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import prod
 from sys import getrefcount
 from threading import RLock
@@ -27,10 +28,21 @@ from ..errors import call_error, describe, operator_error
 from ..graph.modes import modes, watchers
 from ..graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, saved_by
 from ..graph.plan import Params, Plan
-from ..graph.primitive import Primitive
+from ..graph.primitive import ZEROS, Primitive
 from ..graph.record import saved_of
 from ..named_tuples import NamedTuple
-from .storage import LOCAL_ONLY, Storage, byte_span, is_saved, is_writable, living, overlaps_itself, storage_of, unshare
+from .storage import (
+    LOCAL_ONLY,
+    Storage,
+    byte_span,
+    is_saved,
+    is_writable,
+    living,
+    overlaps_itself,
+    storage_of,
+    unrecorded_source,
+    unshare,
+)
 from .tensor import Tensor, new_tensor
 
 
@@ -167,8 +179,13 @@ def _write_copy(out: Array, x: Array, y: Array) -> None:
     out[...] = y
 
 
-# Replaces the value of x by that of y; no gradient flows to the old value of x.
-COPY = Primitive("copy_", lambda x, y: y, "x y", [None, lambda g: g], write=_write_copy, overwrites=True)
+def _replacing(name: str, old: Callable[[Array], Array] | None) -> Primitive:
+    return Primitive(name, lambda x, y: y, "x y", [old, lambda g: g], write=_write_copy, overwrites=True)
+
+
+# COPY writes y over x, whose gradient is 0, as in PyTorch. REPLACE does so for a y that was computed from x, and leaves
+# the old value of x out of the graph.
+COPY, REPLACE = _replacing("copy_", lambda g: ZEROS(g)), _replacing("copy_", None)
 
 
 class TensorWithoutHistory(Tensor):
@@ -224,7 +241,7 @@ def past_hooks(x: Tensor) -> Tensor:
     base = x._base
     if base is not None and base._requires:
         node, end = x._node, edge_of(base)
-        while node is not end and type(node) is Node and (node.plan.primitive.view or node.plan.primitive is EXTRACT):
+        while node is not end and type(node) is Node and _is_view(node.plan):
             if node.hooks or node.plan.node_hooks is not None:
                 alias = new_tensor(x.array)
                 alias._storage = storage_of(x)
@@ -232,6 +249,11 @@ def past_hooks(x: Tensor) -> Tensor:
                 return alias
             node = node.parents[0]
     return x
+
+
+def _is_view(plan: Plan) -> bool:
+    """Return whether a node passes elements of its parent on, or selects one of the views of its parent."""
+    return plan.primitive.view or plan.primitive is EXTRACT or plan.select is not None
 
 
 def _place_node(primitive: Primitive, parents: tuple[object, ...], place: Place, array: Any) -> Node:
@@ -246,10 +268,12 @@ def _set(x: Tensor, node: Node | None) -> None:
     x._requires = node is not None
 
 
-def check_writable(name: str, x: Tensor) -> None:
-    """Raise an error for writes that PyTorch refuses: to a leaf that requires grad, or to elements that share memory.
+def check_writable(name: str, x: Tensor, others: Sequence[object] = ()) -> None:
+    """Raise an error for writes whose gradient or value is not defined (docs/decisions/143).
 
-    A base whose elements share memory may be written through a view whose elements do not.
+    These are writes to a leaf that requires grad, to elements that share memory, and recorded writes to a view that
+    was created under ``no_grad``. A base whose elements share memory may be written through a view whose elements do
+    not.
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: expected a Tensor to write to, got {type(x).__name__}")
@@ -260,8 +284,15 @@ def check_writable(name: str, x: Tensor) -> None:
             "result computed from it",
         )
     base = x._base
-    if modes.grad_enabled and base is not None and base._requires and base._node is None:
+    if modes.grad_enabled and base is not None and base._node is None and (base._requires or x._requires):
         raise _refusal(name, "a view of a leaf Variable that requires grad is being used in an in-place operation")
+    source = unrecorded_source(x) if modes.grad_enabled and not x._requires else None
+    if source is not None and any(isinstance(value, Tensor) and value._requires for value in (source, *others)):
+        raise _refusal(
+            name,
+            "a view that was created under no_grad() is written while gradients are recorded, and its base would not "
+            "follow; create the view and write to it both inside or both outside of no_grad()",
+        )
     if overlaps_itself(x.array):
         raise _refusal(
             name,
@@ -287,12 +318,12 @@ def apply_inplace(primitive: Primitive, x: Tensor, *others: Any, **params: Any) 
     if fitting is not None and _written_at_once(primitive, x, others, fitting, params):
         return x
     name = primitive.name if primitive.name.endswith("_") else primitive.name + "_"
-    check_writable(name, x)
+    check_writable(name, x, others)
     if fitting is not None and x.array.dtype.kind in "iu":
         fitting = None  # the general path wraps numbers beyond the dtype's range
     inputs = (x, *others)
     if primitive.wide and fitting is None and (wide := in_float32(primitive, past_hooks(x), *others)) is not None:
-        return apply_inplace(COPY, x, wide)
+        return apply_inplace(REPLACE, x, wide)
     observers = modes.observers if watchers else ()
     for observer in observers:
         observer.calling(primitive, inputs, params)
@@ -397,6 +428,8 @@ def memory_of_its_own(x: Tensor) -> Any:
         return None
     elif storage.members is not None:
         if getrefcount(storage) - LOCAL_ONLY > living(storage.members):
+            return None
+        if recording and unrecorded_source(x) is not None:
             return None
         if recording and storage.derived:
             for member in storage.derived:

@@ -8,7 +8,7 @@ Tensor gets a Storage when it is first saved or aliased; ``members`` lists the T
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from weakref import ref
 
@@ -39,6 +39,7 @@ class Member(Protocol):
     array: Any
     _storage: Storage | None
     _base: Any
+    _unrecorded: object
 
 
 def borrowed(origin: Storage | None) -> Storage:
@@ -82,6 +83,19 @@ def share(alias: Member, x: Member, related: bool) -> None:
             storage.derived.append(entry)
     else:
         alias._base = None
+
+
+def share_view(view: Member, x: Member, recording: bool) -> None:
+    """Register a view of x. A view that is not recorded keeps a reference to the Tensor that it is a view of."""
+    share(view, x, recording)
+    if not recording:
+        view._unrecorded = getattr(x, "_unrecorded", None) or ref(x if x._base is None else x._base)
+
+
+def unrecorded_source(x: Member) -> object:
+    """Return the Tensor of which x was made a view under ``no_grad``, or None."""
+    found: Callable[[], object] | None = getattr(x, "_unrecorded", None) or getattr(x._base, "_unrecorded", None)
+    return None if found is None else found()
 
 
 def leave(x: Member) -> None:

@@ -80,7 +80,18 @@ class Tensor(Copies, TensorMethods):
     tensor([2., 4.])
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_base", "_grad", "_hooks", "_node", "_requires", "_storage", "array")
+    __slots__ = (
+        "__dict__",
+        "__weakref__",
+        "_base",
+        "_grad",
+        "_hooks",
+        "_node",
+        "_requires",
+        "_storage",
+        "_unrecorded",
+        "array",
+    )
 
     is_dense = True  # False for sparse Tensors, whose ``array`` does not hold all elements
 
@@ -90,6 +101,7 @@ class Tensor(Copies, TensorMethods):
     _grad: Tensor | None
     _storage: Storage | None
     _base: Tensor | None
+    _unrecorded: object  # a weak reference, only of a view created under no_grad: the Tensor that it is a view of
     _hooks: LeafHooks | None
 
     # Makes NumPy call Tensor.__rmul__ for `array * tensor`.

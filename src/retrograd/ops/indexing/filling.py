@@ -13,7 +13,7 @@ from ...core.arrays.layout import copying, order_like
 from ...core.errors import describe
 from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import ZEROS, Primitive, apply, operand
-from ...core.tensor.mutation import COPY, apply_inplace, memory_of_its_own
+from ...core.tensor.mutation import COPY, REPLACE, apply_inplace, memory_of_its_own
 from ...core.tensor.storage import overlaps_itself
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
@@ -36,7 +36,7 @@ def _share() -> None:
     global _fill_memory, _copy_memory
     _fill_memory = _copy_memory = copies.write
     copying[:] = [copies.copied]
-    COPY.write = _fill
+    COPY.write = REPLACE.write = _fill
 
 
 def _fill(out: Array, x: Array, value: object) -> None:

@@ -464,10 +464,15 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 # Writing
 
 
+def _apart(out: Array, value: object, index: Index) -> object:
+    """Return the value, copied if it overlaps ``out``. NumPy does so itself, but not where the index is a mask."""
+    if not is_array(value) or index.basic and array_module(out) is np:
+        return value
+    return value.copy() if array_module(out).may_share_memory(out, value) else value
+
+
 def _assign(out: Array, x: Array, value: object, index: Index) -> None:
-    if is_array(value) and array_module(out) is not np and array_module(out).may_share_memory(out, value):
-        value = value.copy()  # NumPy handles overlap itself.
-    _write_at(out, index, value)
+    _write_at(out, index, _apart(out, value, index))
 
 
 def _assigned(x: Array, value: Array, index: Index) -> Array:
@@ -476,8 +481,8 @@ def _assigned(x: Array, value: Array, index: Index) -> Array:
     return out
 
 
-def _add(out: object, x: object, value: object, index: Index) -> None:
-    add_at(out, index, value)
+def _add(out: Array, x: Array, value: object, index: Index) -> None:
+    add_at(out, index, _apart(out, value, index))
 
 
 def _added(x: Array, value: Array, index: Index) -> Array:

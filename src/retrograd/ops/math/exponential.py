@@ -200,19 +200,19 @@ def _times_log(logarithm: Any) -> Callable[[Any, Any], Any]:
     return forward
 
 
-# PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0.
-XLOGY = binary(
+# PyTorch's choice for x = 0 where the logarithm is infinite or NaN: 0. The slope by x has the same choice for g = 0.
+XLOGY: Primitive = binary(
     "xlogy",
     _times_log(np.log),
-    lambda g, x, y: g * LOG(WHERE((x == 0) & (y <= 0), 1.0, y)),
+    lambda g, x, y: XLOGY(g, WHERE((x == 0) & (y <= 0), 1.0, y)),
     lambda g, x, y: g * x / y,
     promote="float",
     signals=True,
 )
-XLOG1PY = binary(
+XLOG1PY: Primitive = binary(
     "xlog1py",
     _times_log(np.log1p),
-    lambda g, x, y: g * LOG1P(WHERE((x == 0) & (y <= -1), 0.0, y)),
+    lambda g, x, y: XLOG1PY(g, WHERE((x == 0) & (y <= -1), 0.0, y)),
     lambda g, x, y: g * x / (y + 1),
     promote="float",
     signals=True,

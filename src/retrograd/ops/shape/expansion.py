@@ -177,4 +177,6 @@ def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
         raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
     dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
-    return reshape(self.sum(tuple(dims)), shape) if dims else reshape(self, shape)
+    if not shape:  # also of a 0-d Tensor, whose integers become int64 in PyTorch, too
+        return self.sum()
+    return reshape(self.sum(tuple(dims)), shape) if dims else self

@@ -160,8 +160,10 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:
-    """The matrices of the last two dimensions, transposed. RuntimeError for fewer than two dimensions."""
+    """The matrices of the last two dimensions, transposed. RuntimeError for one dimension; a 0-d Tensor is its own."""
     ndim = self.array.ndim
+    if not ndim:
+        return _reversed_dimensions(self)
     if ndim < 2:
         raise RuntimeError(f"mT: expected at least 2 dimensions, got {describe(self)}")
     return apply_view(TRANSPOSE, self, {"dim0": ndim - 2, "dim1": ndim - 1})

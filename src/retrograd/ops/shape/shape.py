@@ -18,7 +18,7 @@ from ...core.errors import InvalidValue, describe, operator_error
 from ...core.graph.modes import modes, unrecorded, watchers
 from ...core.graph.nodes import NOTHING, Node, new_node, next_sequence
 from ...core.graph.primitive import Primitive, apply, operand, select_plan
-from ...core.tensor.storage import share, shares_memory
+from ...core.tensor.storage import share, share_view, shares_memory
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integers, only_keyword, tensor_list
@@ -69,7 +69,7 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> T
         view._node = None
     owner = out.base
     if out is x or owner is not None and (owner is x or owner is x.base) or shares_memory(out, x):
-        share(view, a, recording)
+        share_view(view, a, recording)
     else:
         view._storage = view._base = None
     return view
@@ -96,7 +96,7 @@ def apply_views(primitive: Primitive, a: Tensor, params: dict[str, object]) -> t
             view._requires = True
             view._node = new_node(select_plan(index), (node,), NOTHING, shapes[index], x.dtype)
     for view in views:
-        share(view, a, recording)
+        share_view(view, a, recording)
     return tuple(views)
 
 
@@ -319,7 +319,8 @@ def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
         raise InvalidValue(f"order must be 'C' or 'F', got {order!r}")
     if order == "F":
         x = x.permute(tuple(range(x.array.ndim))[::-1])
-    return flatten(x.contiguous())
+    x = x.contiguous()
+    return apply_view(VIEW, x, {"shape": x.array.shape}) if x.array.ndim == 1 else flatten(x)
 
 
 @operator(derivative="reshaped")

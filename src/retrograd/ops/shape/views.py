@@ -419,6 +419,8 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     shape, strides = integers((size,)), integers((stride,), "stride")
     if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
         raise RuntimeError(f"expected as many strides as lengths, none of them negative, got {shape} and {strides}")
+    if storage_offset is None and not array.size and 0 not in shape:
+        raise RuntimeError(f"{describe(x)} has no elements, of which NumPy keeps no offset; pass storage_offset")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize

@@ -15,7 +15,7 @@ from ....core.arrays.dtypes import FLOATING, float32, result_type
 from ....core.arrays.python_numbers import converted
 from ....core.errors import InvalidValue, describe
 from ....core.graph.modes import watchers
-from ....core.graph.primitive import Primitive, apply, apply2, operand
+from ....core.graph.primitive import ZEROS, Primitive, apply, apply2, operand
 from ....core.tensor.tensor import Tensor, tensor_method
 from ....kernels import USEFUL, compiled, suits
 from ....kernels.loops.matrices import rows as row_kernels
@@ -391,8 +391,8 @@ def _scaled_sum(input: Operand, product: Tensor, beta: Number, alpha: Number) ->
         beta, alpha = converted(beta, wide), converted(alpha, wide)
     if alpha != 1:
         product = product * alpha
-    if beta == 0:  # as in PyTorch, input is then ignored, including NaN and infinities
-        return product
+    if beta == 0:  # as in PyTorch, input is then ignored, including NaN and infinities, and its gradient is 0
+        return product + ZEROS(input) if input._requires else product
     return (input if beta == 1 else input * beta) + product
 
 
