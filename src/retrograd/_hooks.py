@@ -18,6 +18,8 @@ from .core.missing_names import LegacyMethod, provided
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
+    from .core.tensor.tensor import Tensor
+
 # Methods and properties of PyTorch's Tensors that have no effect here, or are deprecated there.
 _LEGACY_METHODS = (
     "_cdata _is_view _make_subclass _make_wrapper_subclass apply_ as_subclass bfloat16 coalesce dense_dim get_device "
@@ -106,6 +108,12 @@ def _scipy_name(function: str, distribution: str) -> str:
     return name_of(function, distribution)
 
 
+def _scipy_operator(name: str, x: Tensor, matrix: object) -> object:
+    from .scipy.sparse.elementwise import with_scipys
+
+    return with_scipys(name, x, matrix)
+
+
 def _tensor_html(x: object) -> str:
     from .inspect.notebook.tensors import tensor_html
 
@@ -184,6 +192,7 @@ provided.update(
     meta=_meta_backend,
     module_html=_module_html,
     scipy_name=_scipy_name,
+    scipy_operator=_scipy_operator,
     tensor_html=_tensor_html,
     **{name: partial(_records_html, name) for name in ("event_html", "groups_html", "records_html")},
     tensor_subclass=_tensor_subclass,

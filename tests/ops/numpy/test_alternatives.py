@@ -78,7 +78,7 @@ UNASKED = [
         r"minimize.*retrograd\.scipy\.optimize\.minimize",
     ),
     (lambda x: scipy.signal.lfilter([1.0, 2.0], [1.0], x), r"lfilter.*retrograd\.scipy\.signal\.lfilter"),
-    (lambda x: scipy.sparse.csr_matrix(EYE) @ x, "sparse.*retrograd.sparse_coo_tensor"),
+    (lambda x: scipy.sparse.csr_matrix(EYE).minimum(x), r"sparse.*retrograd.scipy.sparse: csr_array"),
     (lambda x: stats.gaussian_kde(x), r"gaussian_kde.*retrograd\.scipy\.stats\.gaussian_kde"),
     (lambda x: np.polynomial.Polynomial(x), r"numpy\.polynomial\.Polynomial computes.*np\.polyval\(c\[::-1\], t\)"),
     (lambda x: np.polynomial.Chebyshev(V)(x), r"numpy\.polynomial\.Chebyshev computes.*np\.polyval\(p\.convert"),

@@ -24,8 +24,9 @@ FUNCTIONS = {
     "scipy.signal": "retrograd.scipy.signal, or NumPy functions",
     "scipy.signal.medfilt": "retrograd.median of windows, x.unfold(-1, size, 1)",
     "scipy.signal.sosfreqz": "retrograd.scipy.signal.freqz of each section, and their product",
-    "scipy.sparse": "retrograd.sparse_coo_tensor",
-    "scipy.sparse.linalg": "retrograd.linalg.solve",
+    "scipy.sparse": "operators (A @ x, A * x), which take Tensors, or retrograd.scipy.sparse: csr_array(A) of a matrix "
+    "of SciPy and csr_array((values, (rows, columns))) of Tensors have SciPy's methods",
+    "scipy.sparse.linalg": "retrograd.scipy.sparse.linalg, or retrograd.linalg.solve of A.toarray()",
     "scipy.spatial.distance": "np.linalg.norm of the differences",
     "scipy.spatial.distance.cdist": "retrograd.cdist",
     "scipy.spatial.distance.pdist": "retrograd.nn.functional.pdist",

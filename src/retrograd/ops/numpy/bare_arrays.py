@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping
 from ...core.errors import ConversionError, describe, no_single_number, real_number, warn_of_lost_gradient
 from ...core.graph.modes import modes, watchers
@@ -40,6 +41,11 @@ _NUMPYS_NAMES = {
     "pow": "power",
 }
 
+# NumPy's functions that make an array of numbers, and what is differentiable instead.
+_CREATING = {
+    "arange": "x * np.arange(n) or np.linspace(0, x, n) for a Tensor x, since the length n is a constant",
+    "full": "np.full(shape, x, like=x) or x * np.ones(shape) for a Tensor x",
+}
 
 KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
 
@@ -116,7 +122,7 @@ def _advice_on_polynomials(function: str, owner: object) -> str:
     return f"{function} computes with bare arrays; use {instead}, or tensor.detach()"
 
 
-def _advice(frame: FrameType) -> str:
+def advice(frame: FrameType) -> str:
     """Return advice on what to write instead of the call in this frame."""
     from .alternatives import alternative
     from .callers import caller_of
@@ -132,6 +138,9 @@ def _advice(frame: FrameType) -> str:
         shown = f"scipy.stats.{method}" if method else function.rstrip(".")
         instead = alternative(function, distribution)
         return f"{shown} computes with bare arrays; use {instead or 'NumPy functions'}, or tensor.detach()"
+    name = frame.f_code.co_name if frame.f_globals.get("__name__") == "numpy._core.numeric" else caller_of(frame).name
+    if name in _CREATING:
+        return f"np.{name} makes a bare array; use {_CREATING[name]}, or tensor.item() for a constant"
     if isinstance(owner := _numpys_object(frame), np.vectorize):
         return (
             "np.vectorize calls its function on the elements of an array; use retrograd.func.vmap(function)(tensor), "
@@ -146,24 +155,55 @@ def _advice(frame: FrameType) -> str:
     )
 
 
+# The methods of Python's operators by which sparse matrices of SciPy ask what another operand is.
+_ASKING = {"__mul__", "__matmul__", "__truediv__", "__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__"}
+
+
+def _in_place_of(x: Tensor, frame: FrameType) -> Array | None:
+    """Return what leads a method of SciPy's sparse matrices to the Tensor's own operators; None for other methods.
+
+    An operator returns NotImplemented for what NumPy makes an object array of, so that Python calls the Tensor's
+    method. ``coo_array.dot`` only looks at the array, and then applies an operator to the Tensor itself.
+    """
+    if frame.f_code.co_name == "dot":
+        return np.broadcast_to(np.float64("nan"), x.array.shape)
+    caller: FrameType | None = frame
+    while caller is not None and caller.f_globals.get("__name__", "").startswith("scipy.sparse."):
+        if caller.f_code.co_name in _ASKING:
+            return np.empty((), object)
+        caller = caller.f_back
+    return None
+
+
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    frame = sys._getframe(1)
+    if frame.f_globals.get("__name__", "").startswith("scipy.sparse._"):
+        replaced = _in_place_of(self, frame)
+        if replaced is not None:
+            return replaced
     # Integers have no gradient, and inside no_grad none is computed.
     if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
         raise ConversionError(
             "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
-            f"{_advice(sys._getframe(1))}"
+            f"{advice(sys._getframe(1))}"
         )
     if isinstance(self.array, Wrapping):
         try:
             return self.array.__array__(dtype, copy)  # type: ignore[attr-defined]
         except RuntimeError as error:
-            raise ConversionError(f"{str(error).rstrip('.')}: {_advice(sys._getframe(1))}") from None
+            raise ConversionError(f"{str(error).rstrip('.')}: {advice(sys._getframe(1))}") from None
     if not isinstance(self.array, np.ndarray) or self.device.type != "cpu":
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
         raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")
     array = self.array if dtype is None else self.array.astype(dtype, copy=False)
     return array.copy() if copy and array is self.array else array
+
+
+def refuse_diagonals(frame: FrameType) -> None:
+    """Raise an error if SciPy's ``diags`` is running, which takes the elements of a Tensor for diagonals."""
+    if frame.f_code.co_name == "diags_array" and frame.f_globals.get("__name__", "").startswith("scipy."):
+        raise ConversionError(f"a Tensor cannot be a diagonal of a sparse array of SciPy: {advice(frame)}.numpy()")
 
 
 def _float(self: Tensor) -> float:
@@ -226,7 +266,7 @@ def _instead_of_number(frame: FrameType, caller: Caller) -> str:
     from ..._generated import toplevel as ops
 
     if caller.library not in ("math", "cmath"):
-        return _advice(frame)
+        return advice(frame)
     name = _NUMPYS_NAMES.get(caller.name, caller.name)
     if hasattr(np, name.partition(".")[0]):
         instead = f"np.{name}, which Tensors follow"

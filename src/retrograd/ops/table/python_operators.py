@@ -1,6 +1,7 @@
 """Python's binary operators on Tensors, which return NotImplemented for operands of other libraries.
 
 For ``tensor + dataarray``, Python then calls the other operand's ``__radd__``, or raises TypeError if it has none.
+Sparse matrices of SciPy know no Tensors; ``retrograd.scipy.sparse`` computes with both.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from ...core.errors import answers, describe
 from ...core.graph.primitive import Primitive, apply2, is_operand
+from ...core.missing_names import provided
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor
 from .types import Operand
@@ -43,6 +45,8 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
     """Return the result of the other operand's ``__torch_function__``, if it has one and no operator of its own."""
     own = f"__{name}__" if form == "r" else _MIRRORED.get(name, f"__r{name}__")
     kind = type(other)
+    if kind.__module__.startswith("scipy.sparse."):
+        return provided["scipy_operator"](f"{form}{name}", x, other)
     if not hasattr(kind, "__torch_function__") or getattr(kind, own, None) is not getattr(object, own, None):
         return NotImplemented
     method = getattr(Tensor, f"__{form}{name}__")

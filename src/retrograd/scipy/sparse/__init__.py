@@ -9,11 +9,25 @@ from ..arguments import other_names
 from . import elementwise as elementwise
 from . import linalg
 from .arrays import SparseArray, coo_array, coo_matrix, csc_array, csc_matrix, csr_array, csr_matrix
-from .construct import block_array, block_diag, diags_array, hstack, issparse, kron, tril, triu, vstack
+from .construct import (
+    block_array,
+    block_diag,
+    bmat,
+    diags,
+    diags_array,
+    hstack,
+    issparse,
+    kron,
+    spdiags,
+    tril,
+    triu,
+    vstack,
+)
 
 __all__ = [
-    "SparseArray", "block_array", "block_diag", "coo_array", "coo_matrix", "csc_array", "csc_matrix", "csr_array",
-    "csr_matrix", "diags_array", "hstack", "issparse", "kron", "linalg", "tril", "triu", "vstack",
+    "SparseArray", "block_array", "block_diag", "bmat", "coo_array", "coo_matrix", "csc_array", "csc_matrix",
+    "csr_array", "csr_matrix", "diags", "diags_array", "hstack", "issparse", "kron", "linalg", "spdiags", "tril",
+    "triu", "vstack",
 ]  # fmt: skip
 
 __getattr__ = other_names(__name__)

@@ -19,13 +19,14 @@ from ...core.errors import describe
 from ...core.graph.primitive import apply
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.linear.sparse.products import SPMM, Places
+from ...ops.linear.sparse.products import ScipyMatrix as ScipyMatrix
 from ...ops.linear.sparse.sparse import SparseTensor
+from ...ops.numpy.arguments import tensor as joined
 from ...ops.table.types import DTypeLike
-from ..arguments import scipys
+from ..arguments import has_tensor, scipys
 
 Format: TypeAlias = Literal["coo", "csr", "csc"]
-# SciPy has no types: its matrices, and what its functions take for one, here also sparse and dense Tensors.
-ScipyMatrix: TypeAlias = Any
+# What SciPy's functions take for a matrix, here also sparse and dense Tensors. SciPy has no types.
 MatrixLike: TypeAlias = Any
 
 
@@ -35,7 +36,9 @@ def sparse() -> ModuleType:
 
 
 def tensor(value: MatrixLike) -> Tensor:
-    """Return a dense argument as a Tensor that shares its memory."""
+    """Return a dense argument as a Tensor, which shares its memory unless it is a list of Tensors."""
+    if isinstance(value, (list, tuple)) and has_tensor(value):
+        return joined(value)
     return value if isinstance(value, Tensor) else new_tensor(np.asarray(value))
 
 
@@ -125,8 +128,8 @@ class SparseArray:
             self._stored = Places(matrix.row, matrix.col, height, width)
         else:
             major, minor = (height, width) if self.format == "csr" else (width, height)
-            rows = np.repeat(np.arange(major, dtype=matrix.indices.dtype), np.diff(matrix.indptr))
-            self._stored = Places(rows, matrix.indices, major, minor, matrix.indptr)
+            self._stored = Places(None, matrix.indices, major, minor, matrix.indptr)
+        self.places.source = matrix
 
     def _set_coordinates(self, data: Tensor, rows: Array, columns: Array, shape: tuple[int, int]) -> None:
         if not data.shape == rows.shape == columns.shape:
@@ -424,7 +427,10 @@ class SparseArray:
             return self._from_torch(self.to_sparse_coo() @ found.to_sparse_coo())
         dense = tensor(other)
         if dense.ndim not in (1, 2) or dense.shape[0] != self.shape[1]:
-            raise ValueError(f"matmul: a sparse array of shape {self.shape} cannot be multiplied by {describe(dense)}")
+            instead = "; use * for a number" if not dense.ndim else ""
+            raise ValueError(
+                f"matmul: a sparse array of shape {self.shape} cannot be multiplied by {describe(dense)}{instead}"
+            )
         data, dense = promoted(self.data, dense)
         columns = dense[:, None] if dense.ndim == 1 else dense
         result: Tensor = apply(SPMM, (data, columns), {"places": self.places})
@@ -560,15 +566,19 @@ def promoted(data: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:
     return data.astype(dtype, copy=False), dense.astype(dtype, copy=False)
 
 
-def as_sparse(value: object) -> SparseArray | None:
-    """Return a sparse array of any library as one of ours, and None for anything else."""
+def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
+    """Return a sparse array of any library as one of ours, and None for anything else.
+
+    Args:
+        is_matrix: whether ``*`` of a result that was SciPy's is the matrix product.
+    """
     if isinstance(value, SparseArray):
         return value
     if isinstance(value, SparseTensor):
         return coo_array(value)
     if isinstance(value, (Tensor, np.ndarray, int, float, complex)) or not sparse().issparse(value):
         return None
-    return _CLASSES[_format_of(value), False](value)
+    return _CLASSES[_format_of(value), is_matrix](value)
 
 
 def _format_of(matrix: ScipyMatrix) -> Format:

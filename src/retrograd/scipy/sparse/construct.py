@@ -10,7 +10,19 @@ from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.linear.sparse.sparse import SparseTensor
 from ..arguments import has_tensor
-from .arrays import Format, MatrixLike, ScipyMatrix, SparseArray, as_sparse, coo_array, gathered, sparse, tensor
+from .arrays import (
+    Format,
+    MatrixLike,
+    ScipyMatrix,
+    SparseArray,
+    as_sparse,
+    coo_array,
+    coo_matrix,
+    csr_matrix,
+    gathered,
+    sparse,
+    tensor,
+)
 
 
 def _is_ours(values: MatrixLike) -> bool:
@@ -31,15 +43,15 @@ def _assembled(function: Callable[[ScipyMatrix], ScipyMatrix], blocks: MatrixLik
             return None
         if isinstance(block, (list, tuple)):
             return [numbered(part) for part in block]
-        found = as_sparse(block)
-        array = (coo_array(tensor(block)) if found is None else found).sum_duplicates()
+        array = _sparse_of(block).sum_duplicates()
         values.append(array.data)
         count += array.nnz
         return array._numbered(count - array.nnz + 1)
 
     pattern = function(numbered(blocks))
     dtype = np.result_type(*[x.dtype.dtype for x in values])
-    return gathered(pattern, ops.cat([x.astype(dtype, copy=False) for x in values]))
+    data = ops.cat([x.astype(dtype, copy=False) for x in values])
+    return gathered(pattern, data, isinstance(pattern, sparse().spmatrix))
 
 
 def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
@@ -65,6 +77,13 @@ def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None
     if not _is_ours(blocks):
         return sparse().block_array(blocks, format=format)
     return _as_format(_assembled(sparse().block_array, blocks), format)
+
+
+def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -> SparseArray | ScipyMatrix:
+    """Return ``block_array`` of sparse arrays, or a sparse matrix of blocks of which none is a sparse array."""
+    if not _is_ours(blocks):
+        return sparse().bmat(blocks, format)
+    return _as_format(_assembled(sparse().bmat, blocks), format)
 
 
 def block_diag(mats: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
@@ -116,6 +135,37 @@ def diags_array(
     return _as_format(gathered(pattern, values), format or "csr")
 
 
+def diags(
+    diagonals: MatrixLike,
+    offsets: int | Sequence[int] = 0,
+    shape: tuple[int, int] | None = None,
+    format: Format | None = None,
+) -> SparseArray | ScipyMatrix:
+    """Return ``diags_array`` as a sparse matrix, whose ``*`` is the matrix product."""
+    if not has_tensor([diagonals]):
+        return sparse().diags(diagonals, offsets, shape, format)
+    array = diags_array(diagonals, offsets=offsets, shape=shape)
+    return _as_format(csr_matrix(array), format)
+
+
+def spdiags(
+    data: MatrixLike,
+    diags: int | Sequence[int],
+    m: int | tuple[int, int] | None = None,
+    n: int | None = None,
+    format: Format | None = None,
+) -> SparseArray | ScipyMatrix:
+    """Return a sparse matrix whose diagonals are rows of ``data``: ``data[k, j]`` is in column ``j``."""
+    if not has_tensor([data]):
+        return sparse().spdiags(data, diags, m, n, format)
+    values = tensor(data)
+    rows = values.reshape(-1, values.shape[-1])
+    numbers = 1 + np.arange(rows.array.size).reshape(rows.array.shape)
+    pattern = sparse().spdiags(numbers, diags, m, n).tocoo()
+    pattern.eliminate_zeros()
+    return _as_format(gathered(pattern, rows.reshape(-1), is_matrix=True), format or "csr")
+
+
 def _nested(diagonals: MatrixLike) -> bool:
     return isinstance(diagonals, (list, tuple)) and bool(np.ndim(diagonals[0]))
 
@@ -130,12 +180,14 @@ def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> SparseAr
     columns = first.columns[:, None].astype(np.int64) * second.width + second.columns
     data = (left.data[:, None] * right.data).reshape(-1)
     shape = left.shape[0] * right.shape[0], left.shape[1] * right.shape[1]
-    return _as_format(coo_array((data, (rows.reshape(-1), columns.reshape(-1))), shape), format or "csr")
+    kind = coo_matrix if left.is_matrix and right.is_matrix else coo_array
+    return _as_format(kind((data, (rows.reshape(-1), columns.reshape(-1))), shape), format or "csr")
 
 
 def _sparse_of(value: MatrixLike) -> SparseArray:
-    found = as_sparse(value)
-    return coo_array(value) if found is None else found
+    """Return a sparse or dense operand as one of ours; SciPy's functions make matrices unless it is a sparse array."""
+    found = as_sparse(value, isinstance(value, sparse().spmatrix))
+    return coo_matrix(tensor(value)) if found is None else found
 
 
 def issparse(x: object) -> bool:

@@ -1,4 +1,7 @@
-"""Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative."""
+"""Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative.
+
+``with_scipys`` is what Python's operators do for a Tensor and a sparse matrix of SciPy.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...core.tensor.tensor import new_tensor
+from ...core.errors import describe
+from ...core.tensor.tensor import Tensor, new_tensor
 from ..arguments import detached
-from .arrays import MatrixLike, ScipyMatrix, SparseArray, as_sparse, csr_array, csr_matrix
+from .arrays import MatrixLike, ScipyMatrix, SparseArray, as_sparse, csr_array, csr_matrix, sparse
 
 # Functions that keep zeros, which SciPy's arrays have as methods.
 _KEEPING_ZERO = (
@@ -55,8 +59,53 @@ def _count(name: str) -> Callable[..., MatrixLike]:
     return call
 
 
+def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
+    function: Callable[..., Tensor] = getattr(np, name)
+
+    def call(self: SparseArray, other: MatrixLike) -> MatrixLike:
+        found = as_sparse(other)
+        if found is None and np.ndim(other):
+            return function(self.toarray(), other)
+        result = function(self.toarray(), other if found is None else found.toarray())
+        return csr_matrix(result) if self.is_matrix else csr_array(result)
+
+    call.__name__ = name
+    call.__doc__ = f"Return ``np.{name}`` of each element, a Tensor unless the other operand is sparse or a number."
+    return call
+
+
+# Of a Tensor and a sparse array; the quotient has none, as in SciPy.
+_OPERATORS = ("add", "sub", "mul", "matmul", "eq", "ne", "lt", "le", "gt", "ge")
+
+
+def with_scipys(name: str, x: Tensor, matrix: ScipyMatrix) -> MatrixLike:
+    """Return the result of an operator between a Tensor and a sparse matrix of SciPy, which is a constant.
+
+    Args:
+        name: ``add`` for ``x + matrix``, ``radd`` for ``matrix + x``, ``iadd`` for ``x += matrix``.
+
+    Raises:
+        ValueError: the matrix does not have two dimensions.
+    """
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"{name}: a sparse array of SciPy must have 2 dimensions beside {describe(x)}, got shape {matrix.shape}; "
+            "use reshape, or toarray()"
+        )
+    ours = as_sparse(matrix, isinstance(matrix, sparse().spmatrix))
+    assert ours is not None
+    if name in ("iadd", "isub"):
+        return getattr(operator, name)(x, ours.toarray())
+    if name in _OPERATORS:
+        return getattr(operator, name)(x, ours)
+    reflected = name.removeprefix("r")
+    return getattr(operator, reflected)(ours, x) if reflected in (*_OPERATORS, "truediv") else NotImplemented
+
+
 for _name in _KEEPING_ZERO.split():
     setattr(SparseArray, _name, _method(_name))
+for _name in ("maximum", "minimum"):
+    setattr(SparseArray, _name, _extreme(_name))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SparseArray, f"__{_name}__", _comparison(_name))
 for _name in ("argmax", "argmin", "count_nonzero", "nonzero"):

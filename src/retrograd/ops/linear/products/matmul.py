@@ -15,7 +15,7 @@ from ....core.arrays.dtypes import FLOATING, float32, result_type
 from ....core.arrays.python_numbers import converted
 from ....core.errors import InvalidValue, describe
 from ....core.graph.modes import watchers
-from ....core.graph.primitive import ZEROS, Primitive, apply, apply2, operand
+from ....core.graph.primitive import ZEROS, Primitive, apply, apply2, is_operand, operand
 from ....core.tensor.tensor import Tensor, tensor_method
 from ....kernels import USEFUL, compiled, suits
 from ....kernels.loops.matrices import rows as row_kernels
@@ -510,6 +510,8 @@ def __matmul__(self: Tensor, other: Operand) -> Tensor:
 
 
 def _reflected_matmul(self: Tensor, other: Operand) -> Tensor:
+    if not is_operand(other):
+        raise TypeError  # caught by `deferring`; the error of `matmul` takes longer to make than a small product
     return matmul(other, self)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from ...table.batching import fold
 
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call
+
+ScipyMatrix: TypeAlias = Any  # SciPy has no types
 
 MIN_SCIPY = 2048  # products from which SciPy is faster than NumPy, though creating its matrix takes 40 us
 
@@ -38,21 +40,41 @@ class Places:
     """The rows and columns of a sparse matrix's values.
 
     Args:
-        rows, columns: integers per value.
+        rows, columns: integers per value; ``rows`` may be None if ``starts`` is given.
         height, width: the shape of the matrix.
         starts: where the values of each row begin, and those of the last row end, if ``rows`` is in ascending order.
     """
 
-    def __init__(self, rows: Array, columns: Array, height: int, width: int, starts: Array | None = None) -> None:
-        self.rows, self.columns, self.height, self.width, self._starts = rows, columns, height, width, starts
+    def __init__(
+        self, rows: Array | None, columns: Array | None, height: int, width: int, starts: Array | None = None
+    ) -> None:
+        self.height, self.width, self._starts = height, width, starts
+        if rows is not None:
+            self.rows = rows
+        if columns is not None:
+            self.columns = columns
         self._base: Places | None = None  # for a transpose, the original places
+        self.source: ScipyMatrix = None  # the matrix of SciPy with these places, if there is one
+
+    # SciPy's products use neither, so that a product of SciPy's matrix does not copy its places.
+    @cached_property
+    def rows(self) -> Array:
+        if self._base is not None:
+            return self._base.columns
+        assert self._starts is not None
+        return np.repeat(np.arange(self.height, dtype=self.columns.dtype), np.diff(self._starts))
+
+    @cached_property
+    def columns(self) -> Array:
+        assert self._base is not None
+        return self._base.rows
 
     def __repr__(self) -> str:
-        return f"{len(self.rows)} places in ({self.height}, {self.width})"
+        return f"{len(self.columns)} places in ({self.height}, {self.width})"
 
     @cached_property
     def transposed(self) -> Places:
-        places = Places(self.columns, self.rows, self.width, self.height)
+        places = Places(None, None, self.width, self.height)
         places.__dict__["transposed"] = self
         places._base = self
         return places
@@ -80,11 +102,13 @@ class Places:
     def _pattern(self) -> tuple[Array, Array]:
         """Return the columns and the starts of the rows in SciPy's form."""
         _, columns, starts = self.by_rows
-        kind = np.int32 if max(len(self.rows), self.height, self.width) < 2**31 else np.int64
+        kind = np.int32 if max(len(columns), self.height, self.width) < 2**31 else np.int64
         return columns.astype(kind, copy=False), starts.astype(kind, copy=False)
 
-    def matrix(self, values: Array) -> Any:
+    def matrix(self, values: Array) -> ScipyMatrix:
         """Return the values as a matrix of SciPy: in compressed rows, and a transpose in compressed columns."""
+        if self.has_source(values):
+            return self.source
         if self._base is not None:
             return self._base.matrix(values).T
         sparse, order = scipy_sparse(), self.by_rows[0]
@@ -92,6 +116,12 @@ class Places:
             raise ImportError("sparse systems need SciPy: pip install 'retrograd[special]'")
         parts = values if order is None else values[order], *self._pattern
         return sparse.csr_array(parts, shape=(self.height, self.width), copy=False)
+
+    def has_source(self, values: Array) -> bool:
+        """Return whether the values are those of SciPy's matrix, which then need not be created."""
+        if self.source is None and self._base is not None and self._base.has_source(values):
+            self.source = self._base.source.T
+        return self.source is not None and self.source.data is values
 
     def repeated(self, count: int) -> Places:
         """Return the places of a block diagonal matrix of ``count`` such matrices."""
@@ -103,8 +133,8 @@ class Places:
 def _spmm(values: Array, x: Array, places: Places) -> Array:
     """Return ``sum_j A_ij x_jk``."""
     xp = array_module(x)
-    many = values.size * x.shape[1] >= MIN_SCIPY and values.dtype.char in "fdFD"
-    if many and type(x) is np.ndarray and scipy_sparse() is not None:
+    many = values.size * x.shape[1] >= MIN_SCIPY or places.has_source(values)
+    if many and values.dtype.char in "fdFD" and type(x) is np.ndarray and scipy_sparse() is not None:
         product: Array = places.matrix(values) @ x
         return product
     out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from ....core.errors import InvalidValue, describe
 from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Arrays, Rules, alike, axes_of, flat, only, tensor, tensors, unwrapped
+from ..bare_arrays import refuse_diagonals
 from .selection import take
 
 # Shapes
@@ -37,6 +39,11 @@ def _transpose(a: object, axes: Any = None) -> Tensor:
 
 def _matrix_transpose(x: object, /) -> Tensor:
     return ops.transpose(tensor(x), -2, -1)
+
+
+def _atleast_1d(*arys: object) -> Tensor | tuple[Tensor, ...]:
+    refuse_diagonals(sys._getframe(2))  # the caller of `array_function`
+    return ops.atleast_1d(*tensors(*arys))
 
 
 def _rollaxis(a: object, axis: int, start: int = 0) -> Tensor:
@@ -285,7 +292,7 @@ RULES: Rules = {
         tensor(array), (shape,) if np.ndim(shape) == 0 else tuple(shape)
     ),
     "broadcast_arrays": _broadcast_arrays,
-    "atleast_1d": lambda *arys: ops.atleast_1d(*tensors(*arys)),
+    "atleast_1d": _atleast_1d,
     "atleast_2d": lambda *arys: ops.atleast_2d(*tensors(*arys)),
     "atleast_3d": lambda *arys: ops.atleast_3d(*tensors(*arys)),
     "concatenate": _concatenate,
