@@ -319,6 +319,10 @@ class Recorder(Observer):
             self._of_tensor[id(result)] = ref(result), departure
         own.seconds += perf_counter() - start
 
+    def begin_under(self, no_grad: Site | None) -> None:
+        """Note the line that switched recording off before this record began."""
+        self._no_grad = no_grad
+
     def switched(self, grad_enabled: bool) -> None:
         frame = sys._getframe(1)
         modes_file = Mode.__enter__.__code__.co_filename

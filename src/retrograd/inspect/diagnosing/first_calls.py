@@ -11,7 +11,7 @@ from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
-from ...core.source_location import user_site
+from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from .recording import Array, Inputs, Params, StepRecorder, exchanges, moves
 from .run import Data, Evaluation, Run, View
@@ -37,6 +37,13 @@ class UntilGraph(Observer):
         self.recorder: StepRecorder | None = None  # while the call runs at which it began
         self.within: object = None  # that call
         self.over = False
+        self.no_grad: Site | None = None  # the line that has switched recording off
+
+    def switched(self, grad_enabled: bool) -> None:
+        if grad_enabled:
+            self.no_grad = None
+        elif modes.grad_enabled:
+            self.no_grad = user_site(3)
 
     def writing(self, x: Tensor) -> None:
         if not self.over:
@@ -89,6 +96,8 @@ class UntilGraph(Observer):
             return False
         self.over = True
         self.recorder, self.within = self.begin(), what
+        if self.recorder is not None:
+            self.recorder.begin_under(self.no_grad)
         return True
 
 

@@ -154,9 +154,19 @@ class Case:
 
     @cached_property
     def baseline(self) -> float | None:
-        """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0."""
-        found = self._baseline()
-        return found if found is not None and found > _NO_LOSS else None
+        """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0.
+
+        It has the factor of the known loss in that of the program, and is the sum over a step's backward passes.
+        """
+        found, step = self._baseline(), self.step
+        call = self.loss_call(step) if step is not None else None
+        if found is None or step is None or call is None or not found > _NO_LOSS:
+            return None
+        passes = [root for root in step.roots if call.index in step.below(root.source)]
+        same = [x for x in self.loss_calls(step) if (x.site, x.name) == (call.site, call.name)]
+        slope = call.cotangent
+        weight = abs(slope) / passes[-1].scale if slope is not None and math.isfinite(slope) and passes else 1.0
+        return found * (weight or 1.0) * (len(same) if len(step.roots) >= len(same) else 1)
 
     def _baseline(self) -> float | None:
         step = self.step

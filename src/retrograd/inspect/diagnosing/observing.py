@@ -328,7 +328,7 @@ class Observation:
             grad = probe._grad
             if grad is None or not grad.array.any():
                 optimized.is_carried = False
-            elif grad.array.shape == left.shape and bool((grad.array == left).all()):
+            elif grad.array.shape == left.shape and _equal(grad.array, left):
                 optimized.is_carried = True
 
     def _measure_graph(self, x: Tensor, site: Site) -> None:
@@ -410,6 +410,7 @@ class Observation:
     def _check_gradients(self, optimized: Optimized) -> None:
         """Note what gradients a step finds."""
         probe = optimized.probe
+        by_hand = not optimized.lost
         if optimized.source is not None and optimized.source in optimized.lost:
             optimized.overwritten += 1
             optimized.zeroed = optimized.lost[optimized.source]
@@ -425,6 +426,7 @@ class Observation:
             return
         if optimized.had_gradient:
             optimized.emptied += 1
+            optimized.emptied_by_hand += by_hand
         elif not graded:
             optimized.idle += 1
 
@@ -537,6 +539,8 @@ class Observation:
         steps = self.run.steps
         steps.append(recorder.finish())
         modules = {id(x.module): x.module for x in steps[-1].outermost()}
+        switched = self.run.switched
+        steps[-1].switched = {key: switched[key] for x in steps[-1].modules if (key := id(x.module)) in switched}
         for x in steps[-1].outermost():
             self.run.modes.setdefault(id(x.module), [x.training])
         self._outermost = [(module, self.run.modes[key]) for key, module in modules.items()]
@@ -584,6 +588,11 @@ class Observation:
                 if q is p:
                     return f"parameter {place}" if not number else f"parameter {place} of optimizer {number}"
         return "parameter"
+
+
+def _equal(a: Array, b: Array) -> bool:
+    """Return whether arrays of one shape are equal, NaN to NaN."""
+    return bool((a == b).all()) or bool(((a == b) | (a != a) & (b != b)).all())
 
 
 def _item(value: Array) -> Array:

@@ -179,11 +179,13 @@ class Step:
     names: dict[int, str] = field(default_factory=dict)
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
+    replaced: dict[int, Array] = field(default_factory=dict)  # by id of a leaf: the array that ``data`` was set to
     marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
     left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # leaves that left the graph themselves
     arrived: dict[int, bool] = field(
         default_factory=dict
     )  # by id of a leaf: whether its gradient has a nonzero element
+    switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # the last train() or eval() of its modules
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
 
@@ -326,6 +328,8 @@ class StepRecorder(Recorder):
         self._open: list[Opened] = []
         self._bytes = 0
         self._graph = False  # whether a call was recorded for differentiation
+        self._read: dict[int, Array] = {}  # the arrays of leaves when they were read
+        self._used: set[int] = set()  # leaves that such a call has read
         self.done = False
 
     def source_of(self, x: Array) -> Source:
@@ -337,8 +341,11 @@ class StepRecorder(Recorder):
             return found[1] if x._requires or self._bytes >= _MOST_BYTES else found[1]._replace(value=x.array)
         if x._node is None and x._requires:
             if id(x) not in self.step.values:
-                self.step.values[id(x)] = x.array.copy()
                 self.step.names[id(x)] = self.names.of(x)
+            if id(x) not in self._used and self._read.get(id(x)) is not x.array:
+                if id(x) in self._read:  # before ``x.data = values``
+                    self.step.replaced[id(x)] = x.array
+                self.step.values[id(x)], self._read[id(x)] = x.array.copy(), x.array
             return Source(-1, 0, x, None)
         leaf = x if type(x) is not Tensor and x._node is None else None
         if leaf is not None and id(x) not in self.step.marks:
@@ -363,6 +370,8 @@ class StepRecorder(Recorder):
             return
         calls = self.step.calls
         sources = tuple([self.source_of(x) for x in inputs])
+        if record.requires_grad:
+            self._used.update([id(x.leaf) for x in sources if x.leaf is not None])
         shapes = tuple([tuple(x.shape) if is_dense(x) or is_array(x) else () for x in inputs])
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
         index = len(calls)
@@ -448,6 +457,7 @@ class StepRecorder(Recorder):
         for entry in self._open:
             entry.end = len(step.calls)
         self._made.clear()
+        self._read.clear()
         return step
 
 
@@ -502,6 +512,12 @@ def beginning(p: Tensor) -> bytes | None:
 def mark(array: Array) -> bytes:
     """Return the first numbers of an array, to see whether it changes."""
     return bytes(_to_numpy(array.reshape(-1)[:64]).tobytes())
+
+
+def start_of(array: Array) -> int:
+    """Return the address of an array's memory, or for an array that is not NumPy's the number of the object."""
+    interface = getattr(array, "__array_interface__", None)
+    return int(interface["data"][0]) if interface else id(array)
 
 
 def has_gradient(p: Tensor) -> bool:

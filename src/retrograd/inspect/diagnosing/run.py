@@ -79,6 +79,7 @@ class Optimized:
     graded_at: int = 0  # the number of steps before the last backward pass that gave a gradient
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
+    emptied_by_hand: int = 0  # of those emptied, the steps before which no zero_grad did so
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
 
     @property

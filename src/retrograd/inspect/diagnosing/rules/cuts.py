@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....core.graph.nodes import Node, reachable
+from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ...record import Departure, Record
@@ -15,9 +16,10 @@ from ..findings import figure
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, same
-from ..recording import Call, Source, Step
+from ..recording import Array, Call, Source, Step, start_of
 from ..run import Optimized
 from .gradients import unused_loss
+from .policies import likelihood
 from .program_text import attribute_line
 from .stillness import depending, flat_operator, names_below
 
@@ -26,8 +28,8 @@ _WITHOUT_NUMPY = (
     "compute with operators on Tensors between the parameters and the loss: numpy() cuts the graph with and without "
     "detach()"
 )
-_MOST = 50  # departures compared
 _DISTANCES = frozenset({"square", "pow", "abs"})
+_MOST = 50  # departures compared
 
 
 @kind(
@@ -218,7 +220,7 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 source = Source(call.index, 0, None, None)
                 below = step.below(source, through_cuts=True)
                 read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None} & trained
-                cut = _first_cut(step, source, read) if read else None
+                cut = (_cut_on_line(step, call, read) or _first_cut(step, source, read)) if read else None
                 value = call.record.values
                 if cut is None or value is None:
                     continue
@@ -229,6 +231,15 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
+
+
+def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:
+    """Return the last cut, on the line of a term of the loss, of what depends on these leaves."""
+    depends = depending(step, read)
+    below = [step.calls[i] for i in step.below(Source(call.index, 0, None, None), through_cuts=True)]
+    cuts = [y.cut for x in below for y in x.inputs if y.cut is not None and (y.call in depends or id(y.leaf) in read)]
+    here = (call.site.file, call.site.line)
+    return next((x for x in reversed(cuts) if x.requires_grad and (x.site.file, x.site.line) == here), None)
 
 
 def _number_term(case: Case) -> Found | None:
@@ -300,10 +311,13 @@ def _sums(step: Step, source: Source) -> Iterator[Call]:
 
 
 def _is_loss(step: Step, call: Call) -> bool:
-    """Return whether a call is a loss of a prediction and a target, also one that is written out as a distance."""
+    """Return whether a call is a loss of a prediction and a target, also one that is written out as a distance, or as
+    log-probabilities with weights."""
     if call.name in LOSSES:
         return True
     before = step.producer(step.origin(call.inputs[0])) if call.name in _REDUCTIONS and call.inputs else None
+    if before is not None and before.name == "mul" and any(x.cut and likelihood(step, x) for x in before.inputs):
+        return True
     between = step.producer(before.inputs[0]) if before is not None and before.name in _DISTANCES else None
     return between is not None and between.name == "sub"
 
@@ -372,7 +386,7 @@ def data_write(case: Case) -> Found | None:
                 )
                 fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
                 return Found(call.record, {"what": what, "fix": fix})
-    return _computed_weights(case)
+    return _computed_weights(case) or _overwritten(case)
 
 
 def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
@@ -426,3 +440,66 @@ def _computed_weights(case: Case) -> Found | None:
                     fix = "use the result itself: torch.func.functional_call(model, weights, inputs), without .data"
                     return Found(call.record, {"what": what, "fix": fix})
     return None
+
+
+def _overwritten(case: Case) -> Found | None:
+    """Return the finding for parameters that each step gets from values that never change, after the optimizer's step.
+
+    A soft update in the wrong direction does so: it writes the target network, which nothing trains, over the network.
+    """
+    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
+    steps = [step for step in case.run.steps if step.roots and step.number]
+    writes = [(step, call, p) for step in steps for call, p in _writes(step, held)]
+    written = {start_of(p.array) for _, _, p in writes} | set(map(start_of, _changed_arrays(steps)))
+    kept: dict[tuple[Site, str, int], list[set[int]]] = {}
+    for step, call, p in writes:
+        known = kept.setdefault((call.site, call.name, id(p)), [])
+        unchanged = {start for start in map(start_of, _given(step, call, p)) if start not in written}
+        fresh = call.name == "copy_" and call.record.call not in ("copy_", "load_state_dict")
+        known.append({0} if fresh else unchanged)
+        if len(known) < 2 or not known[0] & known[-1]:
+            continue
+        optimizer = next(x for x in case.run.optimizers if any(q is p for q in x.parameters))
+        source, fix = "values that nothing changes", "write in the other direction, or remove this line from the loop"
+        if fresh:
+            source, fix = "new random or constant values", "initialize once, before the loop"
+        what = (
+            f"{call.record.label} on this line gives {step.name(p)}, which {case.run.title(optimizer)} trains, {source}"
+            " in each step: what the optimizer's steps change is taken back."
+        )
+        return Found(call.record, {"what": what, "fix": fix})
+    return None
+
+
+def _writes(step: Step, held: dict[int, Tensor]) -> Iterator[tuple[Call, Tensor]]:
+    """Yield the calls that give a parameter other values: in place outside of the graph, or by ``p.data = result``."""
+    replaced: dict[int, list[int]] = {}
+    for key in step.replaced.keys() & held.keys():
+        replaced.setdefault(start_of(step.replaced[key]), []).append(key)
+    for call in step.calls:
+        leaf = call.inputs[0].leaf if call.inplace and call.inputs else None
+        if leaf is not None and id(leaf) in held:
+            yield call, leaf
+        for key in () if call.inplace else replaced.get(start_of(call.outputs[0]), ()) if call.outputs else ():
+            yield call, held[key]
+
+
+def _changed_arrays(steps: list[Step]) -> Iterator[Array]:
+    """Yield the arrays of leaves and constants that calls write to."""
+    for step in steps:
+        for call in step.calls:
+            source = call.inputs[0] if call.inplace and call.inputs else None
+            if source is not None and source.call < 0:
+                yield source.value if source.leaf is None else source.leaf.array
+
+
+def _given(step: Step, call: Call, p: Tensor) -> list[Array]:
+    """Return the arrays of a parameter's shape that a write to it reads: of other Parameters, or what is copied."""
+    parameters = {start_of(q.array) for entry in step.modules for q in entry.module.parameters()}
+    sources = list(call.inputs[1:] if call.inplace else call.inputs)
+    copied = call.name in ("copy_", "clone") and step.origin(sources[0]).call < 0
+    for index in {i for x in sources for i in step.below(x, through_cuts=True)}:
+        sources += step.calls[index].inputs
+    arrays = [x.value if x.leaf is None else x.leaf.array for x in sources if x.call < 0 and x.leaf is not p]
+    same = [x for x in arrays if getattr(x, "shape", None) == p.array.shape and start_of(x) != start_of(p.array)]
+    return same if copied else [x for x in same if start_of(x) in parameters]

@@ -201,7 +201,13 @@ def zeroed_before_step(case: Case) -> Found | None:
                 "what": "found gradients of zero",
             }
             values["fix"] = "call zero_grad() before backward(), or after step()"
-            return Found(x.zeroed or x.stepped, values, Edit("with zero_grad() moved", without="none"))
+            edit, text = Edit("with zero_grad() moved", without="none"), ""
+            if 2 * x.emptied_by_hand > x.emptied:
+                text = (
+                    f"the program sets gradients to None or zero between backward() and step(): {x.emptied} of "
+                    f"{x.steps} steps of {values['optimizer']} found none."
+                )
+            return Found(x.zeroed if not text and x.zeroed else x.stepped, values, edit, message=text)
         if x.steps >= 2 and x.overwritten >= max(2, _SHARE * x.steps):
             what = "used the gradient of their last backward pass only; those before it were lost"
             values = {"emptied": x.overwritten, "steps": x.steps, "optimizer": case.run.title(x), "what": what}

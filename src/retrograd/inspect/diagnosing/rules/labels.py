@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, HasPlace, kind
 from ..probes.proof import train, train_over
 from ..probes.replay import NOTHING, Changes, Edit
-from ..recording import Call, Step, same_source
+from ..recording import Call, Source, Step, same_source, start_of
 from .data import first_layer, index_of
 from .program_text import of_zipped_loaders, permuted_apart
 
@@ -26,6 +27,10 @@ _FASTER = 0.98  # of their loss, below which the labels are learned faster
 _STEPS = 60  # steps of each
 _CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
 _ONE_ORDER = "permute both by one order: order = torch.randperm(len(x)); x, y = x[order], y[order]"
+_ROW_BY_ROW = frozenset(  # operators whose result has a row for each row of their input
+    ["linear", "conv1d", "conv2d", "conv3d", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
+    + ["max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "softmax", "log_softmax", "normalize"]
+)
 _BY_HEART = 0.5  # of the first loss, below which a batch counts as learned by heart
 
 
@@ -72,12 +77,16 @@ def unshuffled_data(case: Case) -> Found | None:
     expected = float(np.mean([np.unique(rng.choice(pool, size)).size for size in sizes * 4]))
     if classes.size < 2 or inside > 0.6 * expected or inside > 0.5 * classes.size + 0.5:
         return None
-    loader = next((x for x in case.run.loaders if not x.shuffled), None)
+    sequential = [x for x in case.run.loaders if not x.shuffled]
+    size = int(np.median(sizes))
+    loader = next((x for x in sequential if x.batch_size == size), None)
+    if loader is None and not any(x.batch_size == size for x in case.run.loaders):
+        loader = next(iter(sequential), None)  # of labels of places, for example
     where = loader.created if loader is not None else None
     if where is None:
-        entry = next(iter(found[-1][0].outermost()), None)
+        entry = next((x for x in found[-1][0].outermost() if x.grad_enabled), None)
         where = entry.site if entry is not None else found[-1][1].site
-    values = {"batch": int(np.median(sizes)), "inside": figure(inside), "classes": int(classes.size)}
+    values = {"batch": size, "inside": figure(inside), "classes": int(classes.size)}
     return Found(where, values)
 
 
@@ -109,6 +118,9 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
+    other = _of_other_rows(case)
+    if other is not None:
+        return other
     _, last = case.ends()
     base = _guessing(case)
     if base is None and len(case.losses) >= 20:
@@ -156,6 +168,100 @@ def labels_unrelated(case: Case) -> Found | None:
         if curve[-1] < _BY_HEART * curve[0]:
             heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(where, {**values, "heart": heart})
+
+
+def _of_other_rows(case: Case) -> Found | None:
+    """Return the finding for predictions and targets of a step that were selected from other rows of the data."""
+    found: list[Call] = []
+    for step in [step for step in case.run.steps if step.roots][-3:]:
+        call = case.loss_call(step)
+        if call is None or not call.shapes[0]:
+            continue
+        targets = _target_source(step, call)
+        count = call.shapes[0][0]
+        inputs, wanted = (_selected(step, x, count) for x in (call.inputs[0], targets))
+        pairs = [(x, y) for x in inputs for y in wanted if len(x.rows) == len(y.rows)]
+        if not pairs or any(x.length != y.length for x, y in pairs):
+            continue  # not to be compared, such as inputs that were selected before the record began
+        if any(_are_same_rows(x, y) for x, y in pairs):
+            return None
+        longer = max(reversed(pairs[0]), key=lambda one: len(one.calls))
+        found.append(longer.calls[0])
+    if not found:
+        return None
+    what = (
+        "the inputs and the targets of a step are other examples: this line selects rows by another order than the "
+        "one that selects the rest of the batch."
+    )
+    return Found(found[-1].record, {"rows": len(found)}, message=what, fix=_ONE_ORDER)
+
+
+class _Rows(NamedTuple):
+    """Rows of an array that a step selects: the array's address and length, and the calls, the last one first."""
+
+    start: int
+    length: int
+    rows: np.ndarray
+    calls: list[Call]
+
+
+def _are_same_rows(x: _Rows, y: _Rows) -> bool:
+    """Return whether two selections are of the same examples, or of neighbours in time."""
+    if x.start == y.start:
+        return True
+    distance = x.rows - y.rows
+    return bool((distance == distance[0]).all()) or float((distance == 0).mean()) > 0.2
+
+
+def _target_source(step: Step, call: Call) -> Source | None:
+    """Return where the target of a loss comes from; class indices by their memory."""
+    classes = call.params.get("classes")
+    if classes is None:
+        return call.inputs[1] if len(call.inputs) > 1 and not call.needs(1) else None
+    start, shape = start_of(classes.index), tuple(np.shape(classes.index))
+    for one in reversed(step.calls[: call.index]):
+        if one.outputs and tuple(one.outputs[0].shape) == shape and start_of(one.outputs[0]) == start:
+            return Source(one.index, 0, None, None)
+    return Source(-1, 0, None, classes.index)
+
+
+def _selected(step: Step, source: Source | None, count: int) -> list[_Rows]:
+    """Return the rows of data that a value of ``count`` examples depends on; none if this is not clear."""
+    found: list[_Rows] = []
+    pending: list[tuple[Source, np.ndarray, list[Call]]] = []
+    if source is not None:
+        pending.append((source, np.arange(count), []))
+    for _ in range(300):
+        if not pending:
+            return found
+        x, index, calls = pending.pop()
+        call = step.producer(x)
+        if call is None:
+            array = x.value
+            if isinstance(array, np.ndarray) and array.ndim and x.leaf is None:
+                found.append(_Rows(start_of(array), len(array), index, calls))
+        elif call.name in ("getitem", "index_select") and (rows := _key(call)) is not None:
+            pending.append((call.inputs[0], rows[index], [*calls, call]))
+        elif call.elementwise or call.moves or call.name in _ROW_BY_ROW:
+            given = [y for y, shape in zip(call.inputs, call.shapes, strict=True) if shape[:1] == call.shape[:1] != ()]
+            data = [y for y in given if y.leaf is None and (y.call >= 0 or isinstance(y.value, np.ndarray))]
+            pending += [(y, index, calls) for y in data if call.weight is None or y is call.inputs[0]]
+        else:
+            return []
+    return []
+
+
+def _key(call: Call) -> np.ndarray | None:
+    """Return the rows that a selection takes of its first dimension, if it takes whole rows."""
+    length = call.shapes[0][0] if call.shapes[0] else 0
+    index = call.params.get("index")
+    key = getattr(index, "key", index)
+    first = key[0] if isinstance(key, tuple) and key else key
+    if isinstance(first, (list, np.ndarray)) and np.ndim(first) == 1 and np.asarray(first).dtype.kind in "ui":
+        return np.arange(length)[np.asarray(first)]
+    if first is Ellipsis or first is None:
+        return None
+    return np.arange(length)[first] if isinstance(first, slice) else None
 
 
 def _permuting(case: Case) -> HasPlace | None:

@@ -94,7 +94,7 @@ def _is_reduced(step: Step, call: Call) -> bool:
         for reader in step.readers(pending.pop().index):
             if reader.name in ("mean", "sum") and math.prod(reader.shape) == 1:
                 return True
-            if reader.shape == tuple(reader.shapes[0]) or reader.name in ("mean", "sum"):
+            if reader.shape in reader.shapes or reader.name in ("mean", "sum"):
                 pending.append(reader)
     return False
 
@@ -326,8 +326,7 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
     sizes = {x.shapes[0][0] for x in step.outermost() if x.shapes and x.shapes[0]}
     if shape[0] not in sizes:
         return False
-    ends = {step.origin(x).call for entry in step.outermost() for x in entry.outputs}
-    if call.index in ends and _is_policy(step, call):
+    if _is_policy(step, call):
         return True
     for reader in step.following(call):
         if reader.name in LOSSES:

@@ -72,7 +72,7 @@ def eval_mode(case: Case) -> Found | None:
             trained = sum(seen)
             if seen and trained > 0.9 * len(seen):
                 continue
-            switched = case.run.switched.get(id(entry.module))
+            switched = step.switched.get(id(entry.module))
             where = switched[1] if switched is not None and not switched[0] else entry.site
             kinds = dict.fromkeys(type(x.module).__name__ for x in layers)
             since = f" in {len(seen) - trained} of {len(seen)} steps" if trained else ""

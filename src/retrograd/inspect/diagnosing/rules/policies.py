@@ -12,7 +12,10 @@ from ...record import Record
 from ..kinds import Case, HasPlace
 from ..recording import Call, Root, Source, Step
 
-_REWARDS = frozenset({"reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"})
+_REWARDS = frozenset(
+    ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
+    + ["gain", "gains", "payoff", "payoffs", "utility", "utilities"]
+)
 _COSTS = frozenset({"cost", "costs", "regret", "penalty"})
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
@@ -59,7 +62,7 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
         if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
             continue
         place = 0 if call.needs(0) else 1
-        sign, slope = _likelihood(step, call.inputs[place]), slope_of(call)
+        sign, slope = likelihood(step, call.inputs[place]), slope_of(call)
         number, weight = _weight(step, call.inputs[1 - place], call.record.line)
         if not sign or not slope or not number or weight is None:
             continue
@@ -84,7 +87,7 @@ def slope_of(call: Call) -> float:
     return 1.0 if g.maximum > 0 else -1.0
 
 
-def _likelihood(step: Step, source: Source) -> float:
+def likelihood(step: Step, source: Source) -> float:
     """Return 1 for a log-probability or a function that grows with it, -1 for a negated one, 0 for something else."""
     sign = 1.0
     for _ in range(20):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ....core.source_location import Site
 from ..kinds import HasPlace, Place
 from ..recording import Opened
 from ..run import Optimized, Run
@@ -21,6 +23,7 @@ _PAIRS = re.compile(
 )
 _LABELS = re.compile(r"(?i)(^|_)(y|ys|yb|t|lab\w*|targ\w*|cls|class\w*|answers?|y_?train)(_|$)")
 
+_CONSTANT = re.compile(r"\s*[\w.\[\]]+\.(data|weight)\s*=[^=].*\b(zeros|zeros_like|ones|ones_like|full|full_like)\(")
 _NAME_TEST = re.compile(r"""["']([A-Za-z]+)["']\s+in\s+\w+""")
 _LINES_ABOVE = 4  # of an assignment, in which a condition on names is looked for
 
@@ -74,7 +77,28 @@ def permuted_apart(file: str) -> Place | None:
     if not alone:
         return None
     labels = [x for x in alone if _LABELS.search(x.of.rpartition(".")[2])]
-    return Place(file, (labels or alone)[-1].line)
+    chosen = (labels or alone)[-1]
+    return Place(file, _calling(file, chosen) or chosen.line)
+
+
+def _calling(file: str, use: Permuted) -> int | None:
+    """Return the line of the last call of the function that permutes its own argument, if there are several calls."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return None
+    for one in ast.walk(tree):
+        if not isinstance(one, ast.FunctionDef) or not one.lineno <= use.line <= (one.end_lineno or 0):
+            continue
+        if use.of not in [x.arg for x in one.args.args]:
+            continue
+        calls = [
+            x.lineno
+            for x in ast.walk(tree)
+            if isinstance(x, ast.Call) and getattr(x.func, "id", getattr(x.func, "attr", "")) == one.name
+        ]
+        return max(calls) if len(calls) > 1 else None
+    return None
 
 
 def _uses(lines: Sequence[str]) -> list[Permuted]:
@@ -156,3 +180,19 @@ def attribute_line(entry: Opened, name: str) -> HasPlace:
         if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
             return Place(path, number)
     return entry.site
+
+
+def assigned_line(near: Site, name: str) -> HasPlace:
+    """Return the first line of a file that assigns a variable, else the site in this file."""
+    if name.isidentifier():
+        for number, line in enumerate(linecache.getlines(near.file), start=1):
+            if re.match(rf"\s*{name}\s*(:.*)?=[^=]", line):
+                return Place(near.file, number)
+    return near
+
+
+def replaced_data(run: Run, near: Site) -> HasPlace | None:
+    """Return the line that assigns a constant to weights by ``.data``, in the file of a layer's call or of a step."""
+    files = dict.fromkeys([near.file, *([run.backward_site.file] if run.backward_site is not None else [])])
+    lines = ((file, n, x) for file in files for n, x in enumerate(linecache.getlines(file), start=1))
+    return next((Place(file, n) for file, n, x in lines if _CONSTANT.match(x)), None)

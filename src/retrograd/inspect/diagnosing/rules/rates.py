@@ -9,6 +9,7 @@ import re
 import numpy as np
 
 from ....core.tensor.tensor import Tensor
+from ....optim.sgd import SGD
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
 from ..probes.proof import STEPS, better, compare, train
@@ -48,6 +49,8 @@ def learning_rate_too_high(case: Case) -> Found | None:
     diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
     if not diverged and last < _LEARNED * min(case.losses[0], case.baseline or math.inf):
         return None  # it rose at first, as that of a vector quantizer does, and the training succeeded
+    if isinstance(main.optimizer, SGD) and case.answer("accumulation-unscaled") is not None:
+        return None  # steps are too large since they add up gradients
     if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
         return None
     if not diverged and not case.rose and _moved(case) < 0.05:
@@ -265,7 +268,10 @@ def weight_decay_too_high(case: Case) -> Found | None:
         ratios.append(pull / push if push else math.inf)
     edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
     curves = compare(case.run, case.program, edit, case.budget)
-    if curves is None or not better(curves) or not curves.fixed[-1] < 0.67 * curves.plain[-1]:
+    if curves is None or not better(curves):
+        return None
+    share = 0.85 if case.stuck and curves.plain[-1] > 0.9 * curves.plain[0] else 0.67
+    if not curves.fixed[-1] < share * curves.plain[-1]:
         return None
     ratio = float(np.median(ratios)) if ratios else math.nan
     values = {"decay": f"weight_decay={figure(decay)}", "ratio": f"{figure(ratio)} times as hard as the loss does"}
