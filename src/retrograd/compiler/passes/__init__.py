@@ -22,12 +22,13 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     from .grouping import grouped
     from .matrix_products import accumulated
     from .order import versions
+    from .overwriting import overwritten
 
     made = {out for step in instructions for out in step.outs}
     takes = [x for step in instructions for x in step.reads() if x not in made]
     steps = [step.changed(checks=False) if step.checks and keeps_shapes(step) else step for step in instructions]
     steps = accumulated(without_repeats(steps, takes, gives), gives)
-    return request_results(grouped(versions(steps, takes), gives))
+    return request_results(overwritten(grouped(versions(steps, takes), gives), takes, gives))
 
 
 __all__ = ["optimized"]

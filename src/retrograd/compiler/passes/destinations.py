@@ -73,7 +73,7 @@ def _fills(value: Value) -> bool:
 
 def _compute(step: Instruction, out: Value) -> Compute | None:
     args = step.args
-    ufunc = _ufunc_of(step)
+    ufunc = ufunc_of(step)
     if ufunc is not None:
         return lambda out, args: applied(ufunc, args, out)
     if not args or not all(isinstance(x, Value) and x.shape is not None for x in _arrays(step)):
@@ -95,7 +95,7 @@ def _arrays(step: Instruction) -> tuple[Any, ...]:
     return step.args if step.primitive is not None and step.name in ("stack", "cat") else step.args[:1]
 
 
-def _ufunc_of(step: Instruction) -> np.ufunc | None:
+def ufunc_of(step: Instruction) -> np.ufunc | None:
     """Return the ufunc with one result that an instruction applies to arrays and numbers, or None."""
     function: Any = step.function
     primitive = step.primitive

@@ -1,0 +1,163 @@
+"""Write a result over an argument that no later instruction reads.
+
+Eager backward passes do so where a reference count allows it (``core/graph/in_place.py``): the gradient of logits is
+written over the logits, gradients of one parameter are added in place, and rows of an embedding are added to the
+gradient that its table has already. A program knows the lifetimes of all arrays, so that any ufunc can write its result
+over an argument of the same layout.
+
+The argument must be memory that the program allocates (``Instruction.asked``), that does not leave the program, and
+that no effect has given to the user. Later instructions refer to the argument instead of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.arrays.summation import LARGE
+from ...ops.indexing.indexing import ACCUMULATE, Index, add_at
+from ...ops.nn.losses.classes import CROSS_ENTROPY_BACKWARD
+from ..program import Instruction, Value, replaced
+from ..run.arenas import MIN_PLANNED_BYTES
+from .destinations import ufunc_of
+from .expressions import row_major
+from .matrix_products import AddProduct, product_of
+
+
+def overwritten(
+    instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]
+) -> list[Instruction]:
+    """Return the program with results over arguments that are not needed any more.
+
+    ``takes`` are the values from outside, ``gives`` the program's results.
+    """
+    return _Overwriting(instructions, takes, gives).steps()
+
+
+class _Overwriting:
+    def __init__(self, instructions: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]) -> None:
+        self.instructions = instructions
+        self.gives = {value.root for value in gives}
+        self.held = {value.root for value in takes} | self.gives  # roots that must keep their elements
+        self.last: dict[Value, int] = {}  # the last instruction that reads a root or a view of it
+        self.readers: dict[Value, list[int]] = {}
+        self.written: dict[Value, list[int]] = {}  # by root
+        self.maker: dict[Value, int] = {}
+        self.views: dict[Value, list[Value]] = {}
+        for index, step in enumerate(instructions):
+            for value in dict.fromkeys(step.read):
+                self.last[value.root] = index
+                self.readers.setdefault(value, []).append(index)
+            for value in step.writes:
+                self.written.setdefault(value.root, []).append(index)
+            for out in step.outs:
+                self.last[out.root] = index
+                self.maker[out] = index
+                if out.root is not out:
+                    self.views.setdefault(out.root, []).append(out)
+        self.same: dict[Value, Value] = {}
+        self.gone: set[int] = set()
+
+    def steps(self) -> list[Instruction]:
+        """Return the instructions of the new program."""
+        found: list[Instruction] = []
+        for index, old in enumerate(self.instructions):
+            step = self._renamed(old)
+            new = None if step.on_gpu or step.writes or len(step.outs) != 1 else self._changed(index, step)
+            found.append(new or step)
+            if step.kind == "effect":
+                self.held.update(value.root for value in step.read)
+        return [step for index, step in enumerate(found) if index not in self.gone]
+
+    def _renamed(self, step: Instruction) -> Instruction:
+        if not self.same or self.same.keys().isdisjoint(step.read):
+            return step
+
+        def now(value: object) -> object:
+            return self.same.get(value, value) if type(value) is Value else value
+
+        return step.changed(
+            args=replaced(step.args, now), kwargs=replaced(step.kwargs, now),
+            writes=tuple([self.same.get(value, value) for value in step.writes]),
+        )  # fmt: skip
+
+    def _changed(self, index: int, step: Instruction) -> Instruction | None:
+        """Return the instruction that writes over an argument instead, or None."""
+        (out,) = step.outs
+        if step.primitive is CROSS_ENTROPY_BACKWARD:
+            target = step.args[1]
+            if out.dtype.kind != "f" or not self._may_write(index, step, out, target):
+                return None
+            new = step.changed(kwargs=step.kwargs | {"in_place": True})
+        else:
+            ufunc = None if step.kind not in ("array", "primitive") or step.checks else ufunc_of(step)
+            if ufunc is None:
+                return None
+            target = next((x for x in step.args if self._may_write(index, step, out, x)), None)
+            if target is None:
+                return None
+            sum_of = self._sum(index, step, target) if ufunc is np.add else None
+            new = sum_of or step.changed(function=ufunc, kind="array", primitive=None, kwargs={"out": target})
+        self._rename(index, out, target)
+        return new.changed(outs=(), writes=(target,), asked=(), several=False, checks=False)
+
+    def _may_write(self, index: int, step: Instruction, out: Value, x: object) -> bool:
+        """Return whether the result may lie over an argument."""
+        if type(x) is not Value or out.root is not out or out in self.gives or out.nbytes < MIN_PLANNED_BYTES:
+            return False
+        root = x.root
+        if (x.shape, x.dtype, x.strides) != (out.shape, out.dtype, out.strides) or root.nbytes != x.nbytes:
+            return False
+        if root in self.held or self.last[root] > index or not row_major(x):
+            return False
+        if any(other.root is root and other is not x for other in step.read):
+            return False
+        maker = self.maker.get(root)
+        return maker is not None and _allocates(self.instructions[maker], root)
+
+    def _sum(self, index: int, step: Instruction, total: Value) -> Instruction | None:
+        """Return an instruction that adds the other argument to the total while it computes it."""
+        (part,) = [x for x in step.args if x is not total] or [None]
+        if type(part) is not Value or total.size < LARGE or part.root is not part or part in self.held:
+            return None
+        at = self.maker.get(part)
+        if at is None or self.readers.get(part) != [index] or part in self.views or part in self.written:
+            return None
+        maker = self._renamed(self.instructions[at])
+        roots = {value.root for value in maker.read}
+        if total.root in roots or any(at < n < index for root in roots for n in self.written.get(root, ())):
+            return None
+        if maker.primitive is ACCUMULATE and part.shape == total.shape:
+            new = step.changed(function=_add_rows, args=(total, *maker.args), kwargs={"index": maker.kwargs["index"]})
+        else:
+            product = product_of(maker)
+            if product is None or product.has_bias or len(part.shape) != 2 or part.shape != total.shape:
+                return None
+            new = step.changed(function=AddProduct(product), args=(total, product.x, product.y), kwargs={})
+        self.gone.add(at)
+        for root in roots:
+            self.last[root] = max(self.last[root], index)
+        return new.changed(kind="whole", primitive=None)
+
+    def _rename(self, index: int, out: Value, target: Value) -> None:
+        """Let later instructions refer to the argument instead of the result."""
+        root = target.root
+        self.same[out] = target
+        self.last[root] = max(self.last[root], self.last[out])
+        self.written.setdefault(root, []).extend([index, *self.written.get(out, ())])
+        for view in self.views.pop(out, ()):
+            view.root = root
+            self.views.setdefault(root, []).append(view)
+
+
+def _allocates(step: Instruction, root: Value) -> bool:
+    """Return whether the memory of a result is new in each call."""
+    if any(asked.out is not None and step.outs[asked.out] is root for asked in step.asked):
+        return True
+    return step.kind in ("array", "primitive") and step.outs == (root,) and ufunc_of(step) is not None
+
+
+def _add_rows(total: Array, values: Array, index: Index) -> None:
+    add_at(total, index, values)
