@@ -149,9 +149,11 @@ def _clamp_call(input: Operand, low: Operand | None, high: Operand | None) -> tu
     if low is None and high is None:
         raise RuntimeError("at least one of min and max must not be None")
     if isinstance(low, (int, float)) or isinstance(high, (int, float)):
-        given = [_of_its_kind(value) for value in (low, high) if value is not None]
-        dtype = result_type(input.array if isinstance(input, Tensor) else input, *given)
-        low, high = [_in_dtype(bound, dtype) for bound in (low, high)]
+        x: Any = input.array if isinstance(input, Tensor) else input
+        given = [value for value in (low, high) if value is not None]
+        keeps = len(given) == 1 and isinstance(input, Tensor) and x.dtype.kind in FLOATING
+        dtype = x.dtype if keeps else result_type(x, *map(_of_its_kind, given))
+        low, high = _in_dtype(low, dtype), _in_dtype(high, dtype)
     if high is None:
         return CLAMP_MIN, (input, low)
     if low is None:

@@ -69,7 +69,7 @@ def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
     Raises:
         RuntimeError: the input holds integers and no floating ``dtype`` is given.
     """
-    x = converted(operand(input), dtype)
+    x = operand(input) if dtype is None else converted(operand(input), dtype)
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"expected a floating or complex dtype, got {describe(x)}; convert it with .float()")
     return x

@@ -89,7 +89,7 @@ def floating_operand(value: Operand, argument: str = "input") -> Tensor:
     Raises:
         NotImplementedError: the dtype is not real floating.
     """
-    x = operand(value, argument)
+    x = value if isinstance(value, Tensor) else operand(value, argument)
     if x.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"expected a floating {argument}, got {describe(x)}")
     return x

@@ -96,11 +96,12 @@ def _ctc_backward(
     g: Array, log_probs: Array, loss: Array, forward: Array, alignment: Alignment, zero_infinity: bool
 ) -> tuple[Array]:
     """``g * (exp(lp) - posterior)``: the derivative for log-probabilities that come from log_softmax (as PyTorch)."""
-    steps = np.where(np.isinf(loss), 0, alignment.steps) if zero_infinity else alignment.steps
-    if not zero_infinity:  # without an alignment, no element has a derivative
+    if zero_infinity:
+        alignment = alignment._replace(steps=np.where(np.isinf(loss), 0, alignment.steps))
+    else:  # without an alignment, no element has a derivative
         g = np.where(np.isinf(loss), loss.dtype.type(np.nan), g)
     if alignments.takes(log_probs, alignment.labels):
-        return (alignments.backward(g, log_probs, loss, forward, *alignment._replace(steps=steps)),)
+        return (alignments.backward(g, log_probs, loss, forward, *alignment),)
     xp, dtype = array_module(log_probs), log_probs.dtype
     scores = _label_scores(log_probs, alignment.labels)
     count, _, width = scores.shape
@@ -124,7 +125,7 @@ def _ctc_backward(
     dx[:, n, alignment.labels[:, 0]] -= share[:, :, ::2].sum(axis=2)  # the blanks are one class
     for place in range(1, width, 2):
         dx[:, n, alignment.labels[:, place]] -= share[:, :, place]
-    used = xp.arange(count)[:, None] < steps
+    used = xp.arange(count)[:, None] < alignment.steps
     return (xp.where(used[:, :, None], dx * g[:, None], dtype.type(0)),)
 
 

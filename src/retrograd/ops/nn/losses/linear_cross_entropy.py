@@ -246,8 +246,14 @@ def linear_cross_entropy(
             new_tensor(shape), t, weight, ignored, reduction_of(reduction, None, None), label_smoothing
         )
         return apply(LINEAR_CROSS_ENTROPY, (x, w, b), params)
-    flat_bias = None if b is None else b.reshape(prod(outputs))
-    logits = linear(x, w.reshape((prod(outputs), w.array.shape[-1])), flat_bias).reshape(logits_shape)
+    if len(outputs) > 1:
+        w, b = w.reshape((prod(outputs), w.array.shape[-1])), None if b is None else b.reshape(prod(outputs))
+    logits = linear(x, w, b)
     return cross_entropy(
-        logits, t, weight=weight, reduction=reduction, ignore_index=ignored, label_smoothing=label_smoothing
+        logits if len(outputs) == 1 else logits.reshape(logits_shape),
+        t,
+        weight=weight,
+        reduction=reduction,
+        ignore_index=ignored,
+        label_smoothing=label_smoothing,
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.arrays import Array
-from ....core.graph.fitting import unbroadcast
 from ....core.graph.primitive import Primitive
 from ...math.arithmetic import ADD, MUL
 from ...math.powers import RSQRT
+from ...reduce.reductions import SUM
 from ...table.batching import composed
 
 
@@ -38,7 +38,7 @@ def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
 
 def _sum(g: Array) -> Array:
     """Return the sum per channel."""
-    return unbroadcast(g, _channels(g)).reshape((g.shape[1],))
+    return SUM(g, dim=(0, *range(2, g.ndim)), keepdim=False)
 
 
 def _moment(g: Array, x: Array, mean: Array) -> Array:

@@ -168,7 +168,7 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(forward)
     def computed(*arrays: Array, **params: object) -> Any:
-        if arrays[0].dtype != np.float16:
+        if arrays[0].dtype.char != "e":
             return forward(*arrays, **params)
         return forward(*[array.astype(np.float32) for array in arrays], **params).astype(np.float16)
 

@@ -62,7 +62,7 @@ def grid_sample(
         raise RuntimeError(f"expected 4D or 5D input and a grid of the same rank, got {given()}")
     if points.array.shape[0] != shape[0] or points.array.shape[-1] != axes:
         raise RuntimeError(f"expected a grid with batch {shape[0]} and last dimension {axes}, got {given()}")
-    if x.dtype != points.dtype or x.dtype.kind not in FLOATING:
+    if x.array.dtype != points.array.dtype or x.array.dtype.kind not in FLOATING:
         raise RuntimeError(
             f"expected input and grid of one floating dtype, got {given()}{conversion_advice(x, points)}"
         )
@@ -99,7 +99,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     t = operand(theta, "theta")
     sizes = tuple([as_integer(length) for length in size])
     axes = len(sizes) - 2
-    if t.dtype.kind not in FLOATING:
+    if t.array.dtype.kind not in FLOATING:
         raise InvalidValue(f"expected theta to have floating point type, but got {describe(t)}")
     if axes not in (2, 3):
         raise NotImplementedError(f"only supports 4D and 5D sizes, got {sizes}")

@@ -176,13 +176,14 @@ def interpolate(
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[axes - 1](x, out)
     if min(out) < 1 or 0 in shape[1:]:
         raise RuntimeError(f"input and output sizes should be greater than 0, got {describe(x)} and size {out}")
-    bytes_ = x.dtype == np.uint8
-    if x.dtype.kind not in FLOATING and not (bytes_ and (mode.startswith("nearest") or axes == 2)):
+    dtype = x.array.dtype
+    bytes_ = dtype.char == "B"
+    if dtype.kind not in FLOATING and not (bytes_ and (mode.startswith("nearest") or axes == 2)):
         raise NotImplementedError(f"mode {mode!r} is not implemented for {x.dtype}, got {describe(x)}")
     lengths = tuple(zip(shape[2:], out, factors))
     if mode.startswith("nearest"):
         small = axes == 2 and sum(out) <= SMALL
-        maps = tuple([nearest_map(mode == "nearest-exact", *given, x.dtype, small) for given in lengths])
+        maps = tuple([nearest_map(mode == "nearest-exact", *given, dtype, small) for given in lengths])
     else:
         # A window of the cubic filter may extend beyond the image even if the size is unchanged.
         maps = tuple([axis_map(mode, *given, bool(align_corners), antialias) for given in lengths])
