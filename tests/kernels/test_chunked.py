@@ -33,8 +33,8 @@ PROGRAMS = {
 @pytest.fixture(autouse=True)
 def small_parts_for_two_threads(monkeypatch):
     monkeypatch.setattr("retrograd.kernels.runtime.cores.wanted", [2])
-    monkeypatch.setattr(chunked, "MANY", LARGE)
-    monkeypatch.setattr(chunked, "PART", LARGE)
+    monkeypatch.setattr(chunked, "MIN_CHUNKED_SIZE", LARGE)
+    monkeypatch.setattr(chunked, "CHUNK_BYTES", LARGE)
 
 
 def matrix(seed, dtype=np.float32, shape=SHAPE):
@@ -66,13 +66,13 @@ def seen(function):
         matrix(2, shape=(700, 1002))[:, ::2],
     ],
 )
-def test_what_is_computed_by_parts_is_the_whole_bit_for_bit(dtype, second):
+def test_a_chunked_result_is_bitwise_equal_to_that_of_the_whole_arrays(dtype, second):
     def function(g, x):
         return (g * 3 - g * x) * (1 - x * x) + x
 
     first = (matrix(1) * 10).astype(dtype)
     watched, calls = seen(function)
-    ours, its = chunked.by_parts(watched)(first, second), function(first, second)
+    ours, its = chunked.chunked(watched)(first, second), function(first, second)
     assert (ours.dtype, ours.strides) == (its.dtype, its.strides)
     np.testing.assert_array_equal(ours, its)
     assert len(calls) > 2 and max(np.prod(shape) for shape, _ in calls) < first.size
@@ -91,9 +91,9 @@ def test_parts_are_worked_off_by_several_threads_and_each_once():
         return x + 1
 
     try:
-        out = chunked.by_parts(function)(counts)
+        out = chunked.chunked(function)(counts)
     except threading.BrokenBarrierError:
-        out = chunked.by_parts(lambda x: x + 1)(counts)
+        out = chunked.chunked(lambda x: x + 1)(counts)
     np.testing.assert_array_equal(out, 1)
 
 
@@ -107,7 +107,7 @@ def test_parts_are_worked_off_by_several_threads_and_each_once():
 )
 def test_what_is_not_to_be_cut_is_given_whole(arguments):
     watched, calls = seen(lambda x, y: x + y)
-    ours, its = chunked.by_parts(watched)(*arguments), arguments[0] + arguments[1]
+    ours, its = chunked.chunked(watched)(*arguments), arguments[0] + arguments[1]
     assert type(ours) is type(its) and ours.strides == its.strides
     np.testing.assert_array_equal(ours, its)
     assert [shape for shape, _ in calls][-1] == arguments[0].shape
@@ -115,8 +115,8 @@ def test_what_is_not_to_be_cut_is_given_whole(arguments):
 
 def test_a_cotangent_that_is_handed_on_is_not_copied():
     g = matrix(1)
-    assert chunked.by_parts(lambda g: g)(g) is g
-    assert np.may_share_memory(chunked.by_parts(lambda g: g.real)(g), g)
+    assert chunked.chunked(lambda g: g)(g) is g
+    assert np.may_share_memory(chunked.chunked(lambda g: g.real)(g), g)
 
 
 def test_an_error_in_a_part_is_that_of_the_call():
@@ -128,8 +128,8 @@ def test_an_error_in_a_part_is_that_of_the_call():
     x = np.zeros(LARGE * 4)
     x[-1] = 7
     with pytest.raises(ZeroDivisionError, match="seven"):
-        chunked.by_parts(function)(x)
-    np.testing.assert_array_equal(chunked.by_parts(function)(x[:-1]), 1)
+        chunked.chunked(function)(x)
+    np.testing.assert_array_equal(chunked.chunked(function)(x[:-1]), 1)
 
 
 @needs_loops
@@ -185,7 +185,7 @@ def test_no_warning_comes_from_a_part():
 @pytest.mark.slow
 def test_helpers_are_counted_as_asleep_once_however_loops_and_shares_take_turns():
     kernels.share()
-    x, run = matrix(1), chunked.by_parts(lambda x: x + 1)
+    x, run = matrix(1), chunked.chunked(lambda x: x + 1)
     negative = ufuncs.spread(np.negative, np.negative)
     for _ in range(20):
         negative(x)
@@ -207,7 +207,7 @@ WRITES = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", WRITES)
-def test_large_arrays_are_written_in_place_by_parts(name, dtype):
+def test_large_arrays_are_written_in_place_in_chunks(name, dtype):
     array = matrix(3, dtype)
     small = array.copy()
     for row in small:

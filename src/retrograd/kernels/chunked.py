@@ -1,8 +1,8 @@
-"""Functions that work element by element, or along dimensions, on large arrays part by part, by all threads.
+"""Apply elementwise functions, and functions along dimensions, to large arrays in chunks, on all threads.
 
-The function itself is called with parts of its arrays that fit in a core's cache, so that what it computes on the way
-does not go to memory; the results are those of the whole bit for bit. Derivative rules of elementwise primitives are
-such functions, and so are their forwards.
+The chunks fit in a core's cache, so intermediate results are not written to memory. The results are bitwise equal to
+those of one call with the whole arrays. The forward functions and derivative rules of elementwise primitives are
+applied in this way.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ from .runtime.threads import in_shares
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MANY = 1 << 20  # elements from which parts pay: each is copied to its place, and threads wait for Python's lock
-PART = 1 << 20  # bytes of a part of an array: fewer cost more calls, and more are more than the cache holds
-LINE = 16  # neighbours that should stay together
+# Smaller arrays are not chunked: each chunk's result is copied into place, and the threads contend for the GIL.
+MIN_CHUNKED_SIZE = 1 << 20
+CHUNK_BYTES = 1 << 20  # of the largest array; smaller chunks take more calls, larger ones do not fit in the cache
+MIN_LAST_AXIS = 16  # a chunk along the last axis has at least this length, since cache lines are loaded whole
 
 
-def by_parts(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
-    """The function of arrays, of what else it takes, and of tuples of both.
+def chunked(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
+    """Decorate an elementwise function so that it is applied to large arrays in chunks.
 
-    Where it is a loop that is ``compiled`` for these dtypes, arrays that suit one are given whole.
+    The arguments are arrays, other objects, and tuples of both. ``compiled`` are the letters of the dtypes for which
+    the function is a compiled loop: arrays that such a loop accepts are passed whole, as the loop is multi-threaded.
     """
 
     @wraps(function)
     def apply_chunked(*args: P.args, **params: P.kwargs) -> R:
         for x in args:
-            if type(x) is ndarray and x.size >= MANY and not suits(x, compiled):
-                out = _by_parts(function, args, params)
+            if type(x) is ndarray and x.size >= MIN_CHUNKED_SIZE and not suits(x, compiled):
+                out = _chunked(function, args, params)
                 return function(*args, **params) if out is None else out
         return function(*args, **params)
 
@@ -51,19 +53,26 @@ def by_parts(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
 
 
 def writing(write: Callable[..., None], function: Callable[..., object], compiled: str = "") -> Callable[..., None]:
-    """What writes the function's result to an array, which may be among what the function is given."""
+    """Return a version of ``write(out, ...)`` that writes ``function(...)`` into a large ``out`` in chunks.
+
+    ``out`` may be one of the inputs. ``compiled`` is that of ``chunked``.
+    """
 
     @wraps(write)
     def write_chunked(out: Any, *args: object, **params: object) -> None:
-        large = type(out) is ndarray and out.size >= MANY and not suits(out, compiled)
-        if not large or _by_parts(function, args, params, out) is None:
+        large = type(out) is ndarray and out.size >= MIN_CHUNKED_SIZE and not suits(out, compiled)
+        if not large or _chunked(function, args, params, out) is None:
             write(out, *args, **params)
 
     return write_chunked
 
 
 def by_lanes(function: Callable[..., object]) -> Callable[..., Any]:
-    """The function of arrays of one shape along ``dim``, one or several, that treats what lies along it by itself."""
+    """Decorate a function along dimensions so that it is applied to chunks of the other dimensions of large arrays.
+
+    The arrays have one shape. ``dim`` is one dimension or several, and the result at an index of the other dimensions
+    must depend only on the elements at this index.
+    """
 
     @wraps(function)
     def apply_along_lanes(*arrays: object, dim: object = None, **params: object) -> Any:
@@ -76,47 +85,47 @@ def by_lanes(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 def _by_lanes(function: Callable[..., Any], arrays: tuple[Any, ...], dim: Any, params: Params) -> Any:
-    """The function's result, or None for what is not to be shared."""
+    """Return the function's result, or None if the call cannot be chunked."""
     x = arrays[0]
-    gone = (dim,) if isinstance(dim, int) else dim
-    kept = [axis for axis in range(x.ndim) if axis not in gone]
+    reduced = (dim,) if isinstance(dim, int) else dim
+    kept = [axis for axis in range(x.ndim) if axis not in reduced]
     if not kept or watchers and modes.tracer is not None:
         return None
-    parts = max(count(), -(-x.nbytes // PART))
-    axis = next((axis for axis in kept if x.shape[axis] >= parts), max(kept, key=x.shape.__getitem__))
+    chunks = max(count(), -(-x.nbytes // CHUNK_BYTES))
+    axis = next((axis for axis in kept if x.shape[axis] >= chunks), max(kept, key=x.shape.__getitem__))
     total = x.shape[axis]
-    step = max(1 if axis < x.ndim - 1 else LINE, total // parts)
+    step = max(1 if axis < x.ndim - 1 else MIN_LAST_AXIS, total // chunks)
 
-    def of_part(start: int, stop: int) -> Any:
+    def result_of_chunk(start: int, stop: int) -> Any:
         place = (*[slice(None)] * axis, slice(start, stop))
         return function(*[array[place] for array in arrays], dim=dim, **params)
 
     with silent():
-        one = of_part(0, 1)
-    at = axis if one.ndim == x.ndim else axis - sum(each < axis for each in gone)
-    out = empty((*one.shape[:at], total, *one.shape[at + 1 :]), one.dtype)
+        first = result_of_chunk(0, 1)
+    at = axis if first.ndim == x.ndim else axis - sum(each < axis for each in reduced)
+    out = empty((*first.shape[:at], total, *first.shape[at + 1 :]), first.dtype)
 
     def write(start: int, stop: int) -> None:
-        out[(*[slice(None)] * at, slice(start, stop))] = of_part(start, stop)
+        out[(*[slice(None)] * at, slice(start, stop))] = result_of_chunk(start, stop)
 
-    _work_off(write, total, step)
+    _run_chunks(write, total, step)
     return out
 
 
-def _work_off(work: Callable[[int, int], None], total: int, step: int) -> None:
-    """``work(start, stop)`` for parts of ``range(total)``, by all threads."""
+def _run_chunks(work: Callable[[int, int], None], total: int, step: int) -> None:
+    """Call ``work(start, stop)`` for chunks of ``range(total)``, on all threads."""
     starts = iter(range(0, total, step))
 
-    def take_parts(*_: int) -> None:
+    def take_chunks(*_: int) -> None:
         with silent():
             for start in starts:
                 work(start, start + step)
 
-    in_shares(take_parts, min(count(), -(-total // step)), 1)
+    in_shares(take_chunks, min(count(), -(-total // step)), 1)
 
 
-def _by_parts(function: Callable[..., object], args: tuple[object, ...], params: Params, out: Any = None) -> Any:
-    """The function's result, written to ``out`` where that is given; or None for what is not to be shared."""
+def _chunked(function: Callable[..., object], args: tuple[object, ...], params: Params, out: Any = None) -> Any:
+    """Return the function's result, written to ``out`` if given, or None if the call cannot be chunked."""
     values = (*args, *params.values())
     arrays = _arrays(values)
     if arrays is None or watchers and modes.tracer is not None:
@@ -130,43 +139,43 @@ def _by_parts(function: Callable[..., object], args: tuple[object, ...], params:
         return None
     total = prod(shape) if flat else shape[0]
 
-    def part(value: Any, start: int, stop: int) -> Any:
+    def chunk(value: Any, start: int, stop: int) -> Any:
         kind = type(value)
         if kind is tuple:
-            return tuple([part(each, start, stop) for each in value])
+            return tuple([chunk(each, start, stop) for each in value])
         if kind is not ndarray:
             return value
         if flat:
             return value.reshape(1) if value.size == 1 else value.reshape(-1)[start:stop]
         return value[start:stop] if value.ndim == len(shape) and len(value) > 1 else value
 
-    def of_part(start: int, stop: int) -> Any:
-        found = [part(value, start, stop) for value in values]
+    def result_of_chunk(start: int, stop: int) -> Any:
+        found = [chunk(value, start, stop) for value in values]
         return function(*found[: len(args)], **dict(zip(params, found[len(args) :], strict=True)))
 
     with silent():
-        one = of_part(0, 1)
-    if type(one) is not ndarray or one.shape != ((1,) if flat else (1, *shape[1:])):
+        first = result_of_chunk(0, 1)
+    if type(first) is not ndarray or first.shape != ((1,) if flat else (1, *shape[1:])):
         return None
     if out is None:
-        if any(np.may_share_memory(one, x) for x in arrays):  # as the cotangent that a sum hands on
+        if any(np.may_share_memory(first, x) for x in arrays):  # a rule may return the cotangent itself, as add's does
             return None
-        out = empty(shape, one.dtype)
+        out = empty(shape, first.dtype)
     elif (
         not out.flags.carray or out.shape != shape or any(x is not out and np.may_share_memory(out, x) for x in arrays)
     ):
         return None
-    step = max(1, PART * total // max(x.nbytes for x in (out, *arrays)))
+    step = max(1, CHUNK_BYTES * total // max(x.nbytes for x in (out, *arrays)))
 
     def write(start: int, stop: int) -> None:
-        part(out, start, stop)[...] = of_part(start, stop)
+        chunk(out, start, stop)[...] = result_of_chunk(start, stop)
 
-    _work_off(write, total, step)
+    _run_chunks(write, total, step)
     return out
 
 
 def _arrays(values: tuple[object, ...]) -> list[Any] | None:
-    """NumPy's arrays among the values, also within tuples; None where there are others."""
+    """Return the NumPy arrays among the values and in tuples of them, or None if there are arrays of other types."""
     found = []
     for value in values:
         if type(value) is ndarray:

@@ -42,7 +42,7 @@ def elementwise(
 
 def _share(primitive: Primitive, forward: object, compiled: str, products: bool) -> None:
     """Wrap forward and rules for multi-threading; done at the first large array, so other programs have no overhead."""
-    from ...kernels.chunked import by_parts, writing
+    from ...kernels.chunked import chunked, writing
     from ...kernels.loops.elements.ufuncs import applied, spread
 
     if isinstance(primitive.write, partial):
@@ -55,10 +55,10 @@ def _share(primitive: Primitive, forward: object, compiled: str, products: bool)
         if primitive.ufunc is not None and ufunc.nin == 2:
             primitive.ufunc = spread(ufunc, primitive.ufunc)
     else:
-        primitive.forward = by_parts(primitive.forward, compiled or ("f" if hasattr(forward, "loop") else ""))
-    primitive.called = partial(by_parts, compiled=compiled)
+        primitive.forward = chunked(primitive.forward, compiled or ("f" if hasattr(forward, "loop") else ""))
+    primitive.called = partial(chunked, compiled=compiled)
     if products:
-        primitive.called = lambda rule: spread(np.multiply, by_parts(rule))
+        primitive.called = lambda rule: spread(np.multiply, chunked(rule))
     primitive.plans.clear()
 
 
