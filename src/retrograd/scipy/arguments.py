@@ -10,7 +10,10 @@ from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from .._generated import toplevel as ops
+from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
+from ..core.graph.modes import modes
 from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, floating, tensor
@@ -111,18 +114,23 @@ def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
     return tuple([floating(x) for x in alike(*values)])
 
 
-def differentiable(module: str, name: str = "", *, images: bool = False) -> Callable[[Decorated], Decorated]:
+def differentiable(
+    module: str, name: str = "", *, images: bool = False, real: bool = False
+) -> Callable[[Decorated], Decorated]:
     """Decorate a function that has the name and signature of one of SciPy's, and takes Tensors.
 
     Without a Tensor among its arguments, SciPy's function is called; with Tensors of integers only, which have no
     derivative, it gives the Tensors of the result, in SciPy's dtypes. If the function fails and SciPy's fails for the
-    same numbers, SciPy's error is raised.
+    same numbers, SciPy's error is raised. SciPy's function is called first for Tensors without elements, whose
+    derivative is zero, and for a 0-d Tensor as first argument, and at last for constants that the function does not
+    support: it raises NotImplementedError, or fails on complex numbers or 0-d Tensors.
 
     Args:
         module: the module of SciPy's function, ``"scipy.linalg"``.
         name: the name of SciPy's function, by default the decorated function's.
         images: the result has the dtype of the first argument, so that SciPy's function is called with an image of
             integers unless another Tensor requires a gradient.
+        real: SciPy's function refuses complex numbers.
     """
 
     def decorate(function: Decorated) -> Decorated:
@@ -137,35 +145,118 @@ def differentiable(module: str, name: str = "", *, images: bool = False) -> Call
                 result = _tensors(getattr(scipys(module), public)(*detached(args), **detached(kwargs)))
                 if result is not None:
                     return result
+            numbers = [x.array for x in _tensors_in(given)]
+            decides = real and any(x.dtype.kind == "c" for x in numbers) or not all(x.size for x in numbers)
+            is_number = isinstance(given[0], Tensor) and not given[0].array.ndim  # which some functions refuse
             try:
-                return function(*args, **kwargs)
+                if decides or is_number:
+                    original = getattr(scipys(module), public)
+                    result = _without_derivative(original, args, kwargs)
+                    if decides and result is not None and (real or _is_determined(result, numbers, images)):
+                        return result
+                found = function(*args, **kwargs)
             except Exception as error:
                 original = getattr(scipys(module), public, None)
                 if original is None:
                     raise NotImplementedError(f"{module}.{public} is not in this version of SciPy") from error
-                theirs = _scipys_error(original, args, kwargs)
-                if theirs is None:
+                try:
+                    result = _without_derivative(original, args, kwargs)
+                except _PLAIN as theirs:
+                    raise type(theirs)(f"{module}.{public}: {theirs}") from error
+                unusual = any(x.dtype.kind == "c" or not x.ndim for x in numbers) and type(error) is not ValueError
+                if result is None or not (unusual or isinstance(error, NotImplementedError)):
                     raise
-                raise type(theirs)(f"{module}.{public}: {theirs}") from error
+                return result
+            return _as_image(found, given[0]) if images else found
 
         return cast(Decorated, call)
 
     return decorate
 
 
-def _scipys_error(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
-) -> Exception | None:
-    """Return the error that SciPy's function raises for the same numbers, if it is of a plain type."""
-    if is_mapped(args) or is_mapped(kwargs.values()):
+def _without_derivative(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    """Return the Tensors of SciPy's result if it has no derivative, and None otherwise.
+
+    The derivative is zero if only Tensors without elements are differentiated, or if the result has no elements.
+
+    Raises:
+        ValueError: or another of the types in ``_PLAIN``, SciPy's error.
+    """
+    given = [*args, *kwargs.values()]
+    if is_mapped(given) or modes.tracer is not None:
         return None
     try:
-        function(*detached(args), **detached(kwargs))
+        result = function(*detached(args), **detached(kwargs))
     except _PLAIN as error:
-        return error if type(error) in _PLAIN else None
+        if type(error) not in _PLAIN:
+            return None
+        raise
     except Exception:
         return None
-    return None
+    wanted = [x for x in _tensors_in(given) if x.requires_grad]
+    found = None if has_function(given) else _tensors(result)
+    if all(x.array.dtype.char in "fFe" for x in _tensors_in(given) if x.array.dtype.kind in "fc"):
+        found = _in_single_precision(found)
+    if not wanted or found is None:
+        return found
+    empty = all(not x.array.size for x in _tensors_in([found]))
+    if not empty and any(x.array.size for x in wanted):
+        return None
+    return _depending(found, ops.stack([x.real.sum().double() for x in wanted]).sum())
+
+
+def _depending(result: object, total: Tensor) -> object:
+    """Return the Tensors of a result, those of floating dtype with a gradient of zeros with respect to ``total``."""
+    if isinstance(result, Tensor):
+        return (result + 0 * total).astype(result.dtype) if result.array.dtype.kind in "fc" else result
+    return type(result)(_depending(item, total) for item in result) if isinstance(result, (list, tuple)) else result
+
+
+def _is_determined(result: object, given: list[Array], images: bool) -> bool:
+    """Return whether SciPy's result for arrays of which one is empty is not memory that SciPy has not written.
+
+    ``ndimage`` leaves it to the caller not to give an image without elements, some filters and solvers an argument.
+    """
+    empty = not any(x.array.size for x in _tensors_in([result]))
+    return empty or not images and not any(x.size for x in given if x.dtype.kind in "fc")
+
+
+def _in_single_precision(result: object) -> object:
+    """Return the Tensors of a result that SciPy computed in double precision from arguments in single precision."""
+    if isinstance(result, Tensor):
+        return result.astype({"d": np.float32, "D": np.complex64}.get(result.array.dtype.char, result.dtype))
+    return type(result)(map(_in_single_precision, result)) if isinstance(result, (list, tuple)) else result
+
+
+def _as_image(result: object, image: object) -> object:
+    """Return a result in the dtype of the image, where both are real or both complex."""
+    if not isinstance(result, Tensor) or not hasattr(image, "dtype"):
+        return result
+    kind = result.array.dtype.kind
+    dtype = image.array.dtype if isinstance(image, Tensor) else image.dtype
+    return result.astype(dtype, copy=False) if kind == dtype.kind and kind in "fc" else result
+
+
+def _tensors_in(values: Iterable[object]) -> list[Tensor]:
+    """Return all Tensors among the values, also inside of lists and tuples."""
+    found = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _tensors_in(value)
+    return found
+
+
+def has_function(values: Iterable[object]) -> bool:
+    """Return whether a function, which may read other Tensors, is among the values."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if has_function(value):
+                return True
+        elif callable(value) and not isinstance(value, (type, Tensor)):
+            return True
+    return False
 
 
 def is_constant(values: Iterable[object], floats: bool = False) -> bool:

@@ -175,7 +175,7 @@ def factorial(n: ArrayLike, exact: bool = False, extend: str = "zero") -> Tensor
     return ops.where(values < 0, 0.0, RULES["gamma"](kept + 1))
 
 
-@differentiable("scipy.special")
+@differentiable("scipy.special", real=True)
 def diric(x: ArrayLike, n: int) -> Tensor:
     """Return Dirichlet's kernel ``sin(n x / 2) / (n sin(x / 2))``, elementwise.
 
@@ -351,7 +351,7 @@ def sph_legendre_p(n: ArrayLike, m: ArrayLike, theta: ArrayLike, *, diff_n: int 
     return _at(_SPH_LEGENDRE, n, m, theta)[None]
 
 
-@differentiable("scipy.special")
+@differentiable("scipy.special", real=True)
 def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, *, diff_n: int = 0) -> Tensor:
     """Return the spherical harmonic of the polar angle ``theta`` and the azimuth ``phi``, a complex number.
 

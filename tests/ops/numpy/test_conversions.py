@@ -270,3 +270,13 @@ def test_scipy_s_root_finder_raises_too(transform, function):
     # import at first use does), SciPy's ValueError about f(a) and f(b).
     with pytest.raises((ConversionError, ValueError, SystemError)):
         transform(function)
+
+
+def test_a_function_of_numbers_that_has_often_been_called_still_refuses_a_tensor():
+    def north(x):
+        return [0.1 * math.cos(x[0])]
+
+    for _ in range(50):  # Python 3.11 then calls math.cos at another instruction
+        north([0.5])
+    with pytest.raises(ConversionError, match="use np.cos"):
+        north(rg.tensor([0.5], requires_grad=True))

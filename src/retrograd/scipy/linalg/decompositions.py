@@ -13,7 +13,7 @@ from ...ops.linear.matrices import adjoint, hermitian
 from ...ops.linear.solving.systems import SOLVE
 from ...ops.numpy.arguments import alike, tensor
 from ...ops.table.batching import in_front
-from ..arguments import ArrayLike, detached, scipys
+from ..arguments import ArrayLike, detached, differentiable, scipys
 from .equations import SYLVESTER, assumed
 from .matrices import linalg, matrix, pair
 
@@ -252,7 +252,7 @@ def _chosen(name: str, select: str | int, span: tuple[int, int] | None) -> tuple
     return span
 
 
-@linalg
+@differentiable("scipy.linalg", real=True)
 def eigh_tridiagonal(
     d: ArrayLike,
     e: ArrayLike,
@@ -274,7 +274,7 @@ def eigh_tridiagonal(
     return values if eigvals_only else (values, vectors)
 
 
-@linalg
+@differentiable("scipy.linalg", real=True)
 def eigvalsh_tridiagonal(
     d: ArrayLike,
     e: ArrayLike,

@@ -16,12 +16,14 @@ linalg = differentiable("scipy.linalg")
 
 
 def matrix(value: ArrayLike, check_finite: bool = True, square: bool = False) -> Tensor:
-    """Return an argument as a stack of floating matrices.
+    """Return an argument as a stack of floating matrices, a number as a matrix of one element.
 
     Raises:
-        ValueError: it has fewer than two dimensions, is not square where it must be, or has an infinity or a NaN.
+        ValueError: it has one dimension, is not square where it must be, or has an infinity or a NaN.
     """
     x = floating(tensor(value))
+    if not x.ndim:
+        x = x.reshape(1, 1)
     if x.ndim < 2:
         raise ValueError(f"expected a matrix, got shape {tuple(x.shape)}")
     if square and x.shape[-1] != x.shape[-2]:

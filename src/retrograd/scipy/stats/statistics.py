@@ -99,7 +99,7 @@ def sem(
     return _kept(ops.std(x, -1, correction=ddof) / math.sqrt(x.shape[-1]), shape, keepdims)
 
 
-@stats
+@differentiable("scipy.stats", real=True)
 def variation(
     a: ArrayLike, axis: Axis = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False
 ) -> Tensor:
