@@ -328,7 +328,7 @@ class Observation:
             grad = probe._grad
             if grad is None or not grad.array.any():
                 optimized.is_carried = False
-            elif grad.array.shape == left.shape and _equal(grad.array, left):
+            elif not optimized.backwards and grad.array.shape == left.shape and _equal(grad.array, left):
                 optimized.is_carried = True
 
     def _measure_graph(self, x: Tensor, site: Site) -> None:
