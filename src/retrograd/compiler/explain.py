@@ -21,7 +21,7 @@ class TimedReplay:
         timed = [lines[0], "    begin()"]
         for number, line in enumerate(lines[1:], start=2):
             timed.append(line)
-            if not line.lstrip().startswith("return"):
+            if not line.lstrip().startswith(("return", "try")):  # "except" comes on the line after "try"
                 timed.append(f"    tick({number})")
         scope = {**replay._constants, "tick": self._tick, "begin": self._begin}
         exec(compile("\n".join(timed), replay.file, "exec"), scope)

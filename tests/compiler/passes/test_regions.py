@@ -8,6 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn, optim
 from retrograd.compiler.cpu import machine_code
+from retrograd.compiler.cpu import regions as region_builder
 from retrograd.compiler.cpu.interpreter import region_program
 from retrograd.nn import functional as F
 
@@ -394,3 +395,24 @@ def test_a_guard_after_the_step_fails_before_the_step_is_made():
     assert found[1][1] == found[0][1] == 5
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-6)
     np.testing.assert_allclose(found[1][2], found[0][2], rtol=1e-5)
+
+
+def test_a_program_of_large_arrays_with_small_regions_does_not_load_llvm(monkeypatch):
+    if region_program.execute() is None:
+        pytest.skip("there is no interpreter")
+
+    def available():
+        raise AssertionError("LLVM is loaded")
+
+    def checked(x, index):
+        rows = rg.ones(4, 4)[index]  # checks the indices
+        return (x * 2).sum() + rows.sum() * rows.mean() + rows.max()
+
+    monkeypatch.setattr(machine_code, "available", available)
+    monkeypatch.delitem(sys.modules, "llvmlite", raising=False)
+    monkeypatch.setattr(region_builder, "LARGE_PROGRAM", 1 << 20)
+    x, index = rg.ones(1 << 19), rg.tensor([0, 3])
+    compiled = rg.compile(checked)
+    for _ in range(2):
+        assert compiled(x, index).item() == checked(x, index).item()
+    assert regions(compiled)

@@ -194,3 +194,11 @@ def test_a_gradient_read_on_another_thread_does_not_change():
         over.set()
         watcher.join()
     assert seen and all((grad.numpy() == numbers).all() for grad, numbers in seen)
+
+
+def test_explain_measures_a_step_whose_region_writes_to_the_last_gradients():
+    _, step = made()
+    compiled = rg.compile(step)
+    for _ in range(3):
+        compiled(X, Y)
+    assert "measured: " in compiled.explain(X, Y)

@@ -324,3 +324,15 @@ def test_threads_share_the_product_of_a_large_matrix_and_a_vector(dtype, monkeyp
         assert one.dtype == dtype
         assert np.array_equal(one, other)
         np.testing.assert_allclose(one, x.astype(float) @ y, rtol=1e-4, atol=1e-3)
+
+
+def test_blocks_are_multiplied_in_one_call_where_blas_packs_small_matrices_too(monkeypatch):
+    form = 32, 784, 128, False, True, "f"  # a first layer, whose input would be packed for each of 16 blocks
+    monkeypatch.setattr(products, "vector", lambda: 32)
+    monkeypatch.setattr(products, "count", lambda: 2)
+    monkeypatch.setattr(products, "always_packs", lambda: False)
+    assert products.smaller(*form)[4] == products.SINGLY
+    monkeypatch.setattr(products, "always_packs", lambda: True)
+    blocks, least, _, _, how = products.smaller(*form)
+    assert how == products.WHOLE
+    assert -(-blocks // least) == 2  # one part per thread

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # instructions from which a region pays
+LARGE_PROGRAM = 1 << 26  # bytes of all results from which small regions do not need machine code
+MAX_SMALL_ELEMENTS = 1 << 17  # operands' elements of a small region
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
 
 _DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
@@ -185,20 +187,47 @@ class _Group:
         where.append(instruction)
         self.instructions.append(instruction)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the group has no product, no update and few elements."""
+        steps = self.lowering.steps
+        few = sum(place.size for step in steps for place in step.operands) <= MAX_SMALL_ELEMENTS
+        return few and not self.lowering.updates and not any(step.flops for step in steps)
+
 
 def compiled_regions(
     instructions: Sequence[Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     """Replace runs of instructions that can be lowered by regions. Without LLVM a loop of the library executes them.
 
+    The same loop executes the regions of a program of large arrays if all of them are small, as checks are: LLVM would
+    take 80 MB, and more time than such regions ever take.
+
     Args:
         guarded: the values that guards have compared with the trace.
         notes: receives the reasons why instructions are not in a region.
     """
+    if not instructions:
+        return []
+    groups: list[_Group | Instruction] | None = None
+    reasons: list[str] = []
+    size = sum(out.nbytes for step in instructions for out in step.outs if out.shape is not None)
+    if size >= LARGE_PROGRAM and "llvmlite" not in sys.modules and execute() is not None:
+        groups = _groups(instructions, False, reasons)
+        if all(group.is_small for group in groups if isinstance(group, _Group)):
+            return _assembled(_groups(instructions, True, notes), gives, guarded, notes)
     interpreted = not machine_code.available()
     if interpreted and execute() is None:
         return list(instructions)
-    groups: list[object] = []
+    if interpreted or groups is None:
+        groups = _groups(instructions, interpreted, reasons := [])
+    notes += reasons
+    return _assembled(groups, gives, guarded, notes)
+
+
+def _groups(instructions: Sequence[Instruction], interpreted: bool, notes: list[str]) -> list[_Group | Instruction]:
+    """Return the runs of instructions that can be lowered, and the other instructions, in their order."""
+    groups: list[_Group | Instruction] = []
     current: _Group | None = None
     for instruction in instructions:
         if current is None:
@@ -223,11 +252,11 @@ def compiled_regions(
         current.add(instruction, current.parts)
         if current.lowering.updates:  # a check after the optimizer's step could not undo the step
             current = None
-    return _assembled(groups, gives, guarded, notes)
+    return groups
 
 
 def _assembled(
-    groups: Sequence[Any], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
+    groups: Sequence[_Group | Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     out: list[Instruction] = []
     later = set(gives)

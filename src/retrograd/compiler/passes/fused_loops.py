@@ -8,6 +8,7 @@ threads.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cache
 from math import prod
@@ -78,6 +79,9 @@ def dtypes_of(steps: Sequence[Step], sums: Sequence[Sum]) -> set[np.dtype]:
     return {step.dtype for step in steps if step.dtype != np.bool_} | {total.of.dtype for total in sums}
 
 
+_Known = tuple[list[tuple[DType, tuple[int, ...]]], Array, list[int]]  # layouts, the table of arrays, itemsizes
+
+
 class Loop:
     """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple.
 
@@ -116,6 +120,7 @@ class Loop:
         ]
         self.results = [self._results(x.dtype.itemsize) for x in group.outs]
         self.results += [self._partial(yes) for yes in along]
+        self.known: _Known | None = None  # of the last arrays, if all are read in place
         results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
         self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 
@@ -132,24 +137,37 @@ class Loop:
             return [0, 0, 0, 0, 8]
         return [*[8 * prod(self.outer[axis + 1 :]) for axis in range(len(self.outer))], 0, 0]
 
-    def __call__(self, *args: object) -> Any:
+    def __call__(self, *args: Any) -> Any:
         width, group = len(self.operands), self.group
-        arrays = [self._bound(k, x) for k, x in enumerate(args[:width])]
         outs = [empty(group.shape, x.dtype) for x in group.outs]
         partial = [empty(shape, float) for shape in self.partial]
         for one in partial:
             one.fill(0)
-        places = [[place_of(x), *self._steps(k, x)] for k, x in enumerate(arrays)]
-        places += [[place_of(x), *steps] for x, steps in zip((*outs, *partial), self.results, strict=True)]
+        arrays, places = self._places(args[:width])
+        for row, x in enumerate((*arrays, *outs, *partial)):
+            places[row, 0] = place_of(x)
         numbers = np.array([*values_of(args[width:]), 0.0, 1.0], self.dtype)
         sizes = self.rows, self.columns, self.block, *self.outer[1:], self.registers
-        given = self.code, np.array(places, np.int64).reshape(-1, 6), numbers, _LIKE[self.dtype]
+        given = self.code, places, numbers, _LIKE[self.dtype]
         launch(loop(_LOOPS, self.dtype.name), self.parts, 1, *given, *sizes)
         sums = [self._total(total, parts) for total, parts in zip(group.sums, partial, strict=True)]
         found = (*outs, *sums)
         return found if len(found) != 1 else found[0]
 
-    def _bound(self, number: int, x: Any) -> Any:
+    def _places(self, given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
+        """Return the arrays as the loop reads them, and the table of all arrays with their steps, without addresses."""
+        layouts = [(x.dtype, x.strides) for x in given]
+        known = self.known
+        if known is not None and layouts == known[0] and not any(map(operator.mod, map(place_of, given), known[2])):
+            return given, known[1].copy()
+        arrays = [self._bound(k, x) for k, x in enumerate(given)]
+        rows = [[0, *self._steps(k, x)] for k, x in enumerate(arrays)] + [[0, *steps] for steps in self.results]
+        places = np.array(rows, np.int64).reshape(-1, at.AXES + 2)
+        if all(type(x) is np.ndarray and place_of(x) == place_of(y) for x, y in zip(given, arrays, strict=True)):
+            self.known = layouts, places.copy(), [x.itemsize for x in given]  # none was copied
+        return arrays, places
+
+    def _bound(self, number: int, x: Array) -> Array:
         """Return an array as the loop reads it."""
         if x.dtype != self.reads[number].dtype:
             x = x.astype(self.reads[number].dtype)
@@ -169,7 +187,7 @@ class Loop:
         axes = self.layout.reduces(total.axes)
         *outer, _ = self.layout.lengths
         if len(outer) not in axes or self.rows == 1:
-            whole = partial.sum(axis=0)
+            whole = partial.sum(axis=0) if len(partial) > 1 else partial[0]
         else:
             whole = partial.reshape(outer).sum(axis=tuple(axis for axis in axes if axis != len(outer)))
         if total.mean:

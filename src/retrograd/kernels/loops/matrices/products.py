@@ -5,7 +5,8 @@ NumPy also computes products of small matrices.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from ctypes import c_char_p
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -208,7 +209,7 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     if vector() == WIDE and shortest >= (NARROW if packing_is_dear else THIN):
         block = ROWS if m >= n or y_turned else COLUMNS
         return -(-longest // block), 1, block, 1, PACKED  # each part packs
-    block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" else 0
+    block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" and not always_packs() else 0
     if block:
         return -(-longest // block), 1, block, 2, SINGLY
     return -(-longest // BLOCK), part_of(longest, shortest * k), BLOCK, PARTS, WHOLE
@@ -235,6 +236,20 @@ def _shared_out(m: int, k: int, n: int, threads: int) -> tuple[int, Any]:
     return ranges, np.array(cuts, np.int64)
 
 
+@cache
+def always_packs() -> bool:
+    """Return whether OpenBLAS packs small matrices, too, as it does on x86 processors without AVX-512.
+
+    A call for each block then packs the shared factor again for each.
+    """
+    library = openblas()
+    core_name = getattr(library, "scipy_openblas_get_corename64_", None)
+    if core_name is None:
+        return False
+    core_name.restype = c_char_p
+    return core_name() in (b"Haswell", b"Zen")
+
+
 def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
     """Return the block size of the result up to which OpenBLAS does not pack the matrices.
 
@@ -249,12 +264,12 @@ def small_block(shortest: int, k: int, rows_by_rows: bool) -> int:
 def part_of(longest: int, each: int) -> int:
     """Return the size of equal parts, one per thread; each row or column takes ``each`` multiplications.
 
-    OpenBLAS rounds differently in parts too small for packing, so there are fewer parts then.
+    OpenBLAS rounds differently in parts too small for packing, so there are fewer parts then, unless it always packs.
     """
     blocks = -(-longest // BLOCK)
     for threads in range(count(), 1, -1):
         part = -(-blocks // threads)
         last = longest % (part * BLOCK) or part * BLOCK
-        if last * each > SMALL:
+        if last * each > SMALL or always_packs():
             return part
     return blocks
