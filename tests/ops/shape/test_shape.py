@@ -316,7 +316,9 @@ def test_small_cases_of_views_are_those_of_pytorch():
     assert x.mT.shape == x.mH.shape == ()
     y = rg.ones(3, requires_grad=True)
     assert y.sum_to_size(3) is y and y.ravel() is not y and y.ravel()._base is y
-    assert rg.tensor(1, dtype=rg.int8).sum_to_size(()).dtype == rg.ones(0, 3, dtype=bool).sum_to_size(()).dtype == rg.int64
+    assert (
+        rg.tensor(1, dtype=rg.int8).sum_to_size(()).dtype == rg.ones(0, 3, dtype=bool).sum_to_size(()).dtype == rg.int64
+    )
     empty = rg.arange(9.0).view(3, 3)[:, 3:]
     assert empty.as_strided((0,), (1,)).shape == (0,)
     assert empty.as_strided((1, 2), (1, 1), 3).tolist() == [[3, 4]]

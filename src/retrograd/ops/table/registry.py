@@ -20,7 +20,7 @@ from ...core.graph.observers import Given
 from ...core.graph.primitive import Primitive
 from ...core.missing_names import legacy_call, provided
 from ...core.named_tuples import NamedTuple
-from ...core.tensor.mutation import REPLACE, apply_inplace, check_writable, past_hooks
+from ...core.tensor.mutation import COPY, REPLACE, apply_inplace, check_writable, past_hooks
 from ...core.tensor.tensor import Tensor, tensor_method
 from .arguments import dimension
 from .errors import failure
@@ -264,14 +264,15 @@ def inplace_method(name: str, write: Callable[..., Tensor], real: bool = False) 
 
 def assign(name: str, x: Tensor, result: Tensor) -> Tensor:
     """Copy the result of operator ``name`` to x, which must have its shape and a dtype that it can be cast to."""
+    primitive = REPLACE if result._requires else COPY
     if result.array.shape == x.array.shape and result.array.dtype is x.array.dtype:
-        return apply_inplace(REPLACE, x, result)
+        return apply_inplace(primitive, x, result)
     check_writable(name + "_", x)
     if result.array.shape != x.array.shape:
         raise RuntimeError(f"the result {describe(result)} does not fit in the written Tensor {describe(x)}")
     if not can_cast(result.dtype, x.dtype):
         raise RuntimeError(f"the result type {result.dtype} can't be cast to the written Tensor's {x.dtype}")
-    return apply_inplace(REPLACE, x, result)
+    return apply_inplace(primitive, x, result)
 
 
 def named_errors(name: str, function: Function, real: bool = False) -> Function:
