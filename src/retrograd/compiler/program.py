@@ -194,12 +194,12 @@ class Instruction:
         self._reads: tuple[Value, ...] | None = None
 
     def reads(self) -> Iterator[Value]:
-        """Return an iterator of the values among the arguments, written ones included."""
+        """Return an iterator of ``read``."""
         return iter(self.read)
 
     @property
     def read(self) -> tuple[Value, ...]:
-        """The values among the arguments, written ones included."""
+        """The values among the arguments, including those that the instruction writes to."""
         found = self._reads
         if found is None:
             found = self._reads = tuple(values_in(self.args)) + (tuple(values_in(self.kwargs)) if self.kwargs else ())

@@ -38,7 +38,7 @@ class Memory(ref[Any]):
 
 
 class Ledger:
-    """The memory that is held, by the identity of the array that owns it."""
+    """The memory that a graph holds, by the ``id`` of the array that owns it."""
 
     def __init__(self) -> None:
         self.memories: dict[int, Memory] = {}

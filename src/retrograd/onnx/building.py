@@ -97,7 +97,7 @@ class Builder:
         return self.sizes(mine, theirs)
 
     def target(self, place: int = 0) -> str:
-        """Return the name of an output's shape for Reshape: with -1 for a dynamic length, if it is the only one."""
+        """Return the name of the value with an output's shape, for Reshape; a single dynamic length is -1."""
         assert self._call is not None
         mine = tuple(self._call.outputs[place].shape)
         theirs = [tuple(twin.outputs[place].shape) for twin in self._twins]

@@ -19,7 +19,7 @@ class Adagrad(Optimizer):
     ``s += g^2``; ``p -= lr * g / ((1 + (t - 1) * lr_decay) * (sqrt(s) + eps))``.
 
     Args:
-        lr_decay: the rate at which it falls.
+        lr_decay: how fast the learning rate falls with the number of steps t.
         initial_accumulator_value: the value of ``s`` before the first step.
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011.

@@ -1,4 +1,4 @@
-"""The module ``functorch``, the origin of ``func``, which also turns modules into functions of their parameters."""
+"""The module ``functorch``: the older names of ``func``, and modules as functions of their parameters."""
 
 from __future__ import annotations
 

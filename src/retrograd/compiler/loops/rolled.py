@@ -113,7 +113,7 @@ def roll(
 
 
 class Forward:
-    """The forward function of a loop's primitive: arrays to the last carry, the results, and the saved carries."""
+    """The forward function of a loop's primitive: it returns the last carry, the results, and the saved carries."""
 
     kind = "rolled"
     traced = True  # its steps have found dtypes and devices: the primitive is not changed for bfloat16 and meta

@@ -271,7 +271,7 @@ def _cast(value: Any, dtype: DType) -> Any:
         if isinstance(value, np.ndarray) and backend_of(value) is NUMPY:
             value = np.asarray(value)  # np.matrix redefines products.
         return value if value.dtype is dtype else value.astype(dtype, copy=False)
-    # A Python number of the same or a lower category takes the arrays' dtype in NumPy, too.
+    # NumPy also converts a Python number of the same or a lower category to the dtype of the arrays.
     kind = scalar_dtype(value).kind
     if isinstance(value, np.generic):
         value = value.item()

@@ -1,8 +1,8 @@
-"""Loops compiled to object files, by Numba: its private parts are used here and nowhere else.
+"""Compile loops to object files with Numba. Numba's private modules are used in this file and nowhere else.
 
-Numba optimizes and translates each function that a loop is made of by itself, and again what calls it. Here all of a
-loop is put together first, and optimized and translated once. What a loop allocates comes from Python's allocator,
-through functions of its own in the place of Numba's runtime, so that the code runs where Numba is not installed.
+Numba optimizes and compiles each function by itself, and again together with its callers. Here a loop and all functions
+that it calls are linked into one module first, which is optimized and compiled once. Numba's runtime is replaced by
+functions that call Python's allocator, so the code runs where Numba is not installed.
 """
 # mypy: disable-error-code="no-untyped-def, misc, no-untyped-call, attr-defined"
 
@@ -39,11 +39,12 @@ from ..tiles.vector_width import wide
 _WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
 _POINTER = _BYTE.as_pointer()
 _NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
-_HEADER = 64  # bytes before the numbers of an allocation: Numba's MemInfo, and room to align them
-_PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters  # older Numba's
+_HEADER = 64  # bytes before the elements of an allocation: Numba's MemInfo, and padding for alignment
+# Whether Numba has one pass manager per LLVM module, as older versions do.
+_PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters
 
 
-# Numba's runtime counts references down by an instruction of x86, if this process runs on one.
+# In a process on x86, Numba decrements reference counts by an intrinsic that exists only on x86.
 _COUNTED = re.compile(
     r"(%[\w.]+) = (?:tail )?call i8 @llvm\.x86\.atomic\.sub\.cc\.i64\(ptr (?:\w+ )*(%[\w.]+), i64 1, i32 4\)"
 )
@@ -58,10 +59,10 @@ def _counted(found: re.Match[str]) -> str:
 
 
 class _Library(JITCodeLibrary):
-    """The code of a function, which waits for what calls it."""
+    """The code of a function, which is not compiled before it is linked into its caller."""
 
     def _optimize_functions(self, module: Any) -> None:
-        """As Numba's own method, which makes these passes anew for each function, and for what is only declared."""
+        """Do what Numba's method does, with one pass manager for all functions and without declarations."""
         if _PASSES_OF_MODULES:
             super()._optimize_functions(module)
             return
@@ -78,16 +79,19 @@ class _Library(JITCodeLibrary):
         pass
 
     def get_pointer_to_function(self, name: str) -> int:
-        """What Python would run: a part has nothing for it, and says so by an error."""
+        """Return the address that Python would call: helpers have no Python entry point, so one that raises."""
         return ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p).value or 0
 
     def translated(self, name: str) -> bytes:
-        """All the code as an object file, in which one function is visible; before it, what it is and calls."""
+        """Return one line of JSON with the name and the called functions, followed by the object file.
+
+        Only the function ``name`` is visible outside of the object file.
+        """
         self.finalize()
         text = str(self._final_module)
         if not levels[0].triple.startswith("x86_64") and _FOREIGN.search(text):
             text = _COUNTED.sub(_counted, text)
-            if left := _FOREIGN.search(text):  # on which LLVM would abort the process
+            if left := _FOREIGN.search(text):  # LLVM would abort the process
                 raise RuntimeError(f"{left[1]} is an instruction of x86-64 and the library is for {levels[0].name}")
             self._final_module = llvm.parse_assembly(text)
         module = self._final_module
@@ -125,18 +129,18 @@ class _Codegen(JITCPUCodegen):
 
 
 class _Loops(CPU):
-    """The name of the target below: what Numba itself adds to a loop is compiled as a part of it, too."""
+    """The name of the target below, under which Numba also compiles the helpers that it adds to a loop."""
 
 
 class _Target:
-    """Numba's target for this processor, but for when code is translated."""
+    """Numba's target for this processor, with a code generator that compiles a loop only when it is complete."""
 
     options = cpu_target.options
     typing_context = cpu_target.typing_context
 
     def __init__(self) -> None:
         context = cpu_target.target_context
-        context.refresh()  # before it is copied, lest Numba's own runtime be translated in our way
+        context.refresh()  # before it is copied: Numba's own runtime must be compiled by Numba's code generator
         self.target_context = context.subtarget(_internal_codegen=_Codegen("retrograd"), target=_Loops)
 
 
@@ -144,7 +148,7 @@ _target = cache(_Target)
 
 
 class _NoAlias(Compiler):
-    """Numba's compiler, which is told that no argument shares memory with another that is written."""
+    """Numba's compiler, with the promise that no argument shares memory with an argument that is written."""
 
     def __init__(self, typing_context, target_context, library, args, return_type, flags, local):
         flags.noalias = True
@@ -152,7 +156,7 @@ class _NoAlias(Compiler):
 
 
 def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> Any:
-    """``numba.njit`` for functions that only compiled loops call: they are compiled as parts of these."""
+    """``numba.njit`` for functions that only compiled loops call. They are compiled together with the loops."""
     if function is None:
         return lambda function: njit(function, noalias=noalias, **options)
     options |= {"pipeline_class": _NoAlias} if noalias else {}
@@ -162,7 +166,7 @@ def njit(function: Any = None, /, *, noalias: bool = False, **options: Any) -> A
 
 
 def _part(function: Any = None, /, **options: Any) -> Any:
-    """The same for Numba's own functions, which may want constants."""
+    """Do what ``njit`` does, but pass constants as such, which Numba's own functions may require."""
     if function is None:
         return lambda function: _part(function, **options)
     given = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **options, "nopython": True}
@@ -174,7 +178,7 @@ def _part(function: Any = None, /, **options: Any) -> Any:
 
 
 class _Flags(Flags):
-    """Numba's flags, which it compares whenever it types a call."""
+    """Numba's flags with a cached hash and defaults: Numba compares flags whenever it infers the types of a call."""
 
     _hash, _defaults = hash(Flags()), Flags().values()
 
@@ -189,13 +193,13 @@ jit_registry[_Loops], dispatcher_registry[_Loops] = _part, dispatcher_registry[C
 
 
 def _template(function: Any, args: Any, kws: Any) -> Any:
-    """By which a call is typed: constants are numbers like others, lest a function be compiled for each of them."""
+    """Infer the types of a call without literal types, so that a function is not compiled once per constant."""
     args, kws = tuple(map(types.unliteral, args)), {name: types.unliteral(kind) for name, kind in kws.items()}
     return type(function).get_call_template(function, args, kws)
 
 
 def numba_type(kind: at.Kind) -> Any:
-    """Numba's type of a kind of argument."""
+    """Return Numba's type of a kind of argument."""
     if isinstance(kind, str):
         return {"int": types.int64, "bool": types.boolean, "float64": types.float64, "float32": types.float32}[kind]
     if kind[0] == "tuple":
@@ -205,10 +209,10 @@ def numba_type(kind: at.Kind) -> Any:
 
 
 def routine(function: Any) -> Any:
-    """Make of a function of whole numbers and of reals, which returns nothing, code that all loops share.
+    """Decorate a function of integers and floats that returns nothing, so that all loops share its compiled code.
 
-    It has an object file of its own, by the name of its module, its own, and the kinds of its arguments. To C it
-    returns whether it failed, which loops do not ask.
+    It gets an object file of its own; the symbol consists of its module, its name, and the kinds of its arguments. The
+    C function returns whether the call failed, which loops ignore.
     """
 
     def typed(typing_context: Any, *arguments: Any) -> Any:
@@ -230,14 +234,17 @@ def routine(function: Any) -> Any:
 
 
 def _call_routine(builder: Any, function: Any, letters: str, values: Any) -> Any:
-    """Whether the routine of a function fails."""
+    """Generate a call of a routine; return its status, which is not 0 if it fails."""
     name = at.routine_symbol(function.__module__, function.__name__, letters)
     kind = ir.FunctionType(_INT, [value.type for value in values])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
 
 
 def _launched(recipe: Shared, context: Any, builder: Any, callee: object, values: Any) -> Any:
-    """Whether a shared loop fails: its arguments stand in the caller's frame, where each part reads them."""
+    """Generate the launch of a shared loop; return whether it fails.
+
+    The arguments are stored in the caller's stack frame, from which each thread loads them.
+    """
     module, how, arguments = builder.module, values[: recipe.how], values[recipe.how :]
     kind = ir.LiteralStructType([value.type for value in arguments])
     function = ir.Function(module, ir.FunctionType(_INT, [_WORD] * 3), module.get_unique_name("task"))
@@ -257,7 +264,7 @@ def _launched(recipe: Shared, context: Any, builder: Any, callee: object, values
 
 
 def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
-    """The object file of a function that ``njit`` made, or of a ``Shared`` loop, for arguments of some kinds."""
+    """Return the object file of an ``njit`` function, or of a ``Shared`` loop, for arguments of the given kinds."""
     wanted = tuple(map(numba_type, kinds))
 
     def enter(context: Any, module: Any, callee: object, signature: Any) -> None:
@@ -279,7 +286,7 @@ def compile(recipe: Any, kinds: tuple[at.Kind, ...], name: str) -> bytes:
 
 
 def compile_routine(made: object, letters: str, name: str) -> bytes:
-    """The object file of a function that ``routine`` made, for arguments of some kinds: a function of C."""
+    """Return the object file of a ``routine``, a C function, for arguments of the given kinds."""
 
     def enter(context: Any, module: Any, callee: object, signature: Any) -> None:
         kinds = [context.get_value_type(kind) for kind in signature]
@@ -292,7 +299,7 @@ def compile_routine(made: object, letters: str, name: str) -> bytes:
 
 
 def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Callable[..., None]) -> bytes:
-    """The object file of a function for arguments of some types, with what ``enter`` writes to call it."""
+    """Return the object file of a function for arguments of the given types; ``enter`` generates its entry point."""
     with global_compiler_lock, collector_paused():
         function.compile(signature)
         compiled = function.overloads[signature]
@@ -306,7 +313,7 @@ def _compiled(function: Any, signature: tuple[Any, ...], name: str, enter: Calla
 
 
 class _Entry:
-    """The function of Python's objects: ``(self, args, number of args) -> result``."""
+    """The entry point that Python calls: ``(self, args, number of args) -> result``."""
 
     def __init__(self, context: Any, module: Any, name: str) -> None:
         self.context = context
@@ -318,7 +325,7 @@ class _Entry:
         self.failure = self.function.append_basic_block("failure")
 
     def arguments(self, kinds: tuple[at.Kind, ...], signature: tuple[Any, ...]) -> list[Any]:
-        """Check the arguments, and unpack them."""
+        """Generate code that checks the types of the arguments and unpacks them."""
         builder, (_, arguments, count) = self.builder, self.function.args
         self.demand(builder.icmp_signed("==", count, _WORD(len(kinds))))
         values = []
@@ -328,12 +335,12 @@ class _Entry:
         return values
 
     def build(self, run: Callable[[], Any]) -> None:
-        """Have the loop run without Python's lock, by code that ``run`` writes, and say whether it failed."""
+        """Generate the call of the loop, by ``run``, without the GIL, and the results of success and failure."""
         builder = self.builder
         state = self.call("PyEval_SaveThread", _POINTER)
         failed = run()
         self.call("PyEval_RestoreThread", ir.VoidType(), state)
-        with builder.if_then(failed, likely=False):  # that of an allocation: loops raise no other
+        with builder.if_then(failed, likely=False):  # only an allocation can fail: loops raise nothing else
             self.call("PyErr_NoMemory", _POINTER)
             builder.branch(self.failure)
         self.give(None)
@@ -343,17 +350,17 @@ class _Entry:
         builder.ret(_POINTER(None))
 
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
-        """The result of a function of Python's interface."""
+        """Generate a call of a function of Python's C API; return its result."""
         kind = ir.FunctionType(result, [argument.type for argument in arguments])
         return self.builder.call(cgutils.get_or_insert_function(self.module, kind, name), arguments)
 
     def field(self, value: object, offset: int, kind: Any) -> Any:
-        """What an object has at an offset."""
+        """Load the field of an object at an offset."""
         place = self.builder.gep(value, [_WORD(offset)])
         return self.builder.load(self.builder.bitcast(place, kind.as_pointer()))
 
     def known(self, thing: object) -> Any:
-        """The address of an object in the table."""
+        """Load the address of one of ``OBJECTS`` from the table."""
         number = next(number for number, one in enumerate(at.OBJECTS) if one is thing)
         return self.field(self.function.args[0], at.TABLE_AT + 8 * number, _WORD)
 
@@ -363,7 +370,7 @@ class _Entry:
         self.builder.ret(found)
 
     def demand(self, condition: Any) -> None:
-        """Go on where a condition holds."""
+        """Return NotImplemented unless the condition holds."""
         further = self.function.append_basic_block()
         self.builder.cbranch(condition, further, self.mismatch)
         self.builder.position_at_end(further)
@@ -374,7 +381,7 @@ class _Entry:
         self.demand(same[0] if len(same) == 1 else self.builder.or_(*same))
 
     def unpacked(self, value: object, kind: at.Kind, wanted: Any) -> Any:
-        """An object as Numba's value."""
+        """Convert a Python object to Numba's representation of its value."""
         builder = self.builder
         if kind == "int":
             self.demand_type(value, int)
@@ -429,9 +436,10 @@ class _Entry:
 
 
 def _define_runtime(module: Any) -> None:
-    """The functions of Numba's runtime that loops need: for arrays made there, on Python's allocator, and reshaped.
+    """Define the functions of Numba's runtime that loops call: they allocate, free and reshape arrays.
 
-    A header comes before the numbers: the count of references first, and in the fourth word where the numbers are.
+    Memory comes from Python's allocator. A header precedes the elements: word 0 is the reference count, word 3 the
+    address of the elements, and word 4 their size in bytes.
     """
     void = ir.VoidType()
 
@@ -457,7 +465,7 @@ def _define_runtime(module: Any) -> None:
     builder, block = define("NRT_MemInfo_call_dtor", void, _POINTER)
     builder.call(free, [block])
     builder.ret_void()
-    # Only row-major arrays are reshaped, which every shape suits.
+    # Loops reshape only row-major arrays, for which every reshape succeeds without a copy.
     words = _WORD.as_pointer()
     kinds = _WORD, words, words, _WORD, words, words, _WORD, _INT
     builder, _, _, _, axes, lengths, steps, size, _ = define("numba_attempt_nocopy_reshape", _INT, *kinds)
