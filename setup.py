@@ -30,19 +30,31 @@ URL = os.environ.get("RETROGRAD_URL", "").rstrip("/")
 
 @cache
 def indices() -> list[Path]:
-    """The indices of the libraries that were made of these sources."""
+    """The indices of the libraries that were made of these sources and this table of loops, and are whole."""
     found = []
     for path in sorted(MADE.glob(f"{ARCHITECTURE}*.json")):
-        about = json.loads(path.read_text())
-        digest = hashlib.sha256()
-        for name in about["files"]:
-            source = KERNELS / name
-            digest.update(name.encode() + b"\0" + (source.read_bytes() if source.is_file() else b"") + b"\0")
-        if digest.hexdigest() == about["sources"]:
+        try:
+            about = json.loads(path.read_text())
+            current = digest(about["files"]) == about["sources"] and digest(about["plan"]) == about["planned"]
+            code = path.with_suffix(".so").read_bytes()
+            whole = hashlib.sha256(code).hexdigest() == about["digest"]
+        except (OSError, ValueError, KeyError, TypeError):
+            current, whole = True, False
+        if current and whole:
             found.append(path)
         else:
-            print(f"{path.stem} is left out: its sources have changed since `make kernels`", file=sys.stderr)
+            why = "it is damaged" if current else "its sources or the table of its loops have changed"
+            print(f"{path.stem} is left out: {why} since `make kernels`", file=sys.stderr)
     return found
+
+
+def digest(files: list[str]) -> str:
+    """Return the digest that the index of a library has of files of kernels."""
+    content = hashlib.sha256()
+    for name in files:
+        source = KERNELS / name
+        content.update(name.encode() + b"\0" + (source.read_bytes() if source.is_file() else b"") + b"\0")
+    return content.hexdigest()
 
 
 def description() -> str:

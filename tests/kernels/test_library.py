@@ -91,12 +91,23 @@ def test_an_index_or_a_library_that_is_cut_short_is_refused(opened, tmp_path):
         path.write_bytes(path.read_bytes()[:5])
         with pytest.warns(RuntimeWarning, match=r"it is damaged|it cannot be read"):
             assert opened(tmp_path) is None
-    index.write_text("[]")
-    with pytest.warns(RuntimeWarning, match="it cannot be read"):
-        assert opened(tmp_path) is None
+    for garbage in ("[]", "[" * 100_000):
+        index.write_text(garbage)
+        with pytest.warns(RuntimeWarning, match="it cannot be read"):
+            assert opened(tmp_path) is None
     index.with_suffix(".so").unlink()
     write(tmp_path).with_suffix(".so").unlink()
     with pytest.warns(RuntimeWarning, match="it cannot be read"):
+        assert opened(tmp_path) is None
+
+
+def test_a_folder_that_may_not_be_read_is_one_warning(opened, tmp_path, monkeypatch):
+    def refused(path, *args, **kwargs):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for name in ("is_file", "read_text"):
+        monkeypatch.setattr(Path, name, refused)
+    with pytest.warns(RuntimeWarning, match="it cannot be read .*Permission denied"):
         assert opened(tmp_path) is None
 
 

@@ -87,18 +87,24 @@ def test_a_wheel_with_a_library_is_for_its_platform(tmp_path):
     (tmp_path / "src/retrograd/kernels").mkdir(parents=True)
     shutil.copyfile(ROOT / "src/retrograd/__init__.py", tmp_path / "src/retrograd/__init__.py")
     (tmp_path / "src/retrograd/kernels/__init__.py").write_text("")
-    for name, files in (("aarch64", ["loops.py"]), ("aarch64-stale", [])):
-        (tmp_path / "src/retrograd/kernels/loops.py").write_text("")
-        sources = hashlib.sha256(b"".join([file.encode() + b"\0\0" for file in files])).hexdigest()
-        made = tmp_path / "build/kernels"
-        made.mkdir(parents=True, exist_ok=True)
-        (made / f"{name}.json").write_text(json.dumps({"files": files or ["loops.py"], "sources": sources}))
-        (made / f"{name}.so").write_bytes(b"code")
+    (tmp_path / "src/retrograd/kernels/loops.py").write_text("")
+    made = tmp_path / "build/kernels"
+    made.mkdir(parents=True)
+    current = hashlib.sha256(b"loops.py\0\0").hexdigest()
+    about = {"files": ["loops.py"], "plan": ["loops.py"], "digest": hashlib.sha256(b"code").hexdigest()}
+    about |= {"sources": current, "planned": current}
+    changes = {"": {}, "-stale": {"sources": "0"}, "-old-table": {"planned": "0"}, "-cut": {"digest": "0"}}
+    for name, change in changes.items():
+        (made / f"aarch64{name}.json").write_text(json.dumps(about | change))
+        (made / f"aarch64{name}.so").write_bytes(b"code")
+    (made / "aarch64-garbage.json").write_text("[]")
     command = [sys.executable, "setup.py", "--quiet", "bdist_wheel"]
     environment = os.environ | {"RETROGRAD_WHEEL": "aarch64"}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    assert run.stderr.count("aarch64-stale is left out") == 1
+    changed, damaged = "its sources or the table", "it is damaged"
+    for name, why in (("stale", changed), ("old-table", changed), ("cut", damaged), ("garbage", damaged)):
+        assert run.stderr.count(f"aarch64-{name} is left out: {why}") == 1, run.stderr
     (path,) = (tmp_path / "dist").iterdir()
     assert path.name.endswith("-py3-none-manylinux_2_17_aarch64.whl")
     with zipfile.ZipFile(path) as wheel:

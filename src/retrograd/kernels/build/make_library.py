@@ -40,6 +40,7 @@ ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
 )
+PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that say what is in the library
 # Modules of kernels that the modules of loops import, without any code of theirs in the loops.
 _NO_CODE = {
     f"runtime.{name}"
@@ -126,6 +127,7 @@ def is_current(level: Level, place: Path) -> bool:
         return bool(
             about["made"] == _made(level)
             and about["sources"] == digest_of_sources(about["files"])
+            and about["planned"] == digest_of_sources(about["plan"])
             and about["digest"] == hashlib.sha256(library).hexdigest()
         )
     except (OSError, ValueError, KeyError):
@@ -295,6 +297,8 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
         "digest": hashlib.sha256(content).hexdigest(),
         "files": files,
         "sources": digest_of_sources(files),
+        "plan": PLAN,
+        "planned": digest_of_sources(PLAN),
     }
     os.replace(new, library)
     _keep(library.with_suffix(".json"), json.dumps(about, indent=1).encode())

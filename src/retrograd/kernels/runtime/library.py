@@ -78,7 +78,11 @@ def found() -> tuple[Level, Path] | None:
     """Return the best level for this processor and the path of its index, which is not read yet; or None."""
     for level in usable() if wanted() else ():
         for folder in folders():
-            if (path := folder / f"{level.name}.json").is_file():
+            path = folder / f"{level.name}.json"
+            try:
+                if path.is_file():
+                    return level, path
+            except OSError:  # the folder may not be read: ``opened`` warns
                 return level, path
     return None
 
@@ -94,7 +98,7 @@ def opened() -> Library | None:
         problem = _problem(level, index)
         if problem is None:
             return Library(level, index.with_suffix(".so"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Exception as error:  # whatever an index or a library can cause, the call of the user goes on
         problem = f"it cannot be read ({error})"
     warnings.warn(
         f"the compiled loops in {index.with_suffix('.so')} are not used, since {problem}; install retrograd again, or "
