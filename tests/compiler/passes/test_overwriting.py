@@ -125,3 +125,9 @@ def test_a_product_that_is_added_later_reads_its_factors_before_they_are_overwri
     compiled = rg.compile(f)
     for _ in range(2):
         np.testing.assert_allclose(compiled(*given).numpy(), f(*given).numpy(), rtol=1e-4)
+
+
+def test_numbers_are_not_memory():
+    compiled = rg.compile(lambda x, n: (x * -n).sum() + (n > 1.5) * 2.0)
+    for n in (1.0, 2.0, 3.0):
+        assert compiled(rg.ones(2), n).item() == -2 * n + 2 * (n > 1.5)

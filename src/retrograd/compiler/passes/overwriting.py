@@ -86,6 +86,8 @@ class _Overwriting:
     def _changed(self, index: int, step: Instruction) -> Instruction | None:
         """Return the instruction that writes over an argument instead, or None."""
         (out,) = step.outs
+        if out.shape is None:  # a number
+            return None
         if step.primitive is CROSS_ENTROPY_BACKWARD:
             target = step.args[1]
             if out.dtype.kind != "f" or not self._may_write(index, step, out, target):
@@ -105,7 +107,13 @@ class _Overwriting:
 
     def _may_write(self, index: int, step: Instruction, out: Value, x: object) -> bool:
         """Return whether the result may lie over an argument."""
-        if type(x) is not Value or out.root is not out or out in self.gives or out.nbytes < MIN_PLANNED_BYTES:
+        if (
+            type(x) is not Value
+            or x.shape is None
+            or out.root is not out
+            or out in self.gives
+            or out.nbytes < MIN_PLANNED_BYTES
+        ):
             return False
         root = x.root
         if (x.shape, x.dtype, x.strides) != (out.shape, out.dtype, out.strides) or root.nbytes != x.nbytes:
