@@ -328,7 +328,7 @@ class Observation:
             grad = probe._grad
             if grad is None or not grad.array.any():
                 optimized.is_carried = False
-            elif not optimized.backwards and grad.array.shape == left.shape and _equal(grad.array, left):
+            elif grad.array.shape == left.shape and _equal(grad.array, left, nan=not optimized.backwards):
                 optimized.is_carried = True
 
     def _measure_graph(self, x: Tensor, site: Site) -> None:
@@ -590,9 +590,9 @@ class Observation:
         return "parameter"
 
 
-def _equal(a: Array, b: Array) -> bool:
-    """Return whether arrays of one shape are equal, NaN to NaN."""
-    return bool((a == b).all()) or bool(((a == b) | (a != a) & (b != b)).all())
+def _equal(a: Array, b: Array, nan: bool) -> bool:
+    """Return whether arrays of one shape are equal; with ``nan``, NaN equals NaN."""
+    return bool((a == b).all()) or nan and bool(((a == b) | (a != a) & (b != b)).all())
 
 
 def _item(value: Array) -> Array:
