@@ -156,7 +156,8 @@ class Case:
     def baseline(self) -> float | None:
         """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0.
 
-        It has the factor of the known loss in that of the program, and is the sum over a step's backward passes.
+        The loss of a constant is multiplied by the weight of the known loss in the program's loss, and summed over the
+        backward passes of a step.
         """
         found, step = self._baseline(), self.step
         call = self.loss_call(step) if step is not None else None

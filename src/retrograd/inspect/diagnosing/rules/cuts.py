@@ -464,8 +464,8 @@ def _overwritten(case: Case) -> Found | None:
         if fresh:
             source, fix = "new random or constant values", "initialize once, before the loop"
         what = (
-            f"{call.record.label} on this line gives {step.name(p)}, which {case.run.title(optimizer)} trains, {source}"
-            " in each step: what the optimizer's steps change is taken back."
+            f"{call.record.label} on this line overwrites {step.name(p)}, which {case.run.title(optimizer)} trains, "
+            f"with {source} in each step, which undoes the optimizer's steps."
         )
         return Found(call.record, {"what": what, "fix": fix})
     return None

@@ -190,8 +190,8 @@ def _of_other_rows(case: Case) -> Found | None:
     if not found:
         return None
     what = (
-        "the inputs and the targets of a step are other examples: this line selects rows by another order than the "
-        "one that selects the rest of the batch."
+        "the inputs and the targets of a batch belong to different examples: the order in which this line selects "
+        "rows differs from the order of the rest of the batch."
     )
     return Found(found[-1].record, {"rows": len(found)}, message=what, fix=_ONE_ORDER)
 
