@@ -20,7 +20,7 @@ from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer
 from ..core.graph.primitive import Primitive
 from ..core.tensor.mutation import EXTRACT, OVERWRITE
-from ..core.tensor.storage import storage_of
+from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from .recipes import Call, Layout, Made, Source, Value, made_again
@@ -359,9 +359,9 @@ def _mapped(*tensors: Iterable[object]) -> bool:
 def _version(x: Tensor) -> int:
     """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
-    while storage is not None and storage.origin is not None:
+    while isinstance(storage, Storage) and storage.origin is not None:
         storage = storage.origin
-    return 0 if storage is None else storage.version
+    return storage.version if isinstance(storage, Storage) else 0
 
 
 def _arrays(params: dict[str, object]) -> Iterator[Array]:

@@ -110,8 +110,7 @@ class Walk:
         for node in order:
             g = pop(node, None)
             if g is not None:
-                plan, saved, parents = node.plan, node.saved, node.parents
-                rules = plan.rules
+                plan, saved, rules = node.plan, node.saved, node.plan.rules
                 if plan.primitive.in_place is not None and freed:
                     saved = None
                     rules, saved = ((), NOTHING) if run_in_place(node, g, cotangents, summed) else (rules, node.saved)
@@ -122,7 +121,7 @@ class Walk:
                 if type(saved) is not tuple:
                     saved = saved_by(node)
                 if plan.joint is not None:
-                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
                 exact, shape = plan.exact, node.shape
                 for index, rule, place in rules:
                     if place >= 0:
@@ -133,7 +132,7 @@ class Walk:
                         gi = together[index] if rule is None else rule(g, saved)
                     if gi is None:
                         continue
-                    parent = parents[index]
+                    parent = node.left if index == 0 else node.right if index == 1 else node.more[index]
                     if type(parent) is not Node:  # separate branches halve the cost of attributes (inline caches)
                         like = parent.array
                         if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
@@ -221,12 +220,12 @@ class Walk:
                 if observers:
                     for observer in observers:
                         observer.entered(node, g)
-                parents, exact, shape = node.parents, plan.exact, node.shape
+                exact, shape = plan.exact, node.shape
                 together: Any = None
                 if plan.joint is not None:
-                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
                 for index, rule, place in plan.rules:
-                    parent = parents[index]
+                    parent = node.left if index == 0 else node.right if index == 1 else node.more[index]
                     if useful is not None and parent not in useful:
                         continue
                     if place >= 0:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..tensor.storage import Storage, storage_of
+from ..tensor.storage import Storage, Token, storage_of, token_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
@@ -57,7 +57,7 @@ def saved_of(
     if primitive.variadic:
         if plan.keep_x:
             values[0] = tuple(arrays)
-            storages = [storage_of(value) if isinstance(value, Tensor) else None for value in inputs]
+            storages = [token_of(value) if isinstance(value, Tensor) else None for value in inputs]
     elif plan.kept_inputs:
         storages = [None] * len(inputs)
         for place in plan.kept_inputs:
@@ -66,12 +66,14 @@ def saved_of(
             if isinstance(value, Tensor):
                 storage = value._storage
                 if storage is None:
-                    storage = value._storage = Storage()
+                    storage = value._storage = Token()
+                elif type(storage) is Storage:
+                    storage = token_of(value)
                 storages[place] = storage
     if plan.keep_ans:
         values[len(primitive.inputs)] = answer
-        for tensor in tensors:
-            storages.append(storage_of(tensor))
+        for tensor in tensors:  # an observer may change the origin of a result's Storage
+            storages.append(storage_of(tensor) if watchers else token_of(tensor))
     for place, name, residual, shaped in plan.kept_extras:
         if residual is not None:
             values[place] = residuals[residual]
