@@ -29,6 +29,7 @@ from .fitting import add_to_output, all_outputs, fit
 from .in_place import run_in_place
 from .modes import modes, recording, watchers, without_recording
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
+from .observers import Observer
 from .plan import ALONE
 from .primitive import attached
 from .reentrant import reentrant
@@ -191,6 +192,7 @@ class Walk:
             else:
                 cotangents[root] = g
         observers = modes.observers if watchers else ()
+        receivers = [observer for observer in observers if type(observer).sent is not Observer.sent]
         get, pop = cotangents.get, cotangents.pop
         # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
         readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
@@ -241,8 +243,8 @@ class Walk:
                     given = gi
                     if plan.select is not None:
                         before = add_to_output(cotangents, parent, plan.select, gi)
-                        if observers:
-                            for observer in observers:
+                        if receivers:
+                            for observer in receivers:
                                 observer.sent(node, index, given, gi, before)
                         continue
                     like = parent if type(parent) is Node else parent.array
@@ -251,8 +253,8 @@ class Walk:
                     if create_graph and plan.primitive.piecewise_linear and not gi._requires:
                         gi = attached(gi, parent)
                     before = get(parent)
-                    if observers:
-                        for observer in observers:
+                    if receivers:
+                        for observer in receivers:
                             observer.sent(node, index, given, gi, before)
                     if before is None:
                         cotangents[parent] = gi

@@ -44,6 +44,7 @@ class Recordable(Protocol):
     layout: tuple[str, ...]
     position: dict[str, int]
     view: bool
+    wide: bool
 
     def plan(self, mask: Any) -> Plan:
         """Return the plan for calls whose inputs need gradients according to ``mask``."""

@@ -35,7 +35,7 @@ from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
 from .plan import InPlace, Params, Plan, Rule, bind, rule_arguments
-from .record import record_node, saved_of
+from .record import late_observers, record_node, saved_of, tell_late
 
 primitives: WeakSet[Primitive] = WeakSet()
 # Functions applied to each new primitive; bfloat16, in which NumPy cannot compute, adds one when it is first used.
@@ -437,10 +437,13 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     """Run a primitive on Tensors, arrays and numbers, and record the call if an input requires grad.
 
     Residuals are appended to ``beside``. Primitives with one output that is not a view are handled here; views,
-    several outputs, observers and ``vmap`` are handled by ``_apply``.
+    several outputs, observers and ``vmap`` are handled by ``_apply``, except for ``late`` observers.
     """
+    observers = NOTHING
     if watchers or not primitive.plain:
-        return _apply(primitive, inputs, params, beside)
+        observers = late_observers(primitive)
+        if not observers:
+            return _apply(primitive, inputs, params, beside)
     arrays: Any = []
     parents: list[Any] = []
     mask, bit = 0, 1
@@ -475,6 +478,8 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     t._grad = t._base = t._hooks = t._storage = t._node = None
     t._requires = False
     if not mask or unrecorded and not modes.grad_enabled or out.dtype.kind not in INEXACT:
+        if observers:
+            tell_late(observers, primitive, inputs, arrays, params, t)
         return t
     try:
         plan = primitive.plans[mask]
@@ -497,6 +502,8 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
         node.dtype = out.dtype
         node.sequence = next_sequence()
         node.hooks = node.site = None
+    if observers:
+        tell_late(observers, primitive, inputs, arrays, params, t)
     return t
 
 
@@ -541,7 +548,7 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         outs = [out_ if is_array(out_) else as_array_like(out_, arrays) for out_ in out]
         tensors = tuple([new_tensor(array) for array in outs])
     else:
-        if not is_array(out):
+        if type(out) is not ndarray and not is_array(out):
             out = as_array_like(out, arrays)
         outs = [out]
         tensors = (new_tensor(out),)

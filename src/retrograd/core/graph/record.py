@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..tensor.storage import Storage, Token, storage_of, token_of
+from ...core.arrays import Array
+from ..tensor.storage import Storage, Token, share, shares_memory, storage_of, token_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
-from .plan import Params, Plan
+from .observers import Observer
+from .plan import Params, Plan, Recordable
 
 
 def record_node(
@@ -92,3 +94,32 @@ def saved_of(
     if watchers and modes.level is not None:
         values = list(map(modes.level.kept, values))
     return (*values, *storages) if storages else tuple(values)
+
+
+def late_observers(primitive: Recordable) -> tuple[Observer, ...]:
+    """Return the observers of this thread if ``apply`` may notify them after the call, otherwise an empty tuple."""
+    if primitive.outputs != 1 or primitive.wide or modes.level is not None or modes.tracer is not None:
+        return NOTHING
+    for observer in modes.observers:
+        if not observer.late:
+            return NOTHING
+    return modes.observers
+
+
+def tell_late(
+    observers: tuple[Observer, ...],
+    primitive: Recordable,
+    inputs: tuple[object, ...],
+    arrays: Sequence[Array],
+    params: Params,
+    result: Tensor,
+) -> None:
+    """Notify late observers of a call. A view joins the Tensors that share its memory before."""
+    node = result._node
+    if node is not None:
+        for observer in observers:
+            observer.recorded(node)
+    if primitive.view and isinstance(inputs[0], Tensor) and shares_memory(result.array, arrays[0]):
+        share(result, inputs[0], modes.grad_enabled)
+    for observer in observers:
+        observer.called(primitive, inputs, params, (result,), node)
