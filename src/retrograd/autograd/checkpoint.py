@@ -117,7 +117,7 @@ def run(
 class _Numbering(Observer):
     """Numbers the nodes that a first run records, by their sequence numbers."""
 
-    counts = True
+    counts = late = True
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}

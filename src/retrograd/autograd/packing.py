@@ -42,7 +42,7 @@ class Packing(Observer):
             with no_grad():
                 node.saved = Packed(self, primitive, node)
 
-    def packed(self, array: Any, edge: Any, storage: Storage | None) -> PackedArray:
+    def packed(self, array: Any, edge: Any, storage: object) -> PackedArray:
         """Return a saved array, packed as a Tensor with its history."""
         return PackedArray(self, array, edge, storage)
 
@@ -50,7 +50,7 @@ class Packing(Observer):
 class PackedArray:
     """One packed array, with its shape and dtype for checking the unpacked Tensor."""
 
-    def __init__(self, packing: Packing, array: Array, edge: object, storage: Storage | None) -> None:
+    def __init__(self, packing: Packing, array: Array, edge: object, storage: object) -> None:
         self.unpack = packing.unpack
         self.shape, self.dtype = array.shape, array.dtype
         self.value = packing.pack(_as_tensor(array, edge, storage))
@@ -79,7 +79,7 @@ class PackedArray:
         return tensor.array, storage_of(tensor)
 
 
-def _as_tensor(array: Array, edge: object, storage: Storage | None) -> Tensor:
+def _as_tensor(array: Array, edge: object, storage: object) -> Tensor:
     """Return the saved array as a Tensor, of the leaf's class if it is a leaf. Writes do not change the saved array."""
     if not isinstance(edge, Tensor) or edge.array is not array:
         shown: Tensor = attach(array, edge, storage)

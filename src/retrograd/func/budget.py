@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 from zlib import crc32
 
+import numpy as np
 from numpy import ndarray
 
 from ..autograd.context import Context
@@ -20,7 +21,7 @@ from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer
 from ..core.graph.primitive import Primitive
 from ..core.tensor.mutation import EXTRACT, OVERWRITE
-from ..core.tensor.storage import storage_of
+from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
 from .recipes import Call, Layout, Made, Source, Value, made_again
@@ -140,6 +141,8 @@ def _size_text(size: int) -> str:
 class _Keeper(Observer):
     """Records how to repeat every recorded call, and lets its pool make room after each."""
 
+    late = True  # the inputs that ``calling`` notes are for ``writing``
+
     def __init__(self, pool: Pool, budgets: tuple[memory_budget, ...]) -> None:
         self.pool = pool
         self.budgets = budgets
@@ -184,7 +187,7 @@ class _Keeper(Observer):
                 return
             handles.append(x if made is None else made)
         depth = 1 + max([x.depth for x in handles if isinstance(x, Made)], default=MAX_DEPTH)
-        if depth <= MAX_DEPTH and not any(True for _ in _arrays(params)):
+        if depth <= MAX_DEPTH and not any(True for x in params.values() for _ in _arrays(x)):
             call = Call(primitive, tuple(handles), params, [out], 0)
             self._note(out, Made(lambda: call.run(tuple(map(made_again, handles)))[1][0], depth))
 
@@ -244,8 +247,10 @@ class _Keeper(Observer):
                     params = {
                         name: (self._made_as(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
                     }
-                for array in _arrays(params):
-                    pool.fix(array)
+                for value in params.values():
+                    if type(value) not in _NO_ARRAYS:
+                        for array in _arrays(value):
+                            pool.fix(array)
             handles = self._handles(inputs, segment) if written is None else written
             layout = None if written is None else Layout.of(out.array)
             call = Call(primitive, handles, params, [x.array for x in outputs], _version(out), layout)
@@ -359,14 +364,17 @@ def _mapped(*tensors: Iterable[object]) -> bool:
 def _version(x: Tensor) -> int:
     """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
-    while storage is not None and storage.origin is not None:
+    while isinstance(storage, Storage) and storage.origin is not None:
         storage = storage.origin
-    return 0 if storage is None else storage.version
+    return storage.version if isinstance(storage, Storage) else 0
 
 
-def _arrays(params: dict[str, object]) -> Iterator[Array]:
-    """Yield the arrays among the parameters of a call."""
-    pending = list(params.values())
+_NO_ARRAYS = frozenset((int, float, bool, str, type(None), slice, np.dtype))
+
+
+def _arrays(param: object) -> Iterator[Array]:
+    """Yield the arrays in a parameter of a call."""
+    pending = [param]
     while pending:
         value = pending.pop()
         if is_array(value):

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
-from ..core.tensor.storage import Storage
+from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 
 
@@ -106,8 +106,7 @@ class Ledger:
                 self.most_fixed = max(self.most_fixed, self.fixed)
 
     def use(self, memory: Memory, tensor: Tensor) -> None:
-        storage = tensor._storage
-        memory.user = ref(tensor, partial(_released, ref(self), memory.key, None if storage is None else ref(storage)))
+        memory.user = ref(tensor, partial(_released, ref(self), memory.key, ref(storage_of(tensor))))
 
 
 def _on_death(ledger: ref[Ledger]) -> Callable[[Memory], None]:
@@ -120,14 +119,14 @@ def _on_death(ledger: ref[Ledger]) -> Callable[[Memory], None]:
     return forget
 
 
-def _released(ledger: ref[Ledger], key: int, storage: ref[Storage] | None, user: object) -> None:
+def _released(ledger: ref[Ledger], key: int, storage: ref[Storage], user: object) -> None:
     """Handle the death of a Tensor that used fixed memory: find another such Tensor, else count the memory."""
     here = ledger()
     memory = None if here is None else here.memories.get(key)
     if here is None or memory is None or memory.user is not user:
         return
     memory.user = None
-    shared = None if storage is None else storage()
+    shared = storage()
     for member in (shared.members if shared is not None else None) or ():
         tensor = member()
         if tensor is not None:

@@ -20,7 +20,6 @@ from ..core.graph.nodes import NOTHING, Node
 from ..core.graph.plan import Plan
 from ..core.graph.primitive import Primitive
 from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, REPLACE, Place
-from ..core.tensor.storage import Storage
 from .ledger import Memory
 
 Value: TypeAlias = "Call | tuple[Call, int]"
@@ -40,7 +39,7 @@ class Source(NamedTuple):
     """An input that is not the result of a recorded call. It is never freed."""
 
     array: Array
-    storage: Storage | None
+    storage: object
 
 
 class Made:
@@ -168,13 +167,13 @@ class Call:
         arrays: tuple[object, ...],
         outs: list[Array],
         residuals: Sequence[Array],
-        storages: list[Storage | None],
+        storages: list[object],
     ) -> None:
         """Restore what the node saved; ``storages`` are those of the inputs, followed by those of the outputs."""
         plan, primitive, values = node.plan, self.primitive, self.partial
         assert values is not None
         width, arity = len(primitive.inputs), len(self.inputs)
-        kept: list[Storage | None] = []
+        kept: list[object] = []
         if plan.kept_inputs:
             if primitive.variadic:
                 values[0], kept = tuple(arrays), storages[:arity]

@@ -39,7 +39,7 @@ PARTS = 16  # the number of segments into which a budget's worth of memory is cu
 MOST_LEVELS = 20
 
 _Step = tuple[Call, Node, bool]  # a call, its node, and whether the call is repeated
-_Values = dict[Value, tuple[Array, Storage | None]]  # the arrays of values, with the Storages that protect them
+_Values = dict[Value, tuple[Array, object]]  # the arrays of values, with the Storages that protect them
 
 
 class Budget(Protocol):
@@ -59,7 +59,7 @@ class Segment:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.nodes: list[ref[Node]] = []
-        self.externals: dict[Value, tuple[Array, Storage | None, Memory]] = {}
+        self.externals: dict[Value, tuple[Array, object, Memory]] = {}
         self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
         self.bytes = 0  # that its nodes hold, besides the externals, unless they are freed
         self.closed = False
@@ -83,7 +83,7 @@ class Segment:
         """Move the call of a node to another node."""
         self.nodes = [ref(new) if reference() is old else reference for reference in self.nodes]
 
-    def take(self, value: Value, array: Array, storage: Storage | None) -> None:
+    def take(self, value: Value, array: Array, storage: object) -> None:
         """Hold a value that a call of the segment reads, unless the segment computes it."""
         if producer(value).segment is not self and value not in self.externals:
             memory = self.pool.memory_of(array)
@@ -368,7 +368,7 @@ class Pool(Ledger):
     ) -> None:
         """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []
-        storages: list[Storage | None] = []
+        storages: list[object] = []
         for x in call.inputs:
             array, storage = x, None
             if is_value(x):

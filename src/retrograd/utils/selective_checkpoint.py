@@ -17,7 +17,7 @@ from ..core.graph.modes import modes
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Given, Observer, observing
 from ..core.graph.plan import Recordable
-from ..core.tensor.storage import Storage, borrowed, storage_of
+from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.table.registry import OPERATORS
 
@@ -194,10 +194,7 @@ class _ResultReplayer(Observer):
         """Protect the result's memory from writes, since Tensors of the first run may share it."""
         if self.given is not None:
             for output, storage in zip(outputs, self.given.storages, strict=True):
-                if output._storage is None:
-                    output._storage = borrowed(storage)
-                else:
-                    output._storage.origin = storage
+                storage_of(output).origin = storage
             self.given = None
 
 

@@ -113,3 +113,28 @@ def test_observers_nest_and_the_outer_one_goes_on_after_the_inner_has_left():
         rg.ones(2) * 1
     assert [event[1] for event in outer.events] == ["add", "add", "mul", "mul"]
     assert [event[1] for event in inner.events] == ["add", "add"]
+
+
+def test_a_late_observer_sees_the_same_calls():
+    class Calls(Observer):
+        def __init__(self):
+            self.seen = []
+
+        def recorded(self, node):
+            self.seen.append(node.operator)
+
+        def called(self, primitive, inputs, params, outputs, node):
+            y = outputs[0]
+            self.seen.append((primitive.name, y._base is not None, None if node is None else node.operator, y.shape))
+
+    class Late(Calls):
+        late = True
+
+    def watched(observer):
+        x = rg.ones(2, 3, requires_grad=True)
+        with observing(observer):
+            y = (x[0] * 2.0).sin() @ x.T
+            (y.max(0)[0] + rg.stack([y.detach().exp()[:1], y[1:]]).sum()).backward()
+        return observer.seen, x.grad.tolist()
+
+    assert watched(Late()) == watched(Calls())

@@ -449,3 +449,22 @@ def test_unpickled_numbers_have_numpys_own_dtype_object():
     assert rg.einsum("i,i->", new_tensor(sent), rg.ones(3)).item() == 7
     with pytest.raises(RuntimeError, match="operands must have one dtype"):
         rg.einsum("i,i->", rg.ones(3), rg.ones(3, dtype=rg.float64))
+
+
+def test_memory_that_a_node_saved_before_it_had_views_is_written_in_place_once_the_node_is_gone():
+    x = rg.ones(4, requires_grad=True)
+    y = x * 2
+    z = y.sin()  # saves y
+    view = y[1:]
+    start = y.data_ptr()
+    view.mul_(3)
+    assert y.data_ptr() != start
+    assert y.tolist() == [2, 6, 6, 6]
+    np.testing.assert_allclose(rg.autograd.grad(z.sum(), x)[0].array, 2 * np.cos(np.full(4, 2.0)), rtol=1e-6)
+    a = rg.ones(4) * 2
+    b = (x * a).sum()  # saves a
+    part, start = a[1:], a.data_ptr()
+    b.backward()
+    del b
+    part.mul_(3)
+    assert a.data_ptr() == start and a.tolist() == [2, 6, 6, 6]

@@ -22,7 +22,7 @@ from ...core.arrays.dtypes import promoted
 from ...core.graph.modes import modes, recording
 from ...core.graph.nodes import Node
 from ...core.graph.primitive import Primitive, apply
-from ...core.tensor.storage import share
+from ...core.tensor.storage import known_storage, share
 from ...core.tensor.tensor import Tensor
 from ...ops.shape.conversion import CLONE
 from ...ops.shape.joining import stack
@@ -398,8 +398,9 @@ class _Steps:
             new = apply(CLONE, (new,), {})  # other references to the memory do not use the storage of ``new``
         elif x._storage is None and new._storage is not None:
             x._storage = new._storage
-            if new._storage.members is not None:
-                new._storage.members.append(ref(x))
+            shared = known_storage(new)
+            if shared is not None and shared.members is not None:
+                shared.members.append(ref(x))
         array = new.array
         if type(array) is Traced:
             traced.node, traced.numbers = array.node, array.numbers

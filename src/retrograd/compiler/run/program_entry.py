@@ -538,7 +538,7 @@ class Entry:
     def _versions(self, leaves: Sequence[Any]) -> list[int]:
         """Return the write counts of the Tensors that the function reads, besides arguments that the graph saves."""
         read = [*[leaves[index] for index in self.others], *self.outer]
-        return [0 if x._storage is None else x._storage.version for x in read]
+        return [x._version for x in read]
 
     def _numbers(self, arrays: Sequence[object]) -> list[Any]:
         """Return the values of variables that are inputs."""

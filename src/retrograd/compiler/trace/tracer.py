@@ -23,7 +23,7 @@ from ...core.arrays.bfloat16 import write_for
 from ...core.arrays.devices import Device, backend_of, is_array
 from ...core.graph.nodes import reachable
 from ...core.source_location import Site, user_site
-from ...core.tensor.storage import Storage
+from ...core.tensor.storage import Storage, Token
 from ...core.tensor.tensor import Tensor, is_dense
 from ...kernels.runtime.result_arrays import noted
 from ..program import Arguments, Asked, Function, Instruction, Keywords, Method, Value, replaced, shaped_by_values
@@ -49,7 +49,7 @@ from .untrace import (
 OTHER_THREAD = "another thread works with an array or number of the function"
 MAX_REPEATS = 100  # a trace has at most this many times the instructions that a program may have
 _NUMBERS = (bool, int, float, complex)
-_STORAGE = Storage()
+_TOKEN = Token()
 _UNKNOWN = -1
 _ONE_RESULT = ((),)  # the paths of a result that is an array
 _PLAIN = frozenset((type(None), str, bytes, bool, int, float, complex, np.dtype, type, slice, type(Ellipsis), Device))
@@ -372,8 +372,8 @@ class Tracer(EffectTracer):
                 self.known[id(x)] = x
                 return x
             return self.program.snapshot(x)
-        if kind is Storage:  # belongs to a node; replays do not need the storage
-            return _STORAGE
+        if kind is Token or kind is Storage:  # belongs to a node; replays do not need it
+            return _TOKEN
         if is_dense(x):
             self.breaks("a Tensor is an argument of a NumPy function")
         return x

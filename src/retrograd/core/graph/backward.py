@@ -29,6 +29,7 @@ from .fitting import add_to_output, all_outputs, fit
 from .in_place import run_in_place
 from .modes import modes, recording, watchers, without_recording
 from .nodes import NOTHING, Node, edge_of, leading_to, oldest, reachable, saved_by
+from .observers import Observer
 from .plan import ALONE
 from .primitive import attached
 from .reentrant import reentrant
@@ -110,8 +111,7 @@ class Walk:
         for node in order:
             g = pop(node, None)
             if g is not None:
-                plan, saved, parents = node.plan, node.saved, node.parents
-                rules = plan.rules
+                plan, saved, rules = node.plan, node.saved, node.plan.rules
                 if plan.primitive.in_place is not None and freed:
                     saved = None
                     rules, saved = ((), NOTHING) if run_in_place(node, g, cotangents, summed) else (rules, node.saved)
@@ -122,7 +122,7 @@ class Walk:
                 if type(saved) is not tuple:
                     saved = saved_by(node)
                 if plan.joint is not None:
-                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
                 exact, shape = plan.exact, node.shape
                 for index, rule, place in rules:
                     if place >= 0:
@@ -133,7 +133,7 @@ class Walk:
                         gi = together[index] if rule is None else rule(g, saved)
                     if gi is None:
                         continue
-                    parent = parents[index]
+                    parent = node.left if index == 0 else node.right if index == 1 else node.more[index]
                     if type(parent) is not Node:  # separate branches halve the cost of attributes (inline caches)
                         like = parent.array
                         if gi.dtype is not like.dtype or not (exact and like.shape == shape) and gi.shape != like.shape:
@@ -192,6 +192,7 @@ class Walk:
             else:
                 cotangents[root] = g
         observers = modes.observers if watchers else ()
+        receivers = [observer for observer in observers if type(observer).sent is not Observer.sent]
         get, pop = cotangents.get, cotangents.pop
         # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
         readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
@@ -221,12 +222,12 @@ class Walk:
                 if observers:
                     for observer in observers:
                         observer.entered(node, g)
-                parents, exact, shape = node.parents, plan.exact, node.shape
+                exact, shape = plan.exact, node.shape
                 together: Any = None
                 if plan.joint is not None:
-                    together = plan.joint(g, saved, tuple([parent is not None for parent in parents]))
+                    together = plan.joint(g, saved, tuple([parent is not None for parent in node.parents]))
                 for index, rule, place in plan.rules:
-                    parent = parents[index]
+                    parent = node.left if index == 0 else node.right if index == 1 else node.more[index]
                     if useful is not None and parent not in useful:
                         continue
                     if place >= 0:
@@ -242,8 +243,8 @@ class Walk:
                     given = gi
                     if plan.select is not None:
                         before = add_to_output(cotangents, parent, plan.select, gi)
-                        if observers:
-                            for observer in observers:
+                        if receivers:
+                            for observer in receivers:
                                 observer.sent(node, index, given, gi, before)
                         continue
                     like = parent if type(parent) is Node else parent.array
@@ -252,8 +253,8 @@ class Walk:
                     if create_graph and plan.primitive.piecewise_linear and not gi._requires:
                         gi = attached(gi, parent)
                     before = get(parent)
-                    if observers:
-                        for observer in observers:
+                    if receivers:
+                        for observer in receivers:
                             observer.sent(node, index, given, gi, before)
                     if before is None:
                         cotangents[parent] = gi

@@ -28,7 +28,7 @@ def run_in_place(node: Node, g: Array, cotangents: dict[object, Array], summed: 
     The caller must not refer to the saved values. ``summed`` has the nodes and leaves whose cotangent only the pass
     refers to.
     """
-    plan, saved, parent = node.plan, node.saved, node.parents[0]
+    plan, saved, parent = node.plan, node.saved, node.left
     if plan.node_hooks is not None or node.hooks is not None or type(saved) is not tuple or type(g) is not ndarray:
         return False
     node.saved = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import count
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from .modes import modes, watchers
 from .plan import Plan
@@ -21,20 +21,29 @@ from .plan import Plan
 next_sequence = count().__next__
 
 NOTHING: tuple[Any, ...] = ()
+Edge: TypeAlias = Any  # what a node stores for an input: the node that computed it, the leaf Tensor, or None
 
 
 class Node:
     """One recorded call of a primitive.
 
+    ``parents`` are in ``left`` and ``right`` if the primitive has one or two inputs, since a tuple per node would cost
+    Python's garbage collector as much as the node; otherwise ``more`` is a tuple of all of them, of which ``left`` and
+    ``right`` are the first two.
     ``shape`` and ``dtype`` are those of the output; with several outputs, tuples of them. ``saved`` holds the values
     that the rules read, in the order of the primitive's layout: a tuple, None after a backward pass has freed it, or a
     ``Released`` object that can recompute it. ``recipe`` is set only under a memory budget: how to repeat the call.
     """
 
-    __slots__ = ("__weakref__", "dtype", "hooks", "parents", "plan", "recipe", "saved", "sequence", "shape", "site")
+    __slots__ = (
+        "__weakref__", "dtype", "hooks", "left", "more", "plan", "recipe", "right", "saved", "sequence", "shape",
+        "site",
+    )  # fmt: skip
 
     plan: Plan
-    parents: tuple[Any, ...]
+    left: Edge
+    right: Edge
+    more: Edge
     saved: Any
     sequence: int
     shape: Any
@@ -45,6 +54,21 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.operator} node {self.sequence}>"
+
+    @property
+    def parents(self) -> tuple[Edge, ...]:
+        """For each input, the node that computed it, the leaf, or None if it needs no gradient."""
+        if self.more is not None:
+            return self.more
+        return (self.left,) if self.plan.unary else (self.left, self.right)
+
+    @parents.setter
+    def parents(self, parents: tuple[Edge, ...]) -> None:
+        """Set the parents. A new ``plan`` is set before."""
+        width = len(parents)
+        self.left = parents[0] if parents else None
+        self.right = parents[1] if width > 1 else None
+        self.more = None if width == (1 if self.plan.unary else 2) else parents
 
     @property
     def operator(self) -> str:
@@ -172,7 +196,8 @@ def reachable(roots: Iterable[object], since: int = -1) -> tuple[list[Node], dic
     order: list[Node] = list(seen)
     first_reader: dict[object, Node] = {}
     for node in order:  # the loop appends to the list it iterates over
-        for parent in node.parents:
+        more = node.more
+        for parent in (node.left, node.right) if more is None else more:
             if type(parent) is Node:
                 if parent not in seen and parent.sequence >= since:
                     seen.add(parent)
@@ -204,7 +229,8 @@ def leading_to(wanted: Set[object], order: list[Node]) -> set[Any]:
     """Return those nodes of ``order`` from which a wanted node or leaf can be reached."""
     leading: set[Node] = set()
     for node in reversed(order):
-        for parent in node.parents:
+        more = node.more
+        for parent in (node.left, node.right) if more is None else more:
             if parent is not None and (parent in wanted or parent in leading):
                 leading.add(node)
                 break

@@ -36,6 +36,14 @@ class Observer:
     """
 
     counts = False
+    late = (
+        False  # whether ``recorded`` and ``called`` suffice for calls of primitives, so that these take a faster path
+    )
+    nested = False  # whether the class overrides ``opened`` or ``closed``
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.nested = cls.opened is not Observer.opened or cls.closed is not Observer.closed
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         """An operator is about to run. The calls in the forward of a custom Function are nested in its own call."""

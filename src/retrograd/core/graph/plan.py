@@ -44,6 +44,7 @@ class Recordable(Protocol):
     layout: tuple[str, ...]
     position: dict[str, int]
     view: bool
+    wide: bool
 
     def plan(self, mask: Any) -> Plan:
         """Return the plan for calls whose inputs need gradients according to ``mask``."""
@@ -83,6 +84,7 @@ class Plan:
         "saves",
         "select",
         "several",
+        "unary",
     )
 
     def __init__(self, primitive: Recordable, mask: int) -> None:
@@ -93,6 +95,7 @@ class Plan:
         # Gradients of elementwise primitives have the output's shape: the backward pass sums them only for an input of
         # another shape.
         self.exact = primitive.elementwise
+        self.unary = len(primitive.inputs) == 1 and not primitive.variadic
         wanted: set[str] = set()
         self.joint: Any = None
         needed = [index for index in range(mask.bit_length()) if mask >> index & 1]

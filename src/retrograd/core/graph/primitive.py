@@ -30,12 +30,12 @@ from ..arrays.fp_warnings import silently
 from ..arrays.half_precision import in_float32
 from ..arrays.layout import in_row_major
 from ..errors import call_error, operator_error
-from ..tensor.storage import Storage, borrowed, share_view, shares_memory
+from ..tensor.storage import Storage, Token, borrowed, share_view, shares_memory, token_of
 from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
 from .plan import InPlace, Params, Plan, Rule, bind, rule_arguments
-from .record import record_node, saved_of
+from .record import late_observers, record_node, saved_of, tell_late
 
 primitives: WeakSet[Primitive] = WeakSet()
 # Functions applied to each new primitive; bfloat16, in which NumPy cannot compute, adds one when it is first used.
@@ -229,7 +229,7 @@ def _write_ufunc(ufunc: np.ufunc, out: Array, *arrays: object) -> None:
     ufunc(*arrays, out=out, casting="unsafe")
 
 
-def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
+def attach(value: Any, edge: Any, storage: object) -> Any:
     """Return a saved array as a Tensor attached to the graph. Writes to its memory still go to a copy."""
     if value is None or not is_array(value):
         return value
@@ -244,7 +244,7 @@ def attach(value: Any, edge: Any, storage: Storage | None) -> Any:
     return tensor
 
 
-def _attach_output(array: Array, node: Node, index: int, storage: Storage) -> Tensor:
+def _attach_output(array: Array, node: Node, index: int, storage: object) -> Tensor:
     """Return a saved output of a primitive with several outputs, attached to a new node that selects it."""
     edge = None
     if is_differentiable(array.dtype):
@@ -300,24 +300,29 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     t._node = node = Node()
     node.plan = plan
     parent = a._node
-    node.parents = (a if parent is None else parent,)
+    node.left = a if parent is None else parent
+    node.right = node.more = None
     node.shape = out.shape
     node.dtype = out.dtype
     node.sequence = next_sequence()
     node.hooks = node.site = None
     if plan.keep_ans:
-        storage = t._storage = Storage()
+        storage = t._storage = Token()
         if plan.keep_x:
             kept = a._storage
             if kept is None:
-                kept = a._storage = Storage()
+                kept = a._storage = Token()
+            elif type(kept) is Storage:
+                kept = token_of(a)
             node.saved = (x, out, kept, storage)
         else:
             node.saved = (None, out, None, storage)
     elif plan.keep_x:
         kept = a._storage
         if kept is None:
-            kept = a._storage = Storage()
+            kept = a._storage = Token()
+        elif type(kept) is Storage:
+            kept = token_of(a)
         node.saved = (x, None, kept)
     else:
         node.saved = NOTHING
@@ -391,7 +396,9 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     t._requires = True
     t._node = node = Node()
     node.plan = plan
-    node.parents = (left, right)
+    node.left = left
+    node.right = right
+    node.more = None
     node.shape = out.shape
     node.dtype = out.dtype
     node.sequence = next_sequence()
@@ -402,18 +409,22 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
             if left is not None or isinstance(a, Tensor):
                 x_storage = a._storage
                 if x_storage is None:
-                    x_storage = a._storage = Storage()
+                    x_storage = a._storage = Token()
+                elif type(x_storage) is Storage:
+                    x_storage = token_of(a)
         else:
             x = None
         if plan.keep_y:
             if right is not None or isinstance(b, Tensor):
                 y_storage = b._storage
                 if y_storage is None:
-                    y_storage = b._storage = Storage()
+                    y_storage = b._storage = Token()
+                elif type(y_storage) is Storage:
+                    y_storage = token_of(b)
         else:
             y = None
         if plan.keep_ans:
-            storage = t._storage = Storage()
+            storage = t._storage = Token()
             node.saved = (x, y, out, x_storage, y_storage, storage)
         else:
             node.saved = (x, y, None, x_storage, y_storage)
@@ -426,10 +437,13 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     """Run a primitive on Tensors, arrays and numbers, and record the call if an input requires grad.
 
     Residuals are appended to ``beside``. Primitives with one output that is not a view are handled here; views,
-    several outputs, observers and ``vmap`` are handled by ``_apply``.
+    several outputs, observers and ``vmap`` are handled by ``_apply``, except for ``late`` observers.
     """
+    observers = NOTHING
     if watchers or not primitive.plain:
-        return _apply(primitive, inputs, params, beside)
+        observers = late_observers(primitive)
+        if not observers:
+            return _apply(primitive, inputs, params, beside)
     arrays: Any = []
     parents: list[Any] = []
     mask, bit = 0, 1
@@ -464,6 +478,8 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     t._grad = t._base = t._hooks = t._storage = t._node = None
     t._requires = False
     if not mask or unrecorded and not modes.grad_enabled or out.dtype.kind not in INEXACT:
+        if observers:
+            tell_late(observers, primitive, inputs, arrays, params, t)
         return t
     try:
         plan = primitive.plans[mask]
@@ -473,12 +489,21 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
         t._requires = True
         t._node = node = Node()
         node.plan = plan
-        node.parents = tuple(parents)
+        node.left = parents[0]
+        if bit == 2 and plan.unary:
+            node.right = node.more = None
+        elif bit == 4 and not plan.unary:
+            node.right = parents[1]
+            node.more = None
+        else:
+            node.parents = tuple(parents)
         node.saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
         node.shape = out.shape
         node.dtype = out.dtype
         node.sequence = next_sequence()
         node.hooks = node.site = None
+    if observers:
+        tell_late(observers, primitive, inputs, arrays, params, t)
     return t
 
 
@@ -523,7 +548,7 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         outs = [out_ if is_array(out_) else as_array_like(out_, arrays) for out_ in out]
         tensors = tuple([new_tensor(array) for array in outs])
     else:
-        if not is_array(out):
+        if type(out) is not ndarray and not is_array(out):
             out = as_array_like(out, arrays)
         outs = [out]
         tensors = (new_tensor(out),)

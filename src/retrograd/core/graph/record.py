@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..tensor.storage import Storage, storage_of
+from ...core.arrays import Array
+from ..tensor.storage import Storage, Token, share, shares_memory, storage_of, token_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
-from .plan import Params, Plan
+from .observers import Observer
+from .plan import Params, Plan, Recordable
 
 
 def record_node(
@@ -57,7 +59,7 @@ def saved_of(
     if primitive.variadic:
         if plan.keep_x:
             values[0] = tuple(arrays)
-            storages = [storage_of(value) if isinstance(value, Tensor) else None for value in inputs]
+            storages = [token_of(value) if isinstance(value, Tensor) else None for value in inputs]
     elif plan.kept_inputs:
         storages = [None] * len(inputs)
         for place in plan.kept_inputs:
@@ -66,12 +68,14 @@ def saved_of(
             if isinstance(value, Tensor):
                 storage = value._storage
                 if storage is None:
-                    storage = value._storage = Storage()
+                    storage = value._storage = Token()
+                elif type(storage) is Storage:
+                    storage = token_of(value)
                 storages[place] = storage
     if plan.keep_ans:
         values[len(primitive.inputs)] = answer
-        for tensor in tensors:
-            storages.append(storage_of(tensor))
+        for tensor in tensors:  # an observer may change the origin of a result's Storage
+            storages.append(storage_of(tensor) if watchers else token_of(tensor))
     for place, name, residual, shaped in plan.kept_extras:
         if residual is not None:
             values[place] = residuals[residual]
@@ -90,3 +94,32 @@ def saved_of(
     if watchers and modes.level is not None:
         values = list(map(modes.level.kept, values))
     return (*values, *storages) if storages else tuple(values)
+
+
+def late_observers(primitive: Recordable) -> tuple[Observer, ...]:
+    """Return the observers of this thread if ``apply`` may notify them after the call, otherwise an empty tuple."""
+    if primitive.outputs != 1 or primitive.wide or modes.level is not None or modes.tracer is not None:
+        return NOTHING
+    for observer in modes.observers:
+        if not observer.late:
+            return NOTHING
+    return modes.observers
+
+
+def tell_late(
+    observers: tuple[Observer, ...],
+    primitive: Recordable,
+    inputs: tuple[object, ...],
+    arrays: Sequence[Array],
+    params: Params,
+    result: Tensor,
+) -> None:
+    """Notify late observers of a call. A view joins the Tensors that share its memory before."""
+    node = result._node
+    if node is not None:
+        for observer in observers:
+            observer.recorded(node)
+    if primitive.view and isinstance(inputs[0], Tensor) and shares_memory(result.array, arrays[0]):
+        share(result, inputs[0], modes.grad_enabled)
+    for observer in observers:
+        observer.called(primitive, inputs, params, (result,), node)

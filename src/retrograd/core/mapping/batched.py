@@ -25,7 +25,7 @@ from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
 from ..arrays.layout import Flags
 from ..graph.modes import modes
 from ..graph.nodes import edge_of
-from ..tensor.storage import LOCAL_ONLY, Storage, borrowed, overlaps_itself, storage_of
+from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .layers import Layer
 
@@ -91,7 +91,7 @@ class Batched(Wrapping):
         return Flags(self, getattr(self.value.array.flags, "writeable", True))
 
     @property
-    def base(self) -> Storage | None:
+    def base(self) -> object:
         """An object that is the same for all Batched arrays on the same memory; None if the memory is not shared."""
         return self.value._storage
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays.devices import backend_for, backend_of
 from ..arrays.dtypes import with_own_dtype
-from .storage import Member, byte_span, leave, share
+from .storage import Member, byte_span, known_storage, leave, share
 
 # Packages that use deepcopy as an out-of-place copy: their deepcopies are clones, with a history. The integrations of
 # these packages add the names.
@@ -45,7 +45,8 @@ class Copies:
             copied = memo[id(self)] = _blank(type(self))
             copied._initialise(self.array.copy())
             copied._requires = self._requires
-            if self._storage is not None and self._storage.members is not None:
+            storage = known_storage(self)
+            if storage is not None and storage.members is not None:
                 _share_as(self, copied, memo)
             if self._grad is not None:
                 copied._grad = self._grad.__deepcopy__(memo)

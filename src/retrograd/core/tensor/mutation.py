@@ -35,6 +35,7 @@ from .storage import (
     LOCAL_ONLY,
     Storage,
     byte_span,
+    has_saved_token,
     is_saved,
     is_writable,
     living,
@@ -422,9 +423,11 @@ def memory_of_its_own(x: Tensor) -> Any:
     if not flags.carray and (not flags.behaved or overlaps_itself(array)):
         return None
     storage = x._storage
-    if storage is None:
-        storage = x._storage = Storage()
-    elif storage.origin is not None:
+    if not isinstance(storage, Storage):
+        if storage is not None and is_saved(x):
+            return None
+        storage = storage_of(x)
+    elif storage.origin is not None or storage.token is not None and has_saved_token(storage):
         return None
     elif storage.members is not None:
         if getrefcount(storage) - LOCAL_ONLY > living(storage.members):
@@ -491,7 +494,7 @@ def _written_at_once(
             assert primitive.write is not None
             primitive.write(array, array, *fitting, **params)
     except Exception:  # the general path raises the error
-        x._storage.version -= 1  # type: ignore[union-attr]
+        storage_of(x).version -= 1
         return False
     return True
 

@@ -2,7 +2,12 @@
 
 A ``Storage`` is referenced only by the Tensors on one piece of memory and by the graph nodes that saved the memory. If
 its reference count exceeds the number of Tensors, a node needs the current values, and a write must go to a copy. A
-Tensor gets a Storage when it is first saved or aliased; ``members`` lists the Tensors if there are several.
+Tensor gets a Storage when it is first aliased or written; ``members`` lists the Tensors if there are several. Memory
+that a node saves before has a ``Token`` only, which its Storage, if it ever gets one, refers to; nodes refer to the
+Token until the memory is written.
+
+Nearly every operator creates a Token. A plain object is invisible to Python's garbage collector, whose passes over a
+large graph may otherwise take longer than its operators.
 """
 
 from __future__ import annotations
@@ -17,12 +22,11 @@ import numpy as np
 from ...core.arrays import Array
 from ..arrays.devices import Wrapping, array_module, backend_of
 
+Token = object  # the identity of a piece of memory that one Tensor uses, and that no write has changed
+
 
 class Storage:
-    """The identity of a piece of memory.
-
-    Nearly every operator creates an instance, so defaults are class attributes and there is no ``__init__``.
-    """
+    """The identity of a piece of memory, with what views of it and writes to it need."""
 
     members: list[ref[Any]] | None = None
     derived: list[ref[Any]] | None = None  # views whose history is derived from the current history of their base
@@ -30,19 +34,20 @@ class Storage:
     limit: int = 16  # the length of ``members`` at which ``share`` removes dead references
     created_in: Any = None  # the vmap level inside which a factory function allocated the memory
     recomputed: ref[object] | None = None  # recomputes the array for the backward pass (graph.recomputed)
-    origin: Storage | None = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
+    origin: object = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
+    token: object = None  # what nodes refer to that saved the memory before it was written
 
 
 class Member(Protocol):
     """The attributes of a Tensor that this module uses."""
 
     array: Any
-    _storage: Storage | None
+    _storage: object
     _base: Any
     _unrecorded: object
 
 
-def borrowed(origin: Storage | None) -> Storage:
+def borrowed(origin: object) -> Storage:
     """Return the storage for a Tensor on saved memory. A node that saves that Tensor also refers to ``origin``."""
     storage = Storage()
     storage.origin = origin
@@ -51,17 +56,39 @@ def borrowed(origin: Storage | None) -> Storage:
 
 def storage_of(x: Member) -> Storage:
     """Return the storage of a Tensor, created at the first call."""
+    token = x._storage
+    if isinstance(token, Storage):
+        return token
+    storage = Storage()
+    x._storage = storage
+    if token is not None:
+        storage.token = token
+    return storage
+
+
+def known_storage(x: Member) -> Storage | None:
+    """Return the storage of a Tensor, or None if it has none yet."""
+    storage = x._storage
+    return storage if isinstance(storage, Storage) else None
+
+
+def token_of(x: Member) -> object:
+    """Return what a node refers to that saves the memory of a Tensor: a Token, or the Storage of written memory."""
     storage = x._storage
     if storage is None:
-        storage = x._storage = Storage()
+        storage = x._storage = Token()
+    elif isinstance(storage, Storage) and not storage.version and storage.origin is None:
+        if storage.token is None:
+            storage.token = Token()
+        return storage.token
     return storage
 
 
 def share(alias: Member, x: Member, related: bool) -> None:
     """Register that ``alias`` shares x's memory; a ``related`` alias is a view, whose history follows x's."""
     storage = x._storage
-    if storage is None:
-        storage = x._storage = Storage()
+    if not isinstance(storage, Storage):
+        storage = storage_of(x)
     members = storage.members
     if members is None:
         members = storage.members = [ref(x)]
@@ -72,15 +99,21 @@ def share(alias: Member, x: Member, related: bool) -> None:
         if storage.derived:
             storage.derived = [member for member in storage.derived if member() is not None]
     entry = ref(alias)
-    members.append(entry)
+    if members[-1]() is None:  # as in a loop whose views live for one operator
+        members[-1] = entry
+    else:
+        members.append(entry)
     alias._storage = storage
     if related:
         base = x._base
         alias._base = x if base is None else base
-        if storage.derived is None:
+        derived = storage.derived
+        if not derived:
             storage.derived = [entry]
+        elif derived[-1]() is None:
+            derived[-1] = entry
         else:
-            storage.derived.append(entry)
+            derived.append(entry)
     else:
         alias._base = None
 
@@ -100,14 +133,14 @@ def unrecorded_source(x: Member) -> object:
 
 def leave(x: Member) -> None:
     """Remove x from the Tensors that share its memory, before x gets other memory."""
-    storage, x._storage = x._storage, None
+    storage, x._storage = known_storage(x), None
     if storage is not None and storage.members is not None:
         storage.members[:] = [member for member in storage.members if member() is not x]
 
 
 def sharers(x: Member) -> list[Any]:
     """Return all live Tensors that share x's memory, including x."""
-    storage = x._storage
+    storage = known_storage(x)
     if storage is None or storage.members is None:
         return [x]
     return [tensor for member in storage.members if (tensor := member()) is not None]
@@ -132,10 +165,18 @@ def is_saved(x: Member) -> bool:
     storage = x._storage
     if storage is None:
         return False
-    if storage.origin is not None:
+    if not isinstance(storage, Storage):
+        return sys.getrefcount(storage) > LOCAL_ONLY + 1
+    if storage.origin is not None or has_saved_token(storage):
         return True
     holders = sys.getrefcount(storage) - LOCAL_ONLY
     return holders > 1 and holders > (1 if storage.members is None else living(storage.members))
+
+
+def has_saved_token(storage: Storage) -> bool:
+    """Return whether a node saved the memory before it was written."""
+    token = storage.token
+    return token is not None and sys.getrefcount(token) > LOCAL_ONLY + 1
 
 
 def unshare(x: Member, *, keep_values: bool) -> None:
@@ -144,7 +185,7 @@ def unshare(x: Member, *, keep_values: bool) -> None:
     If ``keep_values`` is False, the new memory of a Tensor that shares it with no other is not initialised.
     """
     tensors = sharers(x)
-    old = x._storage
+    old = known_storage(x)
     storage = Storage()
     if old is not None:
         storage.version, storage.derived, storage.created_in = old.version, old.derived, old.created_in

@@ -40,7 +40,7 @@ from ..graph.nodes import edge_of
 from ..missing_names import lazy_methods, provided
 from .copies import Copies
 from .printing import tensor_repr
-from .storage import Storage, leave, share, sharers
+from .storage import known_storage, leave, share, sharers
 
 if TYPE_CHECKING:
     from ..._generated.tensor_methods import TensorMethods
@@ -99,7 +99,7 @@ class Tensor(Copies, TensorMethods):
     _requires: bool
     _node: Node | None
     _grad: Tensor | None
-    _storage: Storage | None
+    _storage: object
     _base: Tensor | None
     _unrecorded: object  # a weak reference, only of a view created under no_grad: the Tensor that it is a view of
     _hooks: LeafHooks | None
@@ -340,7 +340,8 @@ class Tensor(Copies, TensorMethods):
     @property
     def _version(self) -> int:
         """The number of in-place writes to this Tensor's memory."""
-        return 0 if self._storage is None else self._storage.version
+        storage = known_storage(self)
+        return 0 if storage is None else storage.version
 
     def detach(self) -> Tensor:
         """Return a Tensor on the same memory without its history.

@@ -16,7 +16,7 @@ from ...core.errors import describe
 from ...core.graph.backward import as_array, conjugate
 from ...core.graph.nodes import Node, edge_of
 from ...core.missing_names import repr_html
-from ...core.tensor.storage import Storage
+from ...core.tensor.storage import Storage, Token
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..tracing import site_of
 from .formulas import formula, worked_element
@@ -213,7 +213,7 @@ def _norm(array: Array) -> float:
 
 
 def _is_of_the_engine(part: object) -> bool:
-    return isinstance(part, tuple) and all(isinstance(one, Storage) for one in part)
+    return isinstance(part, tuple) and all(type(one) in (Token, Storage) for one in part)
 
 
 def summary(value: Any) -> str:

@@ -58,7 +58,8 @@ def apply_view(primitive: Primitive, a: Operand, params: dict[str, object]) -> T
         view._node = node = Node()
         node.plan = plan
         parent = a._node
-        node.parents = (a if parent is None else parent,)
+        node.left = a if parent is None else parent
+        node.right = node.more = None
         node.saved = primitive.by_layout(params)
         node.shape = out.shape
         node.dtype = out.dtype

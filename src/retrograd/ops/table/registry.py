@@ -314,7 +314,10 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
 
 def _watched(name: str, function: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Run a call of a public operator and notify the observers; its primitives are nested in the call."""
-    observers, inputs = modes.observers, Given((*args, *kwargs.values()))
+    observers = [observer for observer in modes.observers if observer.nested]
+    if not observers:
+        return function(*args, **kwargs)
+    inputs = Given((*args, *kwargs.values()))
     inputs.names = tuple(kwargs)
     for observer in observers:
         observer.opened(name, inputs)
