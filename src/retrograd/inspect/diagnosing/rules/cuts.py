@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -23,6 +24,13 @@ from .policies import likelihood
 from .program_text import attribute_line
 from .stillness import depending, flat_operator, names_below
 
+_WITHOUT_GRADIENT = {
+    name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
+} | dict.fromkeys(
+    ("gt", "ge", "lt", "le", "eq", "ne"),
+    "use a smooth step in place of the comparison, such as torch.sigmoid((x - threshold) / width)",
+)
+_COPIES_NUMBERS = re.compile(r"\b(tensor|as_tensor|FloatTensor|Tensor)\(")
 _REDUCTIONS = frozenset({"mean", "sum"})
 _WITHOUT_NUMPY = (
     "compute with operators on Tensors between the parameters and the loss: numpy() cuts the graph with and without "
@@ -36,7 +44,7 @@ _MOST = 50  # departures compared
     "detached",
     "Does the loss depend on the parameters?",
     "{what}",
-    "remove {how} from the path from the parameters to the loss",
+    "remove {how} from this line, or compute the loss from the value before it",
     "the recorded step does not show what the program is to compute in its place",
 )
 def detached(case: Case) -> Found | None:
@@ -56,7 +64,7 @@ def detached(case: Case) -> Found | None:
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
-        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case)
+        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case) or _sampled(case, x)
         if found is not None:
             return found
     return _flat(case)
@@ -87,6 +95,8 @@ def _of_whole_loss(step: Step) -> Departure | None:
 def _named(cut: Departure) -> str:
     """Return what cuts the graph, as the program writes it."""
     code = cut.site.code
+    if cut.how in ("numpy", "item", "tolist") and _COPIES_NUMBERS.search(code):
+        return "tensor()"
     return ".data" if cut.how == "detach" and ".data" in code and "detach" not in code else cut.how
 
 
@@ -118,13 +128,13 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = _listing(names)
         how = _named(cut)
         what = (
             f"the loss does not depend on {shown}: {how} cuts the graph, and {case.run.title(x)} never gets a gradient "
             f"for {'it' if len(names) == 1 else 'them'}."
         )
-        return Found(cut, {"what": what, "how": how}, _joined(cut), fix=_WITHOUT_NUMPY if _by_numpy(cut) else "")
+        return Found(cut, {"what": what, "how": how}, _joined(cut, x), fix=_edit_of(cut))
     return None
 
 
@@ -206,9 +216,20 @@ def replaced_leaf(case: Case) -> Found | None:
     return None
 
 
-def _joined(cut: Departure) -> Edit | None:
-    only = cut.how in ("detach", "detach_") and not _by_numpy(cut)
-    return Edit(f"without {_named(cut)}", Changes(joined=True)) if only else None
+def _joined(cut: Departure, of: Optimized | None = None) -> Edit | None:
+    only = cut.how in ("detach", "detach_", "no_grad") and not _by_numpy(cut)
+    return Edit(f"without {_named(cut)}", Changes(joined=True), of=of) if only else None
+
+
+def _edit_of(cut: Departure) -> str:
+    """Return the edit for a value that leaves the graph, "" for that of the kind."""
+    if _by_numpy(cut):
+        return _WITHOUT_NUMPY
+    if _named(cut) == "tensor()":
+        return "join the Tensors by torch.stack or torch.cat: tensor() copies their numbers, without the graph"
+    if cut.how == "no_grad":
+        return "compute this outside of torch.no_grad()"
+    return _WITHOUT_GRADIENT.get(cut.how, "")
 
 
 def _constant_term(case: Case, x: Optimized) -> Found | None:
@@ -231,6 +252,78 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
+
+
+def _sampled(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for a random sample without a gradient, from a distribution whose parameters no data train.
+
+    A layer computes with the sample, as the decoder of a variational autoencoder, and only a term without data, as the
+    divergence from a prior, has a gradient with respect to the distribution's parameters.
+    """
+    held = {id(p) for p in x.parameters}
+    for step in case.run.steps[1:3]:
+        random = {call.index for call in step.calls if call.shape and call.name.startswith(("rand", "normal"))}
+        for root in step.roots:
+            graph = {i for i in step.below(root.source) if step.calls[i].record.requires_grad}
+            for index in sorted(step.below(root.source, through_cuts=True)):
+                call = step.calls[index]
+                layers = [y for y in step.readers(index) if y.weight is not None]
+                cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
+                if not layers or not call.untracked and cut is None:
+                    continue
+                drawn = _elementwise_from(step, {index})
+                lost = {index} if cut is not None else {i for i in drawn if not step.calls[i].record.grad_enabled}
+                given = {
+                    y.call for i in lost for n, y in enumerate(step.calls[i].inputs) if step.calls[i].needs(n)
+                } - lost
+                leaves = [p for i in given for p in step.leaves(Source(i, 0, None, None)) if id(p) in held]
+                if not drawn & random or not leaves or not given & graph or _meets_data(step, graph, given):
+                    continue
+                how = "no_grad" if cut is None else _named(cut)
+                fix = f"compute the sample without {how}, so that gradients pass"
+                if ".sample(" in call.site.code:
+                    how, fix = "sample()", "use rsample() in place of sample()"
+                what = (
+                    "the sample of this line has no gradient, and what is computed from it trains nothing before it: "
+                    f"{_listing([step.name(p) for p in leaves])} get only the gradient of terms without data."
+                )
+                edit = Edit("with its gradient", Changes(joined=cut is not None, tracked=frozenset(lost)), of=x)
+                return Found(cut or call.record, {"what": what, "how": how}, edit, fix=fix)
+    return None
+
+
+def _elementwise_from(step: Step, start: Collection[int]) -> set[int]:
+    """Return calls and, back to the results of layers, the elementwise operators before them."""
+    found: set[int] = set()
+    pending = list(start)
+    while pending:
+        index = pending.pop()
+        if index in found or index < 0:
+            continue
+        found.add(index)
+        if step.calls[index].elementwise or step.calls[index].moves:
+            pending += [y.call for y in step.calls[index].inputs]
+    return found
+
+
+def _meets_data(step: Step, graph: set[int], given: set[int]) -> bool:
+    """Return whether values meet data, or results of other layers, before they are summed to a number."""
+    known = _elementwise_from(step, given)
+    for call in step.calls:
+        reads = [y for y in call.inputs if y.call in known]
+        if call.index not in graph or not reads or call.shape == ():
+            continue
+        others = [n for n, y in enumerate(call.inputs) if y.call not in known]
+        if any(math.prod(call.shapes[n]) > 1 for n in others):
+            return True
+        known.add(call.index)
+    return False
+
+
+def _listing(names: list[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:

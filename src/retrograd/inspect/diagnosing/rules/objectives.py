@@ -374,7 +374,10 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         scaled = (target - low) / (high - low) if high > low else target
         edit = Edit("with targets from 0 to 1", Changes(inputs={(call.index, 1): scaled.astype(target.dtype)}))
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."
-        return Found(call.record, {"what": what, "fix": "scale the targets to 0 and 1"}, edit)
+        shifted = f"target - {figure(low)}" if low > 0 else f"target + {figure(-low)}" if low else "target"
+        width = figure(high - low)
+        fix = shifted if width in ("0", "1") else f"{f'({shifted})' if low else shifted} / {width}"
+        return Found(call.record, {"what": what, "fix": f"scale the targets to 0 and 1: {fix}"}, edit)
     before = step.producer(step.origin(call.inputs[0]))
     if before is None or (bounds := _bounds(before)) is None:
         return None
@@ -478,7 +481,10 @@ def _unlike_terms(step: Step) -> Found | None:
                 f"{mean.name} is a mean over {count} elements, and a sum over {math.prod(call.shapes[0])} elements of "
                 f"the batch is added to it: the sum weighs {count} times too much."
             )
-            fix = 'give both terms one reduction: reduction="sum" here, or the mean over the batch for the other'
+            fix = (
+                'use reduction="sum" here, as the other term has, and divide both by the batch of '
+                f"{call.shapes[0][0]} if the steps become too large"
+            )
             return Found(mean.record, {"what": what, "fix": fix})
     return None
 
