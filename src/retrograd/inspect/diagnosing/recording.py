@@ -533,7 +533,12 @@ def start_of(array: Array) -> int:
 def has_gradient(p: Tensor) -> bool:
     """Return whether a parameter has a gradient that is not zero everywhere."""
     grad = p._grad
-    return grad is not None and bool(grad.array.any())
+    return grad is not None and has_nonzero(grad.array)
+
+
+def has_nonzero(array: Array) -> bool:
+    """Return whether an element is not zero; the first one of a NumPy array is looked at first, which is fast."""
+    return type(array) is np.ndarray and array.size > 0 and array.item(0) != 0 or bool(array.any())
 
 
 def smallest_with_gradient(parameters: Iterable[Tensor]) -> Tensor | None:

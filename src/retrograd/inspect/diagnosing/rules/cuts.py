@@ -557,8 +557,8 @@ def _overwritten(case: Case) -> Found | None:
         if fresh:
             source, fix = "new random or constant values", "initialize once, before the loop"
         what = (
-            f"{call.record.label} on this line overwrites {step.name(p)}, which {case.run.title(optimizer)} trains, "
-            f"with {source} in each step, which undoes the optimizer's steps."
+            f"in each step, {call.record.label} on this line overwrites {step.name(p)}, which "
+            f"{case.run.title(optimizer)} trains, with {source}, and undoes what the optimizer has changed."
         )
         return Found(call.record, {"what": what, "fix": fix})
     return None

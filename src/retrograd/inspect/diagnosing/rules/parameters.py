@@ -136,7 +136,7 @@ def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
     "Does the optimizer hold the parameters of the model that runs?",
     "{optimizer} was created for other parameters: it holds {stale} that the model no longer uses, and not {names}, "
     "which it trains with now.",
-    "create the optimizer after the last change of the model's layers",
+    "create the optimizer after {made}",
 )
 def reused_optimizer(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
@@ -155,9 +155,23 @@ def reused_optimizer(case: Case) -> Found | None:
                     "optimizer": case.run.title(x),
                     "stale": f"{len(stale)} of {len(x.parameters)}",
                     "names": names,
+                    "made": _made_after(case, step, x, missing),
                 }
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
     return replaced_leaf(case)
+
+
+def _made_after(case: Case, step: Step, x: Optimized, missing: list[Tensor]) -> str:
+    """Return what an optimizer has to be created after: the line that creates the model, if this is a later one."""
+    for entry in step.outermost():
+        made = case.created(entry.module)
+        if (
+            made is not None
+            and made.line != getattr(x.created, "line", 0)
+            and {*map(id, missing)} <= {*map(id, entry.module.parameters())}
+        ):
+            return f"line {made.line}, which creates the model that it is to train, each time that this line runs"
+    return "the last change of the model's layers"
 
 
 @kind(
