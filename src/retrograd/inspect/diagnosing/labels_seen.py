@@ -1,4 +1,4 @@
-"""Notes the labels of losses, and the inputs that belong to them, for the questions on their order and their relation."""
+"""Notes the labels of losses and the inputs that belong to them, for the questions on their order and relation."""
 
 from __future__ import annotations
 

@@ -510,7 +510,7 @@ def first_parents(node: Node, depth: int) -> list[Node]:
 
 def has_reader(node: Node) -> bool:
     """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
-    return any(type(x) is tuple for x in gc.get_referrers(node))
+    return any(type(x) is tuple or type(x) is Node for x in gc.get_referrers(node))
 
 
 def beginning(p: Tensor) -> bytes | None:

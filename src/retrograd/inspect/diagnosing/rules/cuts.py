@@ -364,7 +364,7 @@ def _numbers(step: Step) -> list[tuple[Record, float]]:
     """Return the numbers that a loss adds, each with the record of the sum."""
     found: list[tuple[Record, float]] = []
     for root in step.roots:
-        for call in _sums(step, root.source):
+        for call in sums(step, root.source):
             for x in call.inputs if call.name in ("add", "sub") else ():
                 if x.call < 0 and isinstance(x.value, float) and x.value:
                     found.append((call.record, x.value))
@@ -384,12 +384,12 @@ def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
 
 def _terms(step: Step, source: Source) -> Iterator[Call]:
     """Yield the losses without a gradient among the terms of a sum."""
-    for call in _sums(step, source):
+    for call in sums(step, source):
         if not call.record.requires_grad and _is_loss(step, call):
             yield call
 
 
-def _sums(step: Step, source: Source) -> Iterator[Call]:
+def sums(step: Step, source: Source) -> Iterator[Call]:
     """Yield the sums that a loss consists of, and their terms, through factors that are constant."""
     pending, seen = [source], 0
     while pending and seen < 100:

@@ -354,7 +354,7 @@ def _penalty(case: Case, main: Optimized) -> Found | None:
     source = step.roots[-1].source
     last: Call | None = None
     while (call := step.producer(source)) is not None and call.name == "add" and len(call.inputs) == 2:
-        penalties = [place for place in range(2) if _of_parameters(step, call.inputs[place])]
+        penalties = [place for place in range(2) if of_parameters(step, call.inputs[place])]
         if len(penalties) != 1:
             break
         calls[call.index] = _second if penalties[0] == 0 else same
@@ -374,7 +374,7 @@ def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
     return b
 
 
-def _of_parameters(step: Step, source: Source) -> bool:
+def of_parameters(step: Step, source: Source) -> bool:
     """Return whether a value depends on parameters and on no data."""
     inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
     data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)
