@@ -174,7 +174,7 @@ def train_over(
     run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
     """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
-    values = program.values | _starts(run, program, run.main)
+    values = dict(program.values) | _starts(run, program, run.main)
     leaves = copies(program, values)
     held = None if run.main is None else {id(p) for p in run.main.parameters}
     mine = {key: x for key, x in leaves.items() if held is None or key in held}

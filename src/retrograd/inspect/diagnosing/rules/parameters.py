@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -161,7 +162,7 @@ def reused_optimizer(case: Case) -> Found | None:
     return replaced_leaf(case)
 
 
-def _made_after(case: Case, step: Step, x: Optimized, missing: list[Tensor]) -> str:
+def _made_after(case: Case, step: Step, x: Optimized, missing: Sequence[Tensor]) -> str:
     """Return what an optimizer has to be created after: the line that creates the model, if this is a later one."""
     for entry in step.outermost():
         made = case.created(entry.module)
