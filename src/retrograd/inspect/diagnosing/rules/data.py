@@ -163,8 +163,9 @@ def _view(
         f"{name} makes shape {shape} of shape {before}: it exchanges the lengths of the first two dimensions, but not "
         "the elements, so that rows of one example become those of others."
     )
-    merged = shape != (before[1], before[0], *before[2:])
-    fix = f"use transpose(0, 1){'.flatten(1)' * (merged and len(shape) == 2)} in place of {name}"
+    fix = f"use transpose(0, 1) in place of {name}"
+    if shape != (before[1], before[0], *before[2:]):
+        fix = f"exchange the dimensions before: transpose(0, 1).reshape(...) in place of {name}(...)"
     why = "the edit is about the data, before the recorded steps" if edit is None else ""
     return Found(where, {"operator": name, "row": 0, "count": before[0]}, edit, unproved=why, message=what, fix=fix)
 
