@@ -192,3 +192,16 @@ def test_a_view_in_place_of_a_transpose_is_said_in_shapes(tmp_path: Path) -> Non
     assert "view makes shape (6, 10, 4) of shape (10, 6, 4)" in one.message
     assert one.fix == "use transpose(0, 1) in place of view"
     assert "curves" in one.evidence
+
+
+def test_a_parameter_replaced_under_no_grad_is_said_to_be_replaced(tmp_path: Path) -> None:
+    text = """
+x = torch.randn(8, 3); w = torch.zeros(3, 1, requires_grad=True)
+for i in range(3):
+    ((x @ w - 1) ** 2).mean().backward()
+    with torch.no_grad():
+        w = w - 0.1 * w.grad
+"""
+    one = found(text, tmp_path)
+    assert (one.kind, one.code) == ("detached", "w = w - 0.1 * w.grad")
+    assert one.fix.startswith("change the parameter in place")

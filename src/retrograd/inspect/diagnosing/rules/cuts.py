@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
 from .program_text import attribute_line
-from .stillness import depending, flat_operator, names_below
+from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below
 
 _WITHOUT_GRADIENT = {
     name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
@@ -35,6 +35,13 @@ _REDUCTIONS = frozenset({"mean", "sum"})
 _WITHOUT_NUMPY = (
     "compute with operators on Tensors between the parameters and the loss: numpy() cuts the graph with and without "
     "detach()"
+)
+_REPLACED = (
+    "under no_grad, this line replaces a parameter by a new Tensor that requires no gradient, and the next backward "
+    "pass fails."
+)
+_IN_PLACE = (
+    "change the parameter in place (w -= lr * w.grad; w.grad = None), or call requires_grad_() on the new Tensor"
 )
 _DISTANCES = frozenset({"square", "pow", "abs"})
 _MOST = 50  # departures compared
@@ -54,6 +61,9 @@ def detached(case: Case) -> Found | None:
         if run.steps and not any(p._requires for p in all_leaves(run.steps[-1])) and run.frozen:
             return None  # nothing is cut: all that the step reads is frozen
         cut = _of_whole_loss(run.steps[-1]) if run.steps else None
+        lost = _update_of(run.steps, cut)
+        if lost is not None:
+            return Found(lost.record, {"how": "no_grad"}, message=_REPLACED, fix=_IN_PLACE)
         how = _named(cut) if cut is not None else "an operator without a gradient"
         what = f"the loss does not depend on any parameter: {how} cuts the graph, and the backward pass fails."
         return Found(cut if cut is not None else run.failed_backward, {"what": what, "how": how})
@@ -82,6 +92,15 @@ def _flat(case: Case) -> Found | None:
     )
     edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
     return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
+
+
+def _update_of(steps: list[Step], cut: Departure | None) -> Call | None:
+    """Return the call under ``no_grad`` that computes a new value of a leaf, as in ``w = w - lr * w.grad``."""
+    for call in steps[-1].calls if steps and cut is not None and cut.how == "no_grad" else ():
+        leaf = next((x.leaf for x in call.inputs if x.leaf is not None and x.leaf._requires), None)
+        if call.untracked and not call.inplace and leaf is not None and tuple(leaf.shape) == call.shape:
+            return call
+    return None
 
 
 def _of_whole_loss(step: Step) -> Departure | None:
@@ -271,13 +290,13 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                 cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
                 if not layers or not call.untracked and cut is None:
                     continue
-                drawn = _elementwise_from(step, {index})
+                drawn = elementwise_from(step, {index})
                 lost = {index} if cut is not None else {i for i in drawn if not step.calls[i].record.grad_enabled}
                 given = {
                     y.call for i in lost for n, y in enumerate(step.calls[i].inputs) if step.calls[i].needs(n)
                 } - lost
                 leaves = [p for i in given for p in step.leaves(Source(i, 0, None, None)) if id(p) in held]
-                if not drawn & random or not leaves or not given & graph or _meets_data(step, graph, given):
+                if not drawn & random or not leaves or not given & graph or meets_data(step, graph, given):
                     continue
                 how = "no_grad" if cut is None else _named(cut)
                 fix = f"compute the sample without {how}, so that gradients pass"
@@ -290,34 +309,6 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                 edit = Edit("with its gradient", Changes(joined=cut is not None, tracked=frozenset(lost)), of=x)
                 return Found(cut or call.record, {"what": what, "how": how}, edit, fix=fix)
     return None
-
-
-def _elementwise_from(step: Step, start: Collection[int]) -> set[int]:
-    """Return calls and, back to the results of layers, the elementwise operators before them."""
-    found: set[int] = set()
-    pending = list(start)
-    while pending:
-        index = pending.pop()
-        if index in found or index < 0:
-            continue
-        found.add(index)
-        if step.calls[index].elementwise or step.calls[index].moves:
-            pending += [y.call for y in step.calls[index].inputs]
-    return found
-
-
-def _meets_data(step: Step, graph: set[int], given: set[int]) -> bool:
-    """Return whether values meet data, or results of other layers, before they are summed to a number."""
-    known = _elementwise_from(step, given)
-    for call in step.calls:
-        reads = [y for y in call.inputs if y.call in known]
-        if call.index not in graph or not reads or call.shape == ():
-            continue
-        others = [n for n, y in enumerate(call.inputs) if y.call not in known]
-        if any(math.prod(call.shapes[n]) > 1 for n in others):
-            return True
-        known.add(call.index)
-    return False
 
 
 def _listing(names: list[str]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
@@ -26,6 +27,34 @@ def depending(step: Step, read: set[int]) -> set[int]:
         if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
             found.add(call.index)
     return found
+
+
+def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
+    """Return calls and, back to the results of layers, the elementwise operators before them."""
+    found: set[int] = set()
+    pending = list(start)
+    while pending:
+        index = pending.pop()
+        if index in found or index < 0:
+            continue
+        found.add(index)
+        if step.calls[index].elementwise or step.calls[index].moves:
+            pending += [y.call for y in step.calls[index].inputs]
+    return found
+
+
+def meets_data(step: Step, graph: set[int], given: set[int]) -> bool:
+    """Return whether values meet data, or results of other layers, before they are summed to a number."""
+    known = elementwise_from(step, given)
+    for call in step.calls:
+        reads = [y for y in call.inputs if y.call in known]
+        if call.index not in graph or not reads or call.shape == ():
+            continue
+        others = [n for n, y in enumerate(call.inputs) if y.call not in known]
+        if any(math.prod(call.shapes[n]) > 1 for n in others):
+            return True
+        known.add(call.index)
+    return False
 
 
 def trained(case: Case) -> set[int]:
