@@ -5293,17 +5293,21 @@ class TensorMethods:
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)`` in memory of its own.
 
-        Derivative: ``narrow``'s.
-        Shape: as ``narrow``'s.
-        Dtype: as ``narrow``'s.
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
             dim: the dimension.
+            start: the first slice; negative ones count from the end.
+            length: how many slices.
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: ``dim`` is out of range.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+                one integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
 
         >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
         tensor([1, 2])
@@ -5312,17 +5316,21 @@ class TensorMethods:
     def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
         """``narrow(input, dim, start, length)`` in memory of its own.
 
-        Derivative: ``narrow``'s.
-        Shape: as ``narrow``'s.
-        Dtype: as ``narrow``'s.
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
             dim: the dimension.
+            start: the first slice; negative ones count from the end.
+            length: how many slices.
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: ``dim`` is out of range.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+                one integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
 
         >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
         tensor([1, 2])
@@ -7931,17 +7939,19 @@ class TensorMethods:
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-        Derivative: ``chunk``'s.
-        Shape: as ``chunk``'s.
-        Dtype: as ``chunk``'s.
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
+            chunks: how many pieces.
             dim: the dimension.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: ``chunks`` is not positive.
 
         >>> rg.unsafe_chunk(rg.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
@@ -7949,9 +7959,9 @@ class TensorMethods:
     def unsafe_split(self, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-        Derivative: ``split``'s.
-        Shape: as ``split``'s.
-        Dtype: as ``split``'s.
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, size, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -7960,6 +7970,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or they do not add up.
 
         >>> rg.unsafe_split(rg.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
@@ -7967,9 +7978,9 @@ class TensorMethods:
     def unsafe_split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-        Derivative: ``split``'s.
-        Shape: as ``split``'s.
-        Dtype: as ``split``'s.
+        Derivative: the pieces' ``g`` joined.
+        Shape: (*, n, *) to pieces (*, size, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -7978,6 +7989,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or they do not add up.
 
         >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))

@@ -668,16 +668,20 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins
 def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
     """``as_strided(input, size, stride, storage_offset)`` in memory of its own.
 
-    Derivative: ``as_strided``'s.
-    Shape: as ``as_strided``'s.
-    Dtype: as ``as_strided``'s.
+    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
+    input that do.
+    Shape: any to ``size``.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        size: the lengths of the dimensions.
+        size: the shape of the view.
+        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        storage_offset: where the view starts in the memory; by default where the input does.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the view would leave the memory, or size and stride differ in number.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
@@ -2282,18 +2286,20 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
 def diagonal_copy(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
     """``diagonal(input, offset, dim1, dim2)`` in memory of its own.
 
-    Derivative: ``diagonal``'s.
-    Shape: as ``diagonal``'s.
-    Dtype: as ``diagonal``'s.
+    Derivative: ``g`` on the diagonals, 0 elsewhere.
+    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least two dimensions.
         offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a dimension is out of range.
+        RuntimeError: the two dimensions are the same.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -2689,9 +2695,9 @@ def exp2(input: Tensor) -> Tensor:
 def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -> Tensor:
     """``expand(input, size)`` in memory of its own.
 
-    Derivative: ``expand``'s.
-    Shape: as ``expand``'s.
-    Dtype: as ``expand``'s.
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: (*) to ``sizes``; new dimensions may be put in front.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -2700,6 +2706,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
 
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],
@@ -5727,17 +5734,21 @@ def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, l
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)`` in memory of its own.
 
-    Derivative: ``narrow``'s.
-    Shape: as ``narrow``'s.
-    Dtype: as ``narrow``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, length, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        start: the first slice; negative ones count from the end.
+        length: how many slices.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+            one integer.
+        IndexError: ``dim`` or ``start`` is out of range.
+        TypeError: an argument is not an integer.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
@@ -5746,17 +5757,21 @@ def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: b
 def narrow_copy(input: Tensor, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
     """``narrow(input, dim, start, length)`` in memory of its own.
 
-    Derivative: ``narrow``'s.
-    Shape: as ``narrow``'s.
-    Dtype: as ``narrow``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, length, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        start: the first slice; negative ones count from the end.
+        length: how many slices.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
+            one integer.
+        IndexError: ``dim`` or ``start`` is out of range.
+        TypeError: an argument is not an integer.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
@@ -6212,16 +6227,18 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 def permute_copy(input: Tensor, dims: Dims) -> Tensor:
     """``permute(input, dims)`` in memory of its own.
 
-    Derivative: ``permute``'s.
-    Shape: as ``permute``'s.
-    Dtype: as ``permute``'s.
+    Derivative: ``g`` with its dimensions in the inverse order.
+    Shape: any; the lengths are permuted.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
+        dims: per dimension of the result that of the input, one by one or as a sequence.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
+        RuntimeError: ``dims`` does not name every dimension once.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -7252,17 +7269,18 @@ def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -
 def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)`` in memory of its own.
 
-    Derivative: ``select``'s.
-    Shape: as ``select``'s.
-    Dtype: as ``select``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        index: the slice; negative ones count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -7271,17 +7289,18 @@ def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor
 def select_copy(input: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor:
     """``select(input, dim, index)`` in memory of its own.
 
-    Derivative: ``select``'s.
-    Shape: as ``select``'s.
-    Dtype: as ``select``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        index: the slice; negative ones count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -7667,9 +7686,9 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: builtins.int = 0, *
 def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``split(input, split_size, dim)``, each piece in memory of its own.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7678,6 +7697,7 @@ def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or they do not add up.
 
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -7705,9 +7725,9 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: bu
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7716,6 +7736,7 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], di
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or they do not add up.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -7787,17 +7808,18 @@ def squeeze(input: Tensor, dim: Dims | None = None, *, axis: Dims | None = None)
 def squeeze_copy(input: Tensor, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
     """``squeeze(input, dim)`` in memory of its own.
 
-    Derivative: ``squeeze``'s.
-    Shape: as ``squeeze``'s.
-    Dtype: as ``squeeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, by default all.
+        dim: the dimensions to leave out where they have length 1; None for all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a dimension is given twice.
 
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
@@ -8077,12 +8099,13 @@ def t(input: Tensor) -> Tensor:
 def t_copy(input: Tensor) -> Tensor:
     """``t(input)`` in memory of its own.
 
-    Derivative: ``t``'s.
-    Shape: as ``t``'s.
-    Dtype: as ``t``'s.
+    Derivative: the transpose of ``g``.
+    Shape: (m, n) to (n, m); (n,) and () stay.
+    Dtype: any; the result has the input's dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: there are more than two dimensions.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -8366,9 +8389,9 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
 def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
     """``transpose(input, dim0, dim1)`` in memory of its own.
 
-    Derivative: ``transpose``'s.
-    Shape: as ``transpose``'s.
-    Dtype: as ``transpose``'s.
+    Derivative: ``g`` with the same dimensions exchanged.
+    Shape: any; the lengths of the two dimensions are exchanged.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8376,6 +8399,8 @@ def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Ten
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a dimension is out of range.
+        RuntimeError: a new order does not name every dimension once.
 
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
@@ -8581,17 +8606,17 @@ def unbind(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> b
 def unbind_copy(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``unbind(input, dim)``, each slice in memory of its own.
 
-    Derivative: ``unbind``'s.
-    Shape: as ``unbind``'s.
-    Dtype: as ``unbind``'s.
+    Derivative: the slices' ``g`` stacked.
+    Shape: (*, n, *) to n slices (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` is out of range, or the input is 0-d.
 
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
@@ -8641,16 +8666,20 @@ def unflatten(input: Tensor, *, axis: builtins.int, sizes: Size) -> Tensor:
 def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
     """``input.unfold(dimension, size, step)`` in memory of its own.
 
-    Derivative: ``unfold``'s.
-    Shape: as ``unfold``'s.
-    Dtype: as ``unfold``'s.
+    Derivative: ``g`` in its place, summed where windows overlap.
+    Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        size: the lengths of the dimensions.
+        dimension: the dimension; in the result it counts the windows.
+        size: the length of a window.
+        step: how far each window starts after the one before.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
+        IndexError: the dimension is out of range.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -8778,17 +8807,19 @@ def unravel_index(indices: Tensor, shape: Size) -> builtins.tuple[Tensor, ...]:
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-    Derivative: ``chunk``'s.
-    Shape: as ``chunk``'s.
-    Dtype: as ``chunk``'s.
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
+        chunks: how many pieces.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: ``chunks`` is not positive.
 
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -8796,9 +8827,9 @@ def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0, *, 
 def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8807,6 +8838,7 @@ def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0,
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or they do not add up.
 
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -8814,9 +8846,9 @@ def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0,
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: the pieces' ``g`` joined.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8825,6 +8857,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or they do not add up.
 
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -8871,13 +8904,13 @@ def unsqueeze(input: Tensor, *, axis: builtins.int) -> Tensor:
 def unsqueeze_copy(input: Tensor, dim: builtins.int) -> Tensor:
     """``unsqueeze(input, dim)`` in memory of its own.
 
-    Derivative: ``unsqueeze``'s.
-    Shape: as ``unsqueeze``'s.
-    Dtype: as ``unsqueeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one dimension more.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension.
+        dim: the place of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8890,13 +8923,13 @@ def unsqueeze_copy(input: Tensor, dim: builtins.int) -> Tensor:
 def unsqueeze_copy(input: Tensor, *, axis: builtins.int) -> Tensor:
     """``unsqueeze(input, dim)`` in memory of its own.
 
-    Derivative: ``unsqueeze``'s.
-    Shape: as ``unsqueeze``'s.
-    Dtype: as ``unsqueeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one dimension more.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension.
+        dim: the place of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8989,12 +9022,13 @@ def view_as_complex(input: Tensor) -> Tensor:
 def view_as_complex_copy(input: Tensor) -> Tensor:
     """``view_as_complex(input)`` in memory of its own.
 
-    Derivative: ``view_as_complex``'s.
-    Shape: as ``view_as_complex``'s.
-    Dtype: as ``view_as_complex``'s.
+    Derivative: ``view_as_real(g)``.
+    Shape: (*, 2) to (*).
+    Dtype: float32 and float64; the result is complex64 or complex128.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
 
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -9016,12 +9050,13 @@ def view_as_real(input: Tensor) -> Tensor:
 def view_as_real_copy(input: Tensor) -> Tensor:
     """``view_as_real(input)`` in memory of its own.
 
-    Derivative: ``view_as_real``'s.
-    Shape: as ``view_as_real``'s.
-    Dtype: as ``view_as_real``'s.
+    Derivative: ``view_as_complex(g)``.
+    Shape: (*) to (*, 2).
+    Dtype: complex only; the result is of its parts'.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the Tensor is not complex.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
