@@ -93,7 +93,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         if target_.ndim > 1 or input_.ndim != target_.ndim + 1:
             raise RuntimeError(
-                "AdaptiveLogSoftmaxWithLoss: wanted inputs (N, in_features) and targets (N,), or both without N, "
+                "AdaptiveLogSoftmaxWithLoss: expected inputs (N, in_features) and targets (N,), or both without N, "
                 f"got {describe(input_)} and {describe(target_)}"
             )
         if target_.ndim and input_.shape[0] != target_.shape[0]:
