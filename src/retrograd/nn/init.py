@@ -104,7 +104,7 @@ def trunc_normal_(
 
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
-        NotImplementedError: the dtype is not real floating.
+        NotImplementedError: its dtype is not real floating.
 
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True

@@ -83,13 +83,13 @@ class _MaxUnpoolNd(Module):
 
 @calls(F.max_unpool1d, "output_size")
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back at their positions, and zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
+    """Places maxima at their positions, and zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
 
-    The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
-    ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
+    The partial inverse of ``MaxPool1d(return_indices=True)``. Call it with the maxima and their indices, and with
+    ``output_size`` unless ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is the length before pooling.
 
     Raises:
-        ValueError: when called, ``output_size`` is further than a stride from that length.
+        ValueError: when called, ``output_size`` differs by more than a stride from this length.
 
     >>> pooled, indices = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     >>> rg.nn.MaxUnpool1d(2)(pooled, indices)
@@ -193,7 +193,7 @@ class _LPPoolNd(Module):
 
 @calls(F.lp_pool1d)
 class LPPool1d(_LPPoolNd):
-    """``(sum_k x_k^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
+    """``(sum_k x_k^p)^(1/p)`` of each window, where p is ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
 
     >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
     tensor([[5.]])
