@@ -33,7 +33,7 @@ def _copied(view: Tensor) -> Tensor:
 
 @operator(method=False, derivative="g")
 def alias_copy(input: Tensor) -> Tensor:
-    """``input`` in memory of its own.
+    """``input``, copied.
 
     >>> rg.alias_copy(rg.tensor([1, 2]))
     tensor([1, 2])
@@ -43,7 +43,7 @@ def alias_copy(input: Tensor) -> Tensor:
 
 @operator(method=False, like=as_strided)
 def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
-    """``as_strided(input, size, stride, storage_offset)`` in memory of its own.
+    """``as_strided(input, size, stride, storage_offset)``, copied.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
@@ -54,7 +54,7 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
 
 @operator(method=False, differentiable=False)
 def detach_copy(input: Tensor) -> Tensor:
-    """``input.detach()``, without a history in memory of its own.
+    """``input.detach()``, copied.
 
     Shape: as ``detach``'s.
     Dtype: as ``detach``'s.
@@ -67,7 +67,7 @@ def detach_copy(input: Tensor) -> Tensor:
 
 @operator(method=False, like=diagonal)
 def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """``diagonal(input, offset, dim1, dim2)`` in memory of its own.
+    """``diagonal(input, offset, dim1, dim2)``, copied.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -77,7 +77,7 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) 
 
 @operator(method=False, like=expand)
 def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
-    """``expand(input, size)`` in memory of its own.
+    """``expand(input, size)``, copied.
 
     Args:
         size: the new lengths.
@@ -92,7 +92,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
 
 @operator(like=narrow)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """``narrow(input, dim, start, length)`` in memory of its own.
+    """``narrow(input, dim, start, length)``, copied.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
@@ -102,7 +102,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @operator(method=False, like=permute)
 def permute_copy(input: Tensor, dims: Dims) -> Tensor:
-    """``permute(input, dims)`` in memory of its own.
+    """``permute(input, dims)``, copied.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -113,7 +113,7 @@ def permute_copy(input: Tensor, dims: Dims) -> Tensor:
 
 @operator(method=False, like=select)
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
-    """``select(input, dim, index)`` in memory of its own.
+    """``select(input, dim, index)``, copied.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -123,10 +123,10 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
 
 @operator(method=False, args="start slice")
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """``input[..., start:end:step, ...]`` along ``dim``, in memory of its own.
+    """``input[..., start:end:step, ...]`` along ``dim``, copied.
 
     Derivative: ``g`` at the slices, 0 elsewhere.
-    Shape: any with a dimension; the result has the input's, but for ``dim``.
+    Shape: any with a dimension; the result has the input's except for ``dim``.
 
     Args:
         end: the slice after the last one.
@@ -147,7 +147,7 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
 
 @operator(method=False, like=squeeze)
 def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
-    """``squeeze(input, dim)`` in memory of its own.
+    """``squeeze(input, dim)``, copied.
 
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
@@ -157,7 +157,7 @@ def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
 
 @operator(method=False, like=t)
 def t_copy(input: Tensor) -> Tensor:
-    """``t(input)`` in memory of its own.
+    """``t(input)``, copied.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -168,7 +168,7 @@ def t_copy(input: Tensor) -> Tensor:
 
 @operator(method=False, like=transpose)
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """``transpose(input, dim0, dim1)`` in memory of its own.
+    """``transpose(input, dim0, dim1)``, copied.
 
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
@@ -179,7 +179,7 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @operator(method=False, like=unfold)
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """``input.unfold(dimension, size, step)`` in memory of its own.
+    """``input.unfold(dimension, size, step)``, copied.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -190,7 +190,7 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @operator(method=False, like=unsqueeze)
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
-    """``unsqueeze(input, dim)`` in memory of its own.
+    """``unsqueeze(input, dim)``, copied.
 
     >>> rg.unsqueeze_copy(rg.tensor([1, 2]), 0)
     tensor([[1, 2]])
@@ -200,7 +200,7 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
 
 @operator(method=False, like=view_as_real)
 def view_as_real_copy(input: Tensor) -> Tensor:
-    """``view_as_real(input)`` in memory of its own.
+    """``view_as_real(input)``, copied.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -210,7 +210,7 @@ def view_as_real_copy(input: Tensor) -> Tensor:
 
 @operator(method=False, like=view_as_complex)
 def view_as_complex_copy(input: Tensor) -> Tensor:
-    """``view_as_complex(input)`` in memory of its own.
+    """``view_as_complex(input)``, copied.
 
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -220,10 +220,10 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def view_copy(input: Tensor, size: Size) -> Tensor:
-    """``input.view(size)`` in memory of its own.
+    """``input.view(size)``, copied.
 
     Derivative: ``reshape``'s.
-    Shape: any; ``size``, which has as many elements; one length may be -1.
+    Shape: any; ``size``, with the same number of elements; one length may be -1.
 
     >>> rg.view_copy(rg.arange(4), (2, 2))
     tensor([[0, 1],
@@ -234,7 +234,7 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
 
 @operator(method=False, like=unbind)
 def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """``unbind(input, dim)``, each slice in memory of its own.
+    """``unbind(input, dim)``, a copy of each slice.
 
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
@@ -244,7 +244,7 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @operator(method=False, like=split)
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``, each piece in memory of its own.
+    """``split(input, split_size, dim)``, a copy of each piece.
 
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -254,7 +254,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 
 @operator(method=False, like=split_copy)
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
+    """``split_with_sizes(input, split_sizes, dim)``, a copy of each piece.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -262,12 +262,12 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
     return tuple(map(_copied, split_with_sizes(input, split_sizes, dim)))
 
 
-# PyTorch's unsafe forms do not track writes to other pieces. Here every piece refers to its base.
+# PyTorch's unsafe forms do not detect writes to other pieces. Here they behave like the safe forms.
 
 
 @operator(like=split_copy)
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split(input, split_size, dim)``; the pieces are views.
 
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -277,7 +277,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 
 @operator(like=split_copy)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views.
 
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -287,7 +287,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
 
 @operator(like=chunk)
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``chunk(input, chunks, dim)``; the pieces are views.
 
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -299,15 +299,13 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+    """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
     Shape: input any; src ``size``; the result has the input's.
 
     Args:
         src: the values to write.
-        stride: per dimension, how many elements of memory lie between neighbours.
-        storage_offset: where the view starts; by default where the input does.
 
     Raises:
         RuntimeError: src has another shape, or the view would leave the memory.
