@@ -72,7 +72,7 @@ class Transform:
 
     @property
     def inv(self) -> Transform:
-        """The inverse transform; ``t.inv.inv is t``."""
+        """The inverse transform; its inverse is this transform."""
         if self._inv is None:
             self._inv = InverseTransform(self)
         return self._inv
