@@ -1466,7 +1466,7 @@ def vector_norm(x: Operand, ord: builtins.float = 2, dim: Dims | None = None, ke
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` is narrower, or the norm of no elements is undefined.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
@@ -1489,7 +1489,7 @@ def vector_norm(*, input: Operand, ord: builtins.float = 2, dim: Dims | None = N
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` is narrower, or the norm of no elements is undefined.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])

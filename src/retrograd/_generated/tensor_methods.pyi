@@ -116,23 +116,23 @@ class TensorMethods:
     def __ge__(self, other: Operand) -> Tensor:
         ...
     def __getitem__(self, index: IndexLike) -> Tensor:
-        """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+        """``self[index]``, with any index of NumPy: integers, slices, None, Ellipsis, arrays of positions, masks.
 
         Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
-        copy. Slices may have a negative step. A list of lists, Tensors or slices is read as a tuple, as PyTorch reads it,
-        and warned about: NumPy reads one array of positions.
+        copy. Slices may have a negative step. A list of lists, Tensors or slices is interpreted as a tuple, with a
+        warning, as in PyTorch; NumPy interprets it as an array of positions.
 
-        Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
-        Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
-            between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
-            for one.
+        Derivative: ``g`` at the positions, summed for repeated positions, 0 elsewhere.
+        Shape: as in PyTorch: the dimensions of positions replace the indexed dimensions, and come first if a slice
+            separates two arrays of positions. Unlike in NumPy, an integer is not a position: ``x[0, :, [1, 2]]`` is
+            ``x[0][:, [1, 2]]``.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            index: what stands between the brackets.
+            index: the index.
 
         Raises:
-            IndexError: too many indices, one out of range, a mask of another shape, or something that is not an index.
+            IndexError: there are too many indices, one is out of range or not an index, or a mask has another shape.
 
         >>> x = rg.arange(6).reshape(2, 3)
         >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
@@ -249,19 +249,19 @@ class TensorMethods:
     def __rxor__(self, other: Operand) -> Tensor:
         ...
     def __setitem__(self, index: IndexLike, value: Operand | Sequence[Any]) -> None:
-        """``self[index] = value``, with every index that NumPy takes.
+        """``self[index] = value``, with any index of NumPy.
 
-        Derivative: self: ``g``, 0 where something was written. value: ``g`` at the index, summed where it broadcasts, and
-        for the last value alone where a position repeats.
+        Derivative: self: ``g``, 0 at the written elements. value: ``g`` at the index, summed over broadcast dimensions; for
+        a repeated position only the last value.
         Shape: the value broadcasts to the indexed elements.
         Dtype: any; the value takes that of ``self``.
 
         Args:
-            index: what stands between the brackets.
+            index: the index.
             value: a Tensor, an array, a number, or a list of numbers.
 
         Raises:
-            IndexError: the index does not fit (see ``__getitem__``).
+            IndexError: the index is invalid (see ``__getitem__``).
             RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
 
         >>> x = rg.zeros(4)
@@ -526,15 +526,15 @@ class TensorMethods:
                 [0.-2.j]], dtype=complex64)
         """
     def all(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+        """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True if there are no elements.
 
         Derivative: none.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+        Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
             input: the elements that are tested.
-            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -566,7 +566,7 @@ class TensorMethods:
         True
         """
     def amax(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-        """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+        """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
         Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -587,7 +587,7 @@ class TensorMethods:
         tensor([5., 4.])
         """
     def amin(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-        """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+        """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
         Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -611,7 +611,7 @@ class TensorMethods:
         """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
         Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
-        Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+        Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
@@ -645,15 +645,15 @@ class TensorMethods:
         tensor([1.5708, 3.1416, 0.    ])
         """
     def any(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+        """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False if there are no elements.
 
         Derivative: none.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+        Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
             input: the elements that are tested.
-            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -776,11 +776,11 @@ class TensorMethods:
     def arctanh_(self) -> Tensor:
         """In-place form of ``arctanh``: the result replaces the values of the Tensor, which is returned."""
     def argmax(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+        """``argmax_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
         Derivative: none.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
-        Dtype: any but bool and complex; gives int64.
+        Dtype: any but bool and complex; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -797,11 +797,11 @@ class TensorMethods:
         tensor([1, 1])
         """
     def argmin(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+        """``argmin_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
         Derivative: none.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
-        Dtype: any but bool and complex; gives int64.
+        Dtype: any but bool and complex; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -839,7 +839,7 @@ class TensorMethods:
         tensor([2, 0, 1])
         """
     def argwhere(self) -> Tensor:
-        """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+        """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
         Derivative: none.
         Shape: any; ``(count, ndim)``.
@@ -1079,22 +1079,22 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
-        """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+        """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
         Derivative: none.
         Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-        Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+        Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
 
         Args:
             input: the numbers, not negative.
             weights: the weight of each element, 1 by default.
-            minlength: the result is at least that long.
+            minlength: the minimum length of the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: the input does not hold integers.
-            RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
-                is negative.
+            RuntimeError: the input is not 1-dimensional or has negative elements, the weights have another shape, or
+                ``minlength`` is negative.
 
         >>> rg.bincount(rg.tensor([1, 3, 1]))
         tensor([0, 2, 0, 1])
@@ -1643,7 +1643,7 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
-        """``self = src``: the elements of ``src`` written over this Tensor's.
+        """``self = src``: copy the elements of ``src`` into this Tensor.
 
         Derivative: self: 0. src: ``g``, summed where it broadcasts.
         Shape: ``src`` broadcasts to that of ``self``.
@@ -1729,7 +1729,7 @@ class TensorMethods:
         """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions.
+        Shape: any; the reduced dimensions are removed.
         Dtype: any; the result is int64.
 
         Args:
@@ -1817,9 +1817,9 @@ class TensorMethods:
         """
     @overload
     def cummax(self, dim: Dim) -> ValuesIndices:
-        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1840,9 +1840,9 @@ class TensorMethods:
         """
     @overload
     def cummax(self, *, axis: Dim) -> ValuesIndices:
-        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1863,9 +1863,9 @@ class TensorMethods:
         """
     @overload
     def cummin(self, dim: Dim) -> ValuesIndices:
-        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1886,9 +1886,9 @@ class TensorMethods:
         """
     @overload
     def cummin(self, *, axis: Dim) -> ValuesIndices:
-        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1911,7 +1911,7 @@ class TensorMethods:
     def cumprod(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
         every order.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
@@ -1934,7 +1934,7 @@ class TensorMethods:
     def cumprod(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
         every order.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
@@ -1965,7 +1965,7 @@ class TensorMethods:
 
         float16 and float32 run in double precision and are rounded once.
 
-        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
 
@@ -1987,7 +1987,7 @@ class TensorMethods:
 
         float16 and float32 run in double precision and are rounded once.
 
-        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
         Dtype: any; the result for integers and bools is int64.
 
@@ -2156,7 +2156,7 @@ class TensorMethods:
                 [0., 1.]])
         """
     def diff(self, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None, *, axis: Dim = -1) -> Tensor:
-        """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+        """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; for bools ``xor``.
 
         Derivative: ``g_(i-1) - g_i``, ``n`` times.
         Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
@@ -2164,15 +2164,15 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            n: how many times; 0 gives a copy.
+            n: the number of repetitions; 0 returns a copy.
             dim: the dimension, by default the last.
             prepend: values to concatenate before the input, of its shape except along ``dim``.
             append: values to concatenate after the input.
 
         Raises:
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-            TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+            RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+            TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
         >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
         tensor([3., 5.])
@@ -2207,7 +2207,7 @@ class TensorMethods:
         2
         """
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
-        """``norm(input - other, p)``: the distance of all elements, as two vectors.
+        """``norm(input - other, p)``: the distance of two vectors of all elements.
 
         Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
         Shape: any that broadcast; the result is 0-d.
@@ -2216,7 +2216,7 @@ class TensorMethods:
         Args:
             input: one vector.
             other: the other vector.
-            p: which norm, any number.
+            p: the order of the norm, any number.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2567,7 +2567,7 @@ class TensorMethods:
         Dtype: any; the result has the input's dtype.
 
         Args:
-            input: gives shape, dtype and device.
+            input: a Tensor with the shape, dtype and device of the result.
             value: a number or a 0-d Tensor.
 
         Raises:
@@ -2849,11 +2849,11 @@ class TensorMethods:
         """
     @overload
     def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
-        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2865,7 +2865,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the index does not fit or is out of range.
+            RuntimeError: the index has a wrong shape or is out of range.
 
         >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
         tensor([[1, 1],
@@ -2873,11 +2873,11 @@ class TensorMethods:
         """
     @overload
     def gather(self, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = False) -> Tensor:
-        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -2889,7 +2889,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the index does not fit or is out of range.
+            RuntimeError: the index has a wrong shape or is out of range.
 
         >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
         tensor([[1, 1],
@@ -3093,14 +3093,14 @@ class TensorMethods:
         """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
-        Dtype: real; gives uint64.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: real; the result is uint64.
 
         Args:
             input: the elements.
             dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            mode: 0, the exclusive or: the only one.
+            mode: 0, exclusive or, is the only mode.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3133,9 +3133,9 @@ class TensorMethods:
     def heaviside_(self, values: Tensor) -> Tensor:
         """In-place form of ``heaviside``: the result replaces the values of the Tensor, which is returned."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
-        """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+        """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-        Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+        Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
 
         Derivative: none.
         Shape: any; the result is (bins).
@@ -3144,8 +3144,8 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             bins: the number of intervals.
-            min: where the first begins.
-            max: where the last ends; with ``min == max`` the range is that of the elements.
+            min: the start of the first interval.
+            max: the end of the last interval; with ``min == max`` the range of the elements is used.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3156,9 +3156,9 @@ class TensorMethods:
         tensor([0., 2., 1., 0.])
         """
     def histogram(self, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramResult:
-        """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+        """The number of elements, or their weight, in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
 
-        What lies outside of all counts nowhere.
+        Elements outside of all intervals are ignored.
 
         Derivative: none.
         Shape: any; ``(bins,)`` and ``(bins + 1,)``.
@@ -3167,8 +3167,8 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             bins: the number of equal intervals, or their ascending edges.
-            range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
-                where they are equal.
+            range: the first and the last edge of equal intervals; by default the smallest and the largest
+                element, or a range of length 1 if they are equal.
             weight: the weight of each element, in the input's shape and dtype; by default 1.
             density: whether to divide by the sum and by the widths, so that the integral is 1.
 
@@ -3176,8 +3176,8 @@ class TensorMethods:
 
         Raises:
             NotImplementedError: the input is not floating.
-            RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
-            TypeError: there are a range and edges.
+            RuntimeError: there are no bins, their range is empty or not finite, or the weight has another shape.
+            TypeError: both a range and edges are given.
 
         >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
         HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
@@ -3341,19 +3341,19 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            index: a vector of non-negative integers; slices at repeated positions are summed.
             source: the slices.
-            alpha: a factor for them.
+            alpha: a factor of the source.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
             IndexError: ``dim`` is out of range, or the index is not a vector.
 
         >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3364,19 +3364,19 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            index: a vector of non-negative integers; slices at repeated positions are summed.
             source: the slices.
-            alpha: a factor for them.
+            alpha: a factor of the source.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
             IndexError: ``dim`` is out of range, or the index is not a vector.
 
         >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3388,8 +3388,8 @@ class TensorMethods:
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3400,7 +3400,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
             RuntimeError: the dtypes differ.
 
         >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3410,8 +3410,8 @@ class TensorMethods:
     def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
@@ -3422,7 +3422,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
             RuntimeError: the dtypes differ.
 
         >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3480,14 +3480,14 @@ class TensorMethods:
         """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
         Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
-        ``accumulate``, where a position repeats, for the last value alone.
-        Shape: any, kept; the values broadcast to the indexed elements.
-        Dtype: any, kept; values have the input's.
+        ``accumulate``, only for the last value at a repeated position.
+        Shape: any, preserved; the values broadcast to the indexed elements.
+        Dtype: any, preserved; values have the dtype of the input.
 
         Args:
             input: the input Tensor.
             indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-            values: what is written.
+            values: the values to write.
             accumulate: add instead of replacing; at a repeated position all values are added.
 
         Raises:
@@ -3838,13 +3838,13 @@ class TensorMethods:
 
         NaN counts as the largest.
 
-        Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
-        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+        Derivative: ``g`` at the element with the index; equal elements are counted in their order.
+        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
-            k: which, counted from 1.
+            k: the rank, from 1.
             dim: the dimension, by default the last.
             keepdim: keep the reduced dimensions, with length 1.
 
@@ -4503,9 +4503,9 @@ class TensorMethods:
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place form of ``masked_scatter``: the result replaces the values of the Tensor, which is returned."""
     def masked_select(self, mask: Tensor) -> Tensor:
-        """``input[mask]``: the elements where the mask holds, in row-major order.
+        """``input[mask]``: the elements where the mask is True, in row-major order.
 
-        Derivative: ``g`` where the mask holds, 0 elsewhere.
+        Derivative: ``g`` where the mask is True, 0 elsewhere.
         Shape: input and mask broadcast; the result is a vector.
         Dtype: any; the result has the input's dtype.
 
@@ -4515,7 +4515,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+            RuntimeError: the mask is not bool, or the shapes do not broadcast.
 
         >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
         tensor([1, 3])
@@ -4587,12 +4587,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4617,12 +4617,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4647,12 +4647,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4686,7 +4686,7 @@ class TensorMethods:
         tensor([3., 4.])
         """
     def mean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+        """``sum_i x_i / n`` over all dimensions, one, or several; NaN if there are no elements.
 
         Derivative: ``g / n``, repeated along the reduced dimensions.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -4708,10 +4708,10 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -4735,10 +4735,10 @@ class TensorMethods:
         """
     @overload
     def median(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -4762,10 +4762,10 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
@@ -4798,12 +4798,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4825,12 +4825,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4852,12 +4852,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4907,10 +4907,10 @@ class TensorMethods:
                 [3.]])
         """
     def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
 
-        Derivative: ``g`` at the element that the index names.
-        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+        Derivative: ``g`` at the element with the index.
+        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
         Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
@@ -5107,7 +5107,7 @@ class TensorMethods:
     def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
         """In-place form of ``nan_to_num``: the result replaces the values of the Tensor, which is returned."""
     def nanmean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+        """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN if there are none.
 
         Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -5129,7 +5129,7 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5153,7 +5153,7 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5177,7 +5177,7 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5200,11 +5200,11 @@ class TensorMethods:
         tensor(1.)
         """
     def nanquantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``quantile`` of the elements that are not NaN; NaN where there are none.
+        """``quantile`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``quantile``.
-        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-        Dtype: float32 and float64, also of q; kept.
+        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for q; preserved.
 
         Args:
             input: the input Tensor.
@@ -5217,7 +5217,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
         >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
         tensor(2.)
@@ -5227,7 +5227,7 @@ class TensorMethods:
 
         Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
         Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-        Dtype: floating; integers and bools give int64.
+        Dtype: floating; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
@@ -5567,7 +5567,7 @@ class TensorMethods:
                 [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
-        """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+        """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
         Derivative: none.
         Shape: any; ``(size, ndim)``.
@@ -5912,8 +5912,8 @@ class TensorMethods:
     def prod(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``prod_i x_i``, of all elements or along one dimension.
 
-        Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
-        every order.
+        Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
+        order.
         Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any; the result for integers and bools is int64.
 
@@ -5935,15 +5935,15 @@ class TensorMethods:
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
-        ``accumulate``, where a position repeats, for the last value alone.
-        Shape: any, kept; source has as many elements as the index.
+        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
+        for a repeated position only the last value, without ``accumulate``.
+        Shape: any, preserved; source has as many elements as the index.
         Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             index: integers; negative numbers count from the end.
-            source: what is written.
+            source: the values to write.
             accumulate: add instead of replacing.
 
         Raises:
@@ -5984,10 +5984,10 @@ class TensorMethods:
     def quantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-        Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+        Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
         their difference, 0 where the rank is an integer or rounded.
-        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-        Dtype: float32 and float64, also of q; kept.
+        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for q; preserved.
 
         Args:
             input: the input Tensor.
@@ -6000,7 +6000,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
         >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
         tensor(2.5)
@@ -6160,14 +6160,14 @@ class TensorMethods:
 
         Args:
             input: the slices.
-            p: which norm, positive.
+            p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+            RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
         >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
         tensor([[0.6, 0.8],
@@ -6183,14 +6183,14 @@ class TensorMethods:
 
         Args:
             input: the slices.
-            p: which norm, positive.
+            p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+            RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
         >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
         tensor([[0.6, 0.8],
@@ -7152,7 +7152,7 @@ class TensorMethods:
             input: the input Tensor.
             dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first; sums of integers wrap around in it.
+            dtype: convert the input first; sums of integers wrap around.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7292,7 +7292,7 @@ class TensorMethods:
         """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
         Derivative: ``g`` added at the positions.
-        Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+        Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7843,14 +7843,14 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             sorted: accepted for compatibility; the elements are always sorted.
-            return_inverse: give also, per element (slice), its index among the distinct ones.
-            return_counts: give also how often each occurs.
+            return_inverse: also return, per element (slice), its index among the distinct elements.
+            return_counts: also return the number of occurrences of each.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7868,14 +7868,14 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
             sorted: accepted for compatibility; the elements are always sorted.
-            return_inverse: give also, per element (slice), its index among the distinct ones.
-            return_counts: give also how often each occurs.
+            return_inverse: also return, per element (slice), its index among the distinct elements.
+            return_counts: also return the number of occurrences of each.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7890,16 +7890,16 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            return_inverse: give also, per element (slice), its index in the result.
-            return_counts: also return how many equal neighbours each element replaces.
+            return_inverse: also return, per element (slice), its index in the result.
+            return_counts: also return the number of consecutive equal elements.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7914,16 +7914,16 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            return_inverse: give also, per element (slice), its index in the result.
-            return_counts: also return how many equal neighbours each element replaces.
+            return_inverse: also return, per element (slice), its index in the result.
+            return_counts: also return the number of consecutive equal elements.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -8211,7 +8211,7 @@ class TensorMethods:
     def xlogy_(self, other: Operand) -> Tensor:
         """In-place form of ``xlogy``: the result replaces the values of the Tensor, which is returned."""
     def zero_(self) -> Tensor:
-        """``self = 0``: zero written over every element.
+        """``self = 0``: set every element to zero.
 
         Derivative: 0.
         Shape: any; the result has the input's shape.

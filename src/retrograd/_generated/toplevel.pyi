@@ -309,15 +309,15 @@ def alias_copy(input: Tensor) -> Tensor:
     tensor([1, 2])
     """
 def all(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True if there are no elements.
 
     Derivative: none.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+    Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
         input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
+        dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -349,7 +349,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
     True
     """
 def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-    """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -370,7 +370,7 @@ def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axi
     tensor([5., 4.])
     """
 def amin(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-    """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -394,7 +394,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: builtins.bool = 
     """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
     Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
-    Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+    Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
@@ -428,15 +428,15 @@ def angle(input: Tensor) -> Tensor:
     tensor([1.5708, 3.1416, 0.    ])
     """
 def any(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False if there are no elements.
 
     Derivative: none.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+    Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
         input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
+        dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -566,11 +566,11 @@ def arctanh(input: Tensor) -> Tensor:
     tensor([0.    , 0.5493])
     """
 def argmax(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
     Derivative: none.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
-    Dtype: any but bool and complex; gives int64.
+    Dtype: any but bool and complex; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -587,11 +587,11 @@ def argmax(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = Fals
     tensor([1, 1])
     """
 def argmin(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
     Derivative: none.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
-    Dtype: any but bool and complex; gives int64.
+    Dtype: any but bool and complex; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -629,7 +629,7 @@ def argsort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, st
     tensor([2, 0, 1])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+    """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
     Derivative: none.
     Shape: any; ``(count, ndim)``.
@@ -1058,22 +1058,22 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
     tensor([0., 1.])
     """
 def bincount(input: Operand, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
-    """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+    """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
     Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-    Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+    Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
 
     Args:
         input: the numbers, not negative.
         weights: the weight of each element, 1 by default.
-        minlength: the result is at least that long.
+        minlength: the minimum length of the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input does not hold integers.
-        RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
-            is negative.
+        RuntimeError: the input is not 1-dimensional or has negative elements, the weights have another shape, or
+            ``minlength`` is negative.
 
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
@@ -1891,7 +1891,7 @@ def count_nonzero(input: Operand, dim: Dims | None = None, *, axis: Dims | None 
     """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions.
+    Shape: any; the reduced dimensions are removed.
     Dtype: any; the result is int64.
 
     Args:
@@ -1948,9 +1948,9 @@ def cross(input: Operand, other: Operand, dim: Dim | None = None, *, axis: Dim |
     """
 @overload
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1971,9 +1971,9 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     """
 @overload
 def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
-    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -1994,9 +1994,9 @@ def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
     """
 @overload
 def cummin(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -2017,9 +2017,9 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
     """
 @overload
 def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
-    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
@@ -2042,7 +2042,7 @@ def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
     every order.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
@@ -2065,7 +2065,7 @@ def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tens
 def cumprod(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
     every order.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
@@ -2090,7 +2090,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
 
     float16 and float32 run in double precision and are rounded once.
 
-    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
 
@@ -2112,7 +2112,7 @@ def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tens
 
     float16 and float32 run in double precision and are rounded once.
 
-    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
     Dtype: any; the result for integers and bools is int64.
 
@@ -2131,14 +2131,14 @@ def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tens
 def cumulative_trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
 
-    Derivative: that of ``trapezoid``, summed over the ``g_k`` that an area is part of.
+    Derivative: that of ``trapezoid``, summed over the ``g_k`` that contain an area.
     Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -2328,7 +2328,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1:
             [0., 1.]])
     """
 def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None, *, axis: Dim = -1) -> Tensor:
-    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; for bools ``xor``.
 
     Derivative: ``g_(i-1) - g_i``, ``n`` times.
     Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
@@ -2336,15 +2336,15 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
 
     Args:
         input: the input Tensor.
-        n: how many times; 0 gives a copy.
+        n: the number of repetitions; 0 returns a copy.
         dim: the dimension, by default the last.
         prepend: values to concatenate before the input, of its shape except along ``dim``.
         append: values to concatenate after the input.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+        RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -2367,7 +2367,7 @@ def digamma(input: Tensor) -> Tensor:
     tensor([-0.5772,  1.5061])
     """
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Tensor:
-    """``norm(input - other, p)``: the distance of all elements, as two vectors.
+    """``norm(input - other, p)``: the distance of two vectors of all elements.
 
     Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
     Shape: any that broadcast; the result is 0-d.
@@ -2376,7 +2376,7 @@ def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Tensor:
     Args:
         input: one vector.
         other: the other vector.
-        p: which norm, any number.
+        p: the order of the norm, any number.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2754,7 +2754,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: gives shape, dtype and device.
+        input: a Tensor with the shape, dtype and device of the result.
         value: a number or a 0-d Tensor.
 
     Raises:
@@ -3047,11 +3047,11 @@ def full_like(input: Tensor, fill_value: Operand, *, dtype: DTypeLike | None = N
     """
 @overload
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
-    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -3063,7 +3063,7 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the index does not fit or is out of range.
+        RuntimeError: the index has a wrong shape or is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -3071,11 +3071,11 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
     """
 @overload
 def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = False) -> Tensor:
-    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -3087,7 +3087,7 @@ def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: bui
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the index does not fit or is out of range.
+        RuntimeError: the index has a wrong shape or is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -3181,8 +3181,8 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
 
     Args:
         input: the values of the function.
-        spacing: the distance of the points, 1 by default, a number or one per dimension; or per dimension a Tensor of
-            coordinates.
+        spacing: the distance between points (default 1), or one per dimension, or a Tensor of coordinates per
+            dimension.
         dim: a dimension or several, by default all.
         edge_order: the order of the differences at the edges, 1 or 2.
 
@@ -3192,7 +3192,7 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: too few points, a wrong number of spacings, another ``edge_order``, or bools.
+        RuntimeError: there are too few points, the number of spacings or ``edge_order`` is wrong, or the input is bool.
 
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
@@ -3378,14 +3378,14 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
-    Dtype: real; gives uint64.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: real; the result is uint64.
 
     Args:
         input: the elements.
         dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        mode: 0, the exclusive or: the only one.
+        mode: 0, exclusive or, is the only mode.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3416,9 +3416,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     tensor([0. , 0.5, 1. ])
     """
 def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
-    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-    Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+    Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
 
     Derivative: none.
     Shape: any; the result is (bins).
@@ -3427,8 +3427,8 @@ def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max
     Args:
         input: the input Tensor.
         bins: the number of intervals.
-        min: where the first begins.
-        max: where the last ends; with ``min == max`` the range is that of the elements.
+        min: the start of the first interval.
+        max: the end of the last interval; with ``min == max`` the range of the elements is used.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3439,9 +3439,9 @@ def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max
     tensor([0., 2., 1., 0.])
     """
 def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramResult:
-    """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+    """The number of elements, or their weight, in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
 
-    What lies outside of all counts nowhere.
+    Elements outside of all intervals are ignored.
 
     Derivative: none.
     Shape: any; ``(bins,)`` and ``(bins + 1,)``.
@@ -3450,8 +3450,8 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
     Args:
         input: the input Tensor.
         bins: the number of equal intervals, or their ascending edges.
-        range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
-            where they are equal.
+        range: the first and the last edge of equal intervals; by default the smallest and the largest
+            element, or a range of length 1 if they are equal.
         weight: the weight of each element, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
 
@@ -3459,14 +3459,14 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
 
     Raises:
         NotImplementedError: the input is not floating.
-        RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
-        TypeError: there are a range and edges.
+        RuntimeError: there are no bins, their range is empty or not finite, or the weight has another shape.
+        TypeError: both a range and edges are given.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
     """
 def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Sequence[Tensor], *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramddResult:
-    """How many points, or what weight, lie in each box of a grid: ``histogram`` in several dimensions.
+    """The number of points, or their weight, in each box of a grid: ``histogram`` in several dimensions.
 
     Derivative: none.
     Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
@@ -3475,7 +3475,7 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     Args:
         input: the input Tensor.
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
-        range: the first and the last edge of each dimension, one after the other; by default those of the points.
+        range: the first and the last edge of each dimension, in one list; by default the range of the points.
         weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
@@ -3483,8 +3483,8 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
 
     Raises:
         NotImplementedError: the input is not floating.
-        TypeError: there are a range and edges.
-        RuntimeError: bins, range or weight do not fit.
+        TypeError: both a range and edges are given.
+        RuntimeError: bins, range or weight have a wrong length or shape.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist
     tensor([[0., 1.],
@@ -3667,19 +3667,19 @@ def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        index: a vector of non-negative integers; slices at repeated positions are summed.
         source: the slices.
-        alpha: a factor for them.
+        alpha: a factor of the source.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3690,19 +3690,19 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        index: a vector of non-negative integers; slices at repeated positions are summed.
         source: the slices.
-        alpha: a factor for them.
+        alpha: a factor of the source.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3712,8 +3712,8 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3724,7 +3724,7 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3734,8 +3734,8 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
 def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
@@ -3746,7 +3746,7 @@ def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tens
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3800,14 +3800,14 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
     Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; the values broadcast to the indexed elements.
-    Dtype: any, kept; values have the input's.
+    ``accumulate``, only for the last value at a repeated position.
+    Shape: any, preserved; the values broadcast to the indexed elements.
+    Dtype: any, preserved; values have the dtype of the input.
 
     Args:
         input: the input Tensor.
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-        values: what is written.
+        values: the values to write.
         accumulate: add instead of replacing; at a repeated position all values are added.
 
     Raises:
@@ -4019,17 +4019,17 @@ def isfinite(input: Tensor) -> Tensor:
     tensor([ True, False, False])
     """
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Tensor:
-    """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
+    """Whether each of ``elements`` is in ``test_elements``; NaN never is.
 
     Derivative: none.
-    Shape: both any; the result has that of ``elements``.
-    Dtype: all but complex; bool. The two are compared in their common dtype.
+    Shape: any; the result has that of ``elements``.
+    Dtype: any but complex, compared in the common dtype; the result is bool.
 
     Args:
         elements: a Tensor or a number.
-        test_elements: a Tensor or a number, not both numbers.
-        assume_unique: promises that no number occurs twice in either; the result does not depend on it.
-        invert: whether each does *not* occur.
+        test_elements: a Tensor or a number; at least one of both is a Tensor.
+        assume_unique: whether both have no repeated elements; it does not affect the result.
+        invert: return whether elements are *not* in ``test_elements``.
 
     Raises:
         NotImplementedError: an input is complex.
@@ -4182,13 +4182,13 @@ def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.b
 
     NaN counts as the largest.
 
-    Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+    Derivative: ``g`` at the element with the index; equal elements are counted in their order.
+    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
-        k: which, counted from 1.
+        k: the rank, from 1.
         dim: the dimension, by default the last.
         keepdim: keep the reduced dimensions, with length 1.
 
@@ -4933,9 +4933,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     tensor([1., 0., 2.])
     """
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """``input[mask]``: the elements where the mask holds, in row-major order.
+    """``input[mask]``: the elements where the mask is True, in row-major order.
 
-    Derivative: ``g`` where the mask holds, 0 elsewhere.
+    Derivative: ``g`` where the mask is True, 0 elsewhere.
     Shape: input and mask broadcast; the result is a vector.
     Dtype: any; the result has the input's dtype.
 
@@ -4945,7 +4945,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+        RuntimeError: the mask is not bool, or the shapes do not broadcast.
 
     >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
     tensor([1, 3])
@@ -5017,12 +5017,12 @@ def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5047,12 +5047,12 @@ def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5077,12 +5077,12 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5116,7 +5116,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     tensor([3., 4.])
     """
 def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+    """``sum_i x_i / n`` over all dimensions, one, or several; NaN if there are no elements.
 
     Derivative: ``g / n``, repeated along the reduced dimensions.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -5138,10 +5138,10 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False
     """
 @overload
 def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5165,10 +5165,10 @@ def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims
     """
 @overload
 def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5192,10 +5192,10 @@ def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdim
     """
 @overload
 def median(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
@@ -5247,12 +5247,12 @@ def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5274,12 +5274,12 @@ def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5301,12 +5301,12 @@ def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5356,10 +5356,10 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
             [3.]])
     """
 def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
 
-    Derivative: ``g`` at the element that the index names.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+    Derivative: ``g`` at the element with the index.
+    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
     Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
@@ -5548,7 +5548,7 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
     tensor([0., 9., 1.])
     """
 def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN if there are none.
 
     Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
@@ -5570,7 +5570,7 @@ def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fa
     """
 @overload
 def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5594,7 +5594,7 @@ def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepd
     """
 @overload
 def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5618,7 +5618,7 @@ def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keep
     """
 @overload
 def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
@@ -5641,11 +5641,11 @@ def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, 
     tensor(1.)
     """
 def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``quantile`` of the elements that are not NaN; NaN where there are none.
+    """``quantile`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``quantile``.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
+    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for q; preserved.
 
     Args:
         input: the input Tensor.
@@ -5658,7 +5658,7 @@ def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = No
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)
@@ -5668,7 +5668,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
     Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
-    Dtype: floating; integers and bools give int64.
+    Dtype: floating; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
@@ -5893,7 +5893,7 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor
             [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
-    """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+    """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
     Derivative: none.
     Shape: any; ``(size, ndim)``.
@@ -6378,8 +6378,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
-    every order.
+    Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
+    order.
     Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any; the result for integers and bools is int64.
 
@@ -6401,15 +6401,15 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False,
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; source has as many elements as the index.
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
+    for a repeated position only the last value, without ``accumulate``.
+    Shape: any, preserved; source has as many elements as the index.
     Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         index: integers; negative numbers count from the end.
-        source: what is written.
+        source: the values to write.
         accumulate: add instead of replacing.
 
     Raises:
@@ -6448,10 +6448,10 @@ def qr(input: Operand, some: builtins.bool = True) -> QRResult:
 def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+    Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
     their difference, 0 where the rank is an integer or rounded.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
+    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for q; preserved.
 
     Args:
         input: the input Tensor.
@@ -6464,7 +6464,7 @@ def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None,
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -6723,14 +6723,14 @@ def renorm(input: Operand, p: builtins.float, dim: Dim, maxnorm: builtins.float)
 
     Args:
         input: the slices.
-        p: which norm, positive.
+        p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+        RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
@@ -6746,14 +6746,14 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
 
     Args:
         input: the slices.
-        p: which norm, positive.
+        p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+        RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
@@ -7175,7 +7175,7 @@ def scatter_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, src: Ten
     tensor([6., 4.])
     """
 def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: Literal['left', 'right'] | None = None, sorter: Tensor | None = None) -> Tensor:
-    """``i`` with ``s[i-1] < x <= s[i]``: where to insert each value to keep the sequence sorted.
+    """``i`` with ``s[i-1] < x <= s[i]``: the index at which each value can be inserted in sorted order.
 
     Derivative: none.
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
@@ -7976,7 +7976,7 @@ def sum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False,
         input: the input Tensor.
         dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first; sums of integers wrap around in it.
+        dtype: convert the input first; sums of integers wrap around.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8134,7 +8134,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = No
     """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
     Derivative: ``g`` added at the positions.
-    Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+    Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8410,13 +8410,13 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -8431,13 +8431,13 @@ def trapz(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = 
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -8690,14 +8690,14 @@ def unique(input: Operand, sorted: builtins.bool = True, *, return_inverse: Lite
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         sorted: accepted for compatibility; the elements are always sorted.
-        return_inverse: give also, per element (slice), its index among the distinct ones.
-        return_counts: give also how often each occurs.
+        return_inverse: also return, per element (slice), its index among the distinct elements.
+        return_counts: also return the number of occurrences of each.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8715,14 +8715,14 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
         sorted: accepted for compatibility; the elements are always sorted.
-        return_inverse: give also, per element (slice), its index among the distinct ones.
-        return_counts: give also how often each occurs.
+        return_inverse: also return, per element (slice), its index among the distinct elements.
+        return_counts: also return the number of occurrences of each.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8737,16 +8737,16 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """
 @overload
 def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        return_inverse: give also, per element (slice), its index in the result.
-        return_counts: also return how many equal neighbours each element replaces.
+        return_inverse: also return, per element (slice), its index in the result.
+        return_counts: also return the number of consecutive equal elements.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8761,16 +8761,16 @@ def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False
     """
 @overload
 def unique_consecutive(input: Operand, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        return_inverse: give also, per element (slice), its index in the result.
-        return_counts: also return how many equal neighbours each element replaces.
+        return_inverse: also return, per element (slice), its index in the result.
+        return_counts: also return the number of consecutive equal elements.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:

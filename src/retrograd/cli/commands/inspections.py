@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     End: TypeAlias = "tuple[Record | Departure | None, int]"
 
 
-_MOST = 3  # gradients explained by default
-_PICKED = 12  # steps that a drawing shows
+_MOST = 3  # the number of gradients explained by default
+_PICKED = 12  # the number of steps that a drawing shows
 
 EXAMPLES = {
     "explain": "  retrograd explain train.py                    gradients that are zero or missing\n"
@@ -76,15 +76,15 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
 def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[End]], None], kept: int) -> int:
     """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script.
 
-    The trace has the records of ``kept`` steps, and ``act`` gets their ends: the record of each loss, and the number of
-    records before its step.
+    The trace has the records of the last ``kept`` steps. ``act`` receives their ends: the record of each loss, and the
+    number of records before its step.
     """
     from retrograd.inspect import trace
 
     check_script(options)
     passes = start = 0
     ends: list[End] = []
-    problems: list[UserError] = []  # which are not errors of the script
+    problems: list[UserError] = []  # errors of the command, not of the script
 
     def at(loss: Tensor) -> None:
         nonlocal passes, start
@@ -116,7 +116,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
 
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
-    present = WeakSet(_modules())  # of a program that calls this function, not of the script
+    present = WeakSet(_modules())  # modules of a program that calls this function, not of the script
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
@@ -206,7 +206,7 @@ def draw_script(options: argparse.Namespace) -> int:
         _, completes = reachable([edge_of(loss)])
         found = [x for leaves in completes.values() for x in leaves]
         if found:
-            autograd.grad(loss.sum(), found)  # for the colours of gradients
+            autograd.grad(loss.sum(), found)  # the drawing shows gradients by colour
         try:
             draw(t.filter(lambda record: record.index in needed)).save(out)
         except ValueError as error:

@@ -102,9 +102,9 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
-    """Watch the models and optimizers of a script; at the end, write ``out`` and alarms.
+    """Watch the models and optimizers of a script; at the end, write ``out`` and print the alarms.
 
-    A script with one optimizer is watched from its first call of a module on, others from their second step.
+    Watching begins at the first call of a module if the script has one optimizer, else at the second step.
     """
     from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch

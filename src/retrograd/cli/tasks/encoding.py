@@ -10,7 +10,7 @@ import numpy as np
 from ..console import UserError
 from .csv_files import CsvFile, is_missing
 
-MOST_VALUES = 32  # of a column of text that is encoded
+MOST_VALUES = 32  # the most distinct values of a text column that is encoded
 MOST_CLASSES = 100
 MOST_NUMBERED_CLASSES = 10  # distinct integers in a target column that are classes and not quantities
 Array = np.ndarray

@@ -21,10 +21,10 @@ from .encoding import Encoding, Kind, Number, fit
 
 FEWEST_ROWS = 10
 WORSE = 1.2  # squared error, as a multiple of that of least squares, from which the report gives advice
-SHARE = 0.8  # of the rows that train
+SHARE = 0.8  # the fraction of the rows used for training
 HIDDEN = (64, 64)
 MOST_SHOWN_CLASSES = 30
-MOST_SCORED_ROWS = 2000  # of the importance of columns
+MOST_SCORED_ROWS = 2000  # the most rows used for the importance of columns
 
 
 class TableTask(Task):
