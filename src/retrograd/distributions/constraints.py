@@ -14,7 +14,7 @@ from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
 from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
-from .utils import eps_of, shown
+from .utils import eps_of, parameter_text
 
 __all__ = [
     "Constraint",
@@ -65,7 +65,9 @@ class Constraint:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        bounds = ", ".join(f"{name}={shown(value)}" for name, value in vars(self).items() if not name.startswith("_"))
+        bounds = ", ".join(
+            f"{name}={parameter_text(value)}" for name, value in vars(self).items() if not name.startswith("_")
+        )
         return f"{type(self).__name__.lstrip('_')}({bounds})"
 
 

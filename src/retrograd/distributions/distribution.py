@@ -12,7 +12,7 @@ from ..core.arrays.dtypes import get_default_dtype
 from ..core.graph.modes import recording
 from ..core.tensor.tensor import Size, Tensor
 from .constraints import Constraint, is_dependent
-from .utils import Number, broadcast_all, lazy_property, shown, sum_rightmost
+from .utils import Number, broadcast_all, lazy_property, parameter_text, sum_rightmost
 
 Self = TypeVar("Self", bound="Distribution")
 
@@ -251,7 +251,7 @@ class Distribution:
 
     def __repr__(self) -> str:
         parameters = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
-        parts = [f"{name}: {shown(x) if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
+        parts = [f"{name}: {parameter_text(x) if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

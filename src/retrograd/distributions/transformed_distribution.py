@@ -85,16 +85,16 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         """Move samples that rounding put on the bounds of the support into it. Families override this method."""
         return x
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with recording(False):
-            return self._kept(self._transformed(self.base_dist.sample(sample_shape)))
+            return self._move_into_support(self._transformed(self.base_dist.sample(sample_shape)))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return self._kept(self._transformed(self.base_dist.rsample(sample_shape)))
+        return self._move_into_support(self._transformed(self.base_dist.rsample(sample_shape)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         event_dim = len(self._event_shape)

@@ -52,7 +52,7 @@ def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
     return tuple([x if x.shape == shape else x.expand(shape) for x in tensors])
 
 
-def shown(value: object) -> str:
+def parameter_text(value: object) -> str:
     """Return the text of a parameter in a repr; a 0-d Tensor is shown as a number."""
     return str(value.item() if isinstance(value, Tensor) and value.dim() == 0 else value)
 

@@ -95,7 +95,7 @@ def writable(parameter: Tensor) -> Array:
 
 
 @cache
-def _stand_together(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
+def _loop_matches_update(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
     """Return whether a class inherits ``_loop`` and ``_update`` from the same base, so that they agree."""
     origins = [next(base for base in cls.__mro__ if name in base.__dict__) for name in ("_loop", "_update")]
     return origins[0] is origins[1]
@@ -296,7 +296,7 @@ class Optimizer:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
             if group.get("differentiable"):
                 self._update_recorded(moved, group)
-            elif not self._update_together(moved, group):
+            elif not self._update_in_one_loop(moved, group):
                 for parameter in moved:
                     self._update(parameter, parameter._grad.array, group)
 
@@ -321,10 +321,10 @@ class Optimizer:
         for parameter in moved:
             update(self, parameter, parameter._grad, group)
 
-    def _update_together(self, moved: list[Tensor], group: ParamGroup) -> bool:
+    def _update_in_one_loop(self, moved: list[Tensor], group: ParamGroup) -> bool:
         """Update many parameters in one compiled loop, if there is one; leave the others to ``_update``."""
         cls = type(self)
-        if not moved or not _stand_together(cls, cls._loop, cls._update):  # type: ignore[arg-type]
+        if not moved or not _loop_matches_update(cls, cls._loop, cls._update):  # type: ignore[arg-type]
             return False
         loop = self._loop(group)
         if loop is None:

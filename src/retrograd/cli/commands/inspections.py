@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     End: TypeAlias = "tuple[Record | Departure | None, int]"
 
 
-_MOST = 3  # the number of gradients explained by default
-_PICKED = 12  # the number of steps that a drawing shows
+_EXPLAINED_GRADIENTS = 3  # the number of gradients explained by default
+_DRAWN_STEPS = 12  # the number of steps that a drawing shows
 
 EXAMPLES = {
     "explain": "  retrograd explain train.py                    gradients that are zero or missing\n"
@@ -142,7 +142,7 @@ def explain_script(options: argparse.Namespace) -> int:
             print(f"{name:<{width}}  {tuple(p.shape)!s:<18} no gradient: {why}")
         zero = [name for name, norm in zip(names, norms, strict=True) if norm == 0]
         wanted = options.name or [*zero, *(name for name, p in others.items() if p.requires_grad)] or names[:1]
-        for name in wanted[: None if options.name else _MOST]:
+        for name in wanted[: None if options.name else _EXPLAINED_GRADIENTS]:
             one = next((table[name] for table in (leaves, others) if name in table), None)
             one = _by_variable(name) if one is None else one
             if one is None:
@@ -213,7 +213,7 @@ def draw_script(options: argparse.Namespace) -> int:
             raise UserError(str(error)) from None
         print(out)
 
-    return _until_backward(options, act, kept=_PICKED)
+    return _until_backward(options, act, kept=_DRAWN_STEPS)
 
 
 def _leading_to(ends: list[End], t: trace) -> set[int]:

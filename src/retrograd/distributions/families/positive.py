@@ -222,7 +222,7 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     base_dist: Normal
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(self, loc: Tensor | Number, scale: Tensor | Number, validate_args: bool | None = None) -> None:
@@ -272,7 +272,7 @@ class Weibull(TransformedDistribution):
     scale: Tensor
     concentration: Tensor
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(
@@ -319,7 +319,7 @@ class Pareto(TransformedDistribution):
     scale: Tensor
     alpha: Tensor
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(max=max_of(x))
 
     def __init__(self, scale: Tensor | Number, alpha: Tensor | Number, validate_args: bool | None = None) -> None:

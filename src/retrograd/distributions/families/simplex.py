@@ -109,7 +109,7 @@ class Kumaraswamy(TransformedDistribution):
             validate_args=validate_args,
         )
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=1 - eps_of(x) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ Self = TypeVar("Self", bound="Transform")
 Shape = Sequence[int]
 
 
-def same(x: object, y: object) -> bool:
+def equal_parameters(x: object, y: object) -> bool:
     """Return whether two parameters, numbers or Tensors, are equal."""
     if is_number(x) and is_number(y):
         return bool(x == y)
@@ -97,7 +97,7 @@ class Transform:
         return (
             names is not None
             and type(self) is type(other)
-            and all(same(getattr(self, name), getattr(other, name)) for name in names)
+            and all(equal_parameters(getattr(self, name), getattr(other, name)) for name in names)
         )
 
     def __hash__(self) -> int:

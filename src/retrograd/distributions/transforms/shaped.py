@@ -117,7 +117,7 @@ class StickBreakingTransform(Transform):
     _compared = ()
 
     def _shifted(self, x: Tensor) -> Tensor:
-        return x - _left(x).log()
+        return x - _remaining_parts(x).log()
 
     def _call(self, x: Tensor) -> Tensor:
         share = clipped_sigmoid(self._shifted(x))
@@ -126,7 +126,7 @@ class StickBreakingTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         parts = y[..., :-1]
         rest = (1 - parts.cumsum(-1)).clamp(min=tiny_of(y))
-        return parts.log() - rest.log() + _left(parts).log()
+        return parts.log() - rest.log() + _remaining_parts(parts).log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # With z the share: dy/dx = y (1 - z) on the diagonal of a triangular matrix.
@@ -141,7 +141,7 @@ class StickBreakingTransform(Transform):
         return Size((*shape[:-1], shape[-1] - 1))
 
 
-def _left(x: Tensor) -> Tensor:
+def _remaining_parts(x: Tensor) -> Tensor:
     """Return the number of parts that remain after each element: n, n - 1, ... 1."""
     return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
 

@@ -464,7 +464,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 # Writing
 
 
-def _apart(out: Array, value: object, index: Index) -> object:
+def _copy_if_overlapping(out: Array, value: object, index: Index) -> object:
     """Return the value, copied if it overlaps ``out``. NumPy does so itself, but not where the index is a mask."""
     if not is_array(value) or index.basic and array_module(out) is np:
         return value
@@ -472,7 +472,7 @@ def _apart(out: Array, value: object, index: Index) -> object:
 
 
 def _assign(out: Array, x: Array, value: object, index: Index) -> None:
-    _write_at(out, index, _apart(out, value, index))
+    _write_at(out, index, _copy_if_overlapping(out, value, index))
 
 
 def _assigned(x: Array, value: Array, index: Index) -> Array:
@@ -482,7 +482,7 @@ def _assigned(x: Array, value: Array, index: Index) -> Array:
 
 
 def _add(out: Array, x: Array, value: object, index: Index) -> None:
-    add_at(out, index, _apart(out, value, index))
+    add_at(out, index, _copy_if_overlapping(out, value, index))
 
 
 def _added(x: Array, value: Array, index: Index) -> Array:

@@ -360,7 +360,7 @@ BAND = 32  # rows of larger matrices that are zeroed together, except for column
 
 
 @lru_cache(maxsize=64)
-def _gone(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
+def _outside_triangle(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
     """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
@@ -373,7 +373,7 @@ def _zero(dtype: Any) -> np.ndarray:
 def _kept(x: Array, diagonal: int, lower: bool) -> Array:
     if x.__class__ is np.ndarray and x.shape[-2] * x.shape[-1] <= SMALL:
         out = x.copy()
-        np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
+        np.copyto(out, _zero(x.dtype), where=_outside_triangle(x.shape[-2], x.shape[-1], diagonal, lower))
         return out
     xp = array_module(x)
     if type(x) is not np.ndarray:
@@ -384,7 +384,7 @@ def _kept(x: Array, diagonal: int, lower: bool) -> Array:
         band = out[..., row : row + BAND, :]
         first, last = (min(max(row + diagonal + at, 0), columns) for at in (0, BAND))
         edge = band[..., first:last]
-        np.copyto(edge, _zero(x.dtype), where=_gone(*edge.shape[-2:], row + diagonal - first, lower))
+        np.copyto(edge, _zero(x.dtype), where=_outside_triangle(*edge.shape[-2:], row + diagonal - first, lower))
         if lower:
             band[..., last:] = 0
         else:

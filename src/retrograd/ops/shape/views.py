@@ -327,7 +327,7 @@ def _places(layout: Layout, xp: Any) -> Any:
     return places
 
 
-def _relay(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
+def _move_between_layouts(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
     """Add the elements to zeroed memory in the layout ``source`` and return those in the layout ``target``.
 
     Elements of ``base`` that share a memory location divide the sum there equally.
@@ -362,7 +362,7 @@ def _strided_examples(call: Call) -> Any:
 
 RELAY: Primitive = Primitive(
     "as_strided_backward",
-    _relay,
+    _move_between_layouts,
     "x",
     [
         lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
