@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "modules in circles": 0,
     "lines of operators' docstrings that repeat another one": 36,
-    "lines of docstrings that repeat another one": 295,
+    "lines of docstrings that repeat another one": 289,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
     "uses of Any": 3579,
     "files with a `# mypy:` switch": 15,

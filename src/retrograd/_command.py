@@ -18,7 +18,7 @@ def quit_at_once(number: int, frame: object) -> None:
 def is_command() -> bool:
     """Whether this process is `retrograd ...` or `python -m retrograd ...`, according to its arguments."""
     program = os.path.basename(getattr(sys, "argv", [""])[0])
-    if program == "-m":  # its value until the module's path is known
+    if program == "-m":  # the value of sys.argv[0] until the path of the module is known
         return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["retrograd"]
     return program in ("retrograd", "retrograd.exe")
 

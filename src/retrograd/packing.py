@@ -65,7 +65,7 @@ class Packed:
     def tie(self) -> None:
         """Record in the entries which arrays are views of contiguous arrays with their dtype."""
         places = [_Place(*byte_span(array), name, array) for name, array in self._sources.items() if array.size]
-        holders: dict[tuple[object, str], _Place] = {}  # by dtype and device, the array whose memory ends last
+        holders: dict[tuple[object, str], _Place] = {}  # per dtype and device the array whose memory ends last
         for place in sorted(places, key=lambda place: (place.low, -place.high, not place.array.flags.c_contiguous)):
             kind = place.array.dtype, str(backend_of(place.array).device(place.array))
             holder = holders.get(kind)

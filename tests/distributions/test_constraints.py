@@ -94,6 +94,6 @@ def test_independent_constraints_need_their_dimensions():
         constraints.real_vector.check(rg.tensor(1.0))
     with pytest.raises(ValueError, match="must be >= 0"):
         constraints.independent(constraints.real, -1)
-    with pytest.raises(TypeError, match="wanted a Constraint"):
+    with pytest.raises(TypeError, match="expected a Constraint"):
         constraints.independent(rg.zeros(1), 1)  # type: ignore[arg-type]
     assert constraints.independent(constraints.real, 0).check(rg.zeros(2)).tolist() == [True, True]

@@ -123,7 +123,7 @@ def test_von_mises_gradients_are_those_of_its_moments_and_turn_with_the_mean_dir
     (by_loc,) = rg.autograd.grad(D.VonMises(loc, k).rsample((5,)).sum(), loc)
     assert by_loc.item() == 5
     (by_k,) = rg.autograd.grad(D.VonMises(loc, k).rsample(), k, create_graph=True)
-    with pytest.raises(NotImplementedError, match="has no derivative itself"):
+    with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
         by_k.backward()
     slopes = rg.func.vmap(
         rg.func.grad(lambda k: D.VonMises(0.0, k, validate_args=False).rsample().cos()), randomness="different"
@@ -134,7 +134,7 @@ def test_von_mises_gradients_are_those_of_its_moments_and_turn_with_the_mean_dir
 def test_the_derivative_of_a_dirichlet_sample_says_that_it_has_none():
     a = rg.tensor([1.0, 2.0], requires_grad=True)
     (gradient,) = rg.autograd.grad(D.Dirichlet(a).rsample()[0], a, create_graph=True)
-    with pytest.raises(NotImplementedError, match="has no derivative itself"):
+    with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
         gradient.sum().backward()
 
 

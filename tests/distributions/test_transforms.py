@@ -181,7 +181,7 @@ def test_signs_tell_whether_transforms_increase():
     assert ExpTransform().sign == 1 and AffineTransform(0.0, -2.0).sign == -1
     assert ComposeTransform([AffineTransform(0.0, -1.0), AffineTransform(0.0, -1.0)]).sign == 1
     assert AffineTransform(0.0, SCALES).sign.tolist() == [1, 1, -1]
-    with pytest.raises(NotImplementedError, match="SoftmaxTransform does not give a sign"):
+    with pytest.raises(NotImplementedError, match="SoftmaxTransform does not implement sign"):
         SoftmaxTransform().sign
 
 

@@ -199,7 +199,9 @@ def test_layers_begin_as_pytorch(layer: str) -> None:
 
 @pytest.mark.parametrize("function", [init.trunc_normal_, init.orthogonal_])
 def test_random_fractions_are_not_rounded_to_integers(function) -> None:
-    with pytest.raises(NotImplementedError, match=rf"{function.__name__}: wanted a floating Tensor, got int64\(2, 2\)"):
+    with pytest.raises(
+        NotImplementedError, match=rf"{function.__name__}: expected a floating Tensor, got int64\(2, 2\)"
+    ):
         function(rg.zeros(2, 2, dtype=rg.int64))
 
 

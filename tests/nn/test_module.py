@@ -111,7 +111,7 @@ def test_parameter_shares_memory_safely() -> None:
     z.backward()
     assert x.grad is not None and x.grad.tolist() == [8.0] * 3
     assert y.tolist() == [3.0] * 3
-    with pytest.raises(TypeError, match="wanted a Tensor"):
+    with pytest.raises(TypeError, match="expected a Tensor"):
         nn.Parameter([1.0])
     assert not nn.Parameter(rg.tensor([1]), requires_grad=False).requires_grad
     assert "Parameter containing:\ntensor([2." in repr(nn.Parameter(rg.full((1,), 2.0)))

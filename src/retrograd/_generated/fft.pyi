@@ -24,7 +24,7 @@ def fft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Norm
 
     Args:
         input: a signal, real or complex.
-        n: crops or pads with zeros to this length first.
+        n: crop or pad with zeros to this length first.
         dim: the dimension, by default the last.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -45,7 +45,7 @@ def fft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = ..
 
     Args:
         input: a signal, real or complex.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -86,8 +86,8 @@ def fftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | No
 
     Args:
         input: a signal, real or complex.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
@@ -147,7 +147,7 @@ def hfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
 
     Args:
         input: the half of a Hermitian signal.
-        s: the lengths of the result; -1 leaves one as it is.
+        s: the lengths of the result; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -168,8 +168,8 @@ def hfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | N
 
     Args:
         input: the half of a Hermitian signal.
-        s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        s: the lengths of the result; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:
@@ -189,7 +189,7 @@ def ifft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Nor
 
     Args:
         input: a spectrum.
-        n: crops or pads with zeros to this length first.
+        n: crop or pad with zeros to this length first.
         dim: the dimension, by default the last.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -210,7 +210,7 @@ def ifft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
 
     Args:
         input: a spectrum.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -232,8 +232,8 @@ def ifftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | N
 
     Args:
         input: a spectrum.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
@@ -272,7 +272,7 @@ def ihfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: No
 
     Args:
         input: a real spectrum.
-        n: crops or pads with zeros to this length first.
+        n: crop or pad with zeros to this length first.
         dim: the dimension, by default the last.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -293,7 +293,7 @@ def ihfft2(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims = .
 
     Args:
         input: the input Tensor.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
         dim: the two dimensions.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 
@@ -315,7 +315,7 @@ def ihfftn(input: Tensor, s: Sequence[builtins.int] | None = None, dim: Dims | N
 
     Args:
         input: the input Tensor.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
         dim: the dimensions, by default all, or the last as many as ``s`` has.
         norm: ``"backward"`` (1/n, the default), ``"ortho"`` (1/sqrt(n)) or ``"forward"`` (no factor).
 
@@ -358,7 +358,7 @@ def irfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = 
 
     Args:
         input: the half of a spectrum.
-        s: the lengths of the result; -1 leaves one as it is.
+        s: the lengths of the result; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
@@ -380,8 +380,8 @@ def irfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | 
 
     Args:
         input: the half of a spectrum.
-        s: the lengths of the result; -1 leaves one as it is.
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        s: the lengths of the result; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: ``1 / n``, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: no factor.
 
     Raises:
@@ -402,7 +402,7 @@ def rfft(input: Operand, n: builtins.int | None = None, dim: Dim = -1, norm: Nor
 
     Args:
         input: a real signal.
-        n: crops or pads with zeros to this length first.
+        n: crop or pad with zeros to this length first.
         dim: the dimension, by default the last.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -423,7 +423,7 @@ def rfft2(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims = .
 
     Args:
         input: a real signal.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
         dim: the dimensions, by default the last two.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
@@ -463,8 +463,8 @@ def rfftn(input: Operand, s: Sequence[builtins.int] | None = None, dim: Dims | N
 
     Args:
         input: a real signal.
-        s: crops or pads with zeros to these lengths first; -1 leaves one as it is.
-        dim: the dimensions, by default all, or the last ones that ``s`` gives lengths for.
+        s: crop or pad with zeros to these lengths first; -1 keeps a length.
+        dim: the dimensions, by default all, or the last ``len(s)``.
         norm: ``"backward"``: no factor, the default; ``"ortho"``: ``1 / sqrt(n)``; ``"forward"``: ``1 / n``.
 
     Raises:

@@ -381,15 +381,15 @@ def avg_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements of a window; one integer.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         count_include_pad: whether the zeros of the padding count.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
@@ -406,15 +406,15 @@ def avg_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         count_include_pad: whether the zeros of the padding count.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
@@ -432,15 +432,15 @@ def avg_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements of a window; one integer or one per axis, as for ``stride`` and ``padding``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: zeros around the input, at most half of the window.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         count_include_pad: whether the zeros of the padding count.
         divisor_override: a divisor instead of the count; not 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
         NotImplementedError: the input holds integers of fewer than 64 bits, bools or complex numbers.
 
     >>> F.avg_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
@@ -461,7 +461,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     Args:
         input: the input Tensor.
         running_mean, running_var: ``(C,)``, both or neither.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        weight, bias: per channel, ``(C,)``; by default None.
         training: take the statistics from the batch.
         momentum: the share of the batch in the updated statistics.
         eps: added to the variance.
@@ -484,7 +484,7 @@ def bilinear(input1: Operand, input2: Operand, weight: Operand, bias: Operand | 
 
     Derivative: each factor: ``g`` times the others, summed over the rest; bias: ``g``, summed over the batch.
     Shape: input1 (..., n), input2 (..., m), weight (out, n, m) and bias (out) to (..., out).
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input1: the rows on the left.
@@ -505,14 +505,14 @@ def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = 
     Derivative: input: ``g (p - y) / max(p (1 - p), 1e-12)``, finite at 0 and 1; target: ``g (log(1 - p) - log(p))``,
     which is not bounded.
     Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the probabilities p.
         target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
@@ -529,14 +529,14 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 
     Derivative: input: ``g (p - y)`` without ``pos_weight``; target: ``-g input``.
     Shape: input and target have one shape; the result is 0-d, or with reduction ``"none"`` has that shape.
-    Dtype: real floating; the target's may be another.
+    Dtype: real floating; the target may have another dtype.
 
     Args:
         input: logits.
         target: the targets y, in ``[0, 1]``.
         weight: factors that broadcast with the loss.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         pos_weight: factors of the positive term, which broadcast with the target.
 
@@ -595,7 +595,7 @@ def celu_(input: Tensor, alpha: builtins.float = 1.0) -> Tensor:
 def channel_shuffle(input: Tensor, groups: builtins.int) -> Tensor:
     """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
 
-    Derivative: ``g`` with the channels put back.
+    Derivative: ``g`` with the channels in the original order.
     Shape: (N, C, *, *), kept; ``C = G K``.
     Dtype: any; the result has the input's dtype.
 
@@ -622,7 +622,7 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L + 2 * padding - dilation * (K - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -652,7 +652,7 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H + 2 * padding - dilation * (kH - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -683,7 +683,7 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
     summed over the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D + 2 * padding - dilation * (kD - 1) - 1) // stride + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -713,7 +713,7 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, L)``, or ``(C, L)`` without a batch, to O channels; per axis
     ``L' = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -746,7 +746,7 @@ def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, H, W)``, or ``(C, H, W)`` without a batch, to O channels; per axis
     ``H' = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -781,7 +781,7 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
     the batch; bias: the sum of g over all but its channel.
     Shape: ``(N, C, D, H, W)``, or ``(C, D, H, W)`` without a batch, to O channels; per axis
     ``D' = (D - 1) * stride - 2 * padding + dilation * (kD - 1) + output_padding + 1``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -815,15 +815,15 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
     Args:
         input1, input2: x1 and x2.
-        target: 1 and -1.
+        target: 1 or -1 per element.
         margin: cosines of dissimilar pairs below it cost nothing.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input1`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: the shapes do not match.
 
     >>> x, y = rg.tensor([[1.0, 0.0], [3.0, 4.0]]), rg.tensor([[0.0, 1.0], [3.0, 4.0]])
@@ -865,9 +865,9 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
         input: logits.
         target: class indices ``(N, d1, ...)``, or probabilities of the input's shape.
         weight: a factor per class, ``(C,)``; for indices the mean is then weighted, too.
-        size_average: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
         ignore_index: class indices that do not count, neither in the sum nor in the mean.
-        reduce: deprecated form of ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         label_smoothing: the share of the target that is given evenly to all classes.
 
@@ -900,7 +900,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequenc
 
     Raises:
         TypeError: ``log_probs`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: lengths, labels, shapes or dtypes do not match.
 
     Source: Graves, Fernandez, Gomez, Schmidhuber, "Connectionist temporal classification", 2006.
@@ -1344,7 +1344,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: builtins.str = 'bilinear', pa
     Derivative: input: each element gets ``g`` times its weight at each point; grid: by the slope of the weights, at
     whole coordinates that from above; 0 for coordinates that were clipped, and for ``"nearest"``.
     Shape: input ``(N, C, H, W)`` and grid ``(N, H', W', 2)`` to ``(N, C, H', W')``, or 5-D with ``(N, D', H', W', 3)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -1374,7 +1374,7 @@ def group_norm(input: Tensor, num_groups: builtins.int, weight: Tensor | None = 
     Args:
         input: the input Tensor.
         num_groups: the number of groups; divides C.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        weight, bias: per channel, ``(C,)``; by default None.
         eps: added to the (biased) variance.
 
     Raises:
@@ -1520,15 +1520,15 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float =
 
     Args:
         input: distances.
-        target: 1 and -1.
+        target: 1 or -1 per element.
         margin: distances of dissimilar pairs beyond it cost nothing.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
 
     >>> F.hinge_embedding_loss(rg.tensor([0.25, 0.25]), rg.tensor([1.0, -1.0]), reduction="none")
     tensor([0.25, 0.75])
@@ -1573,7 +1573,7 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     Args:
         input: the input Tensor.
         running_mean, running_var: ``(C,)``; may be left out with ``use_input_stats``.
-        weight, bias: factors and offsets per channel, ``(C,)``; by default none.
+        weight, bias: per channel, ``(C,)``; by default None.
         use_input_stats: take the statistics from the input.
         momentum: the share of the input in the updated statistics.
         eps: added to the variance.
@@ -1636,15 +1636,15 @@ def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = N
     Args:
         input: log-probabilities.
         target: probabilities, or with ``log_target`` their logarithms.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"``, ``"sum"``, or ``"batchmean"``: the sum over the length of the first
             dimension, which is the divergence of distributions.
         log_target: the targets are given by their logarithms.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: the target is of integers.
         NotImplementedError: the input is not real floating.
 
@@ -1664,8 +1664,8 @@ def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = 
     Args:
         input: the prediction.
         target: what it should be.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         weight: factors of the input's shape; the mean then divides by their sum.
 
@@ -1752,7 +1752,7 @@ def linear(input: Operand, weight: Operand, bias: Operand | None = None) -> Tens
 
     Derivative: input: ``g @ weight``; weight: ``g^T @ input``; bias: ``g``, both summed over the batch.
     Shape: input (..., in), weight (out, in) and bias (out) to (..., out); weight (in) gives (...).
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the rows.
@@ -1791,7 +1791,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: the shapes do not fit, or ``ignore_index`` is given for probabilities.
 
     >>> F.linear_cross_entropy(rg.zeros(2, 3), rg.ones(4, 3), rg.tensor([0, 3]))
@@ -1831,7 +1831,7 @@ def log_softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: bui
     Args:
         input: the input Tensor.
         dim: the dimension of the sum; without it, with a warning, 0 for inputs of 0, 1 or 3 dimensions, else 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1870,12 +1870,12 @@ def lp_pool1d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
         input: the input Tensor.
         norm_type: ``p``.
         kernel_size: elements of a window; one integer, as for ``stride``.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
+        stride: the distance between windows, by default ``kernel_size``.
+        ceil_mode: also use windows that start inside and end outside of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
     tensor([[[5.]]])
@@ -1895,12 +1895,12 @@ def lp_pool2d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
         input: the input Tensor.
         norm_type: ``p``.
         kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
+        stride: the distance between windows, by default ``kernel_size``.
+        ceil_mode: also use windows that start inside and end outside of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
     tensor([[[[2.]]]])
@@ -1920,12 +1920,12 @@ def lp_pool3d(input: Tensor, norm_type: builtins.float, kernel_size: Size, strid
         input: the input Tensor.
         norm_type: ``p``.
         kernel_size: elements of a window; one integer or one per axis, as for ``stride``.
-        stride: the distance of windows, by default ``kernel_size``.
-        ceil_mode: also windows that start inside but end outside of the input.
+        stride: the distance between windows, by default ``kernel_size``.
+        ceil_mode: also use windows that start inside and end outside of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
     tensor([[[[[8.]]]]])
@@ -1942,13 +1942,13 @@ def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: 
         input1, input2: x1 and x2.
         target: y, 1 and -1.
         margin: differences beyond it cost nothing.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input1`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: the inputs have different numbers of dimensions.
 
     >>> F.margin_ranking_loss(rg.tensor([1.0]), rg.tensor([3.0]), rg.tensor([1.0]), margin=0.5)
@@ -1968,10 +1968,10 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -1981,7 +1981,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
@@ -2000,10 +2000,10 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2013,7 +2013,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
@@ -2032,10 +2032,10 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2045,7 +2045,7 @@ def max_pool1d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool1d(rg.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[3., 2.]]])
@@ -2064,10 +2064,10 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2077,7 +2077,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
@@ -2097,10 +2097,10 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2110,7 +2110,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
@@ -2130,10 +2130,10 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2143,7 +2143,7 @@ def max_pool2d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool2d(rg.arange(16.0).reshape(1, 1, 4, 4), 2)
     tensor([[[[ 5.,  7.],
@@ -2163,10 +2163,10 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2176,7 +2176,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
@@ -2195,10 +2195,10 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2208,7 +2208,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
@@ -2227,10 +2227,10 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Args:
         input: the input Tensor.
         kernel_size: elements that a window reads; one integer or one per axis, as for ``stride``, ``padding`` and ``dilation``.
-        stride: the distance of windows, by default ``kernel_size``.
+        stride: the distance between windows, by default ``kernel_size``.
         padding: at most half of the window.
         dilation: the distance of the elements that a window reads.
-        ceil_mode: also windows that start inside but end outside of the input.
+        ceil_mode: also use windows that start inside and end outside of the input.
         return_indices: also where each maximum was found.
 
     Returns:
@@ -2240,7 +2240,7 @@ def max_pool3d(input: Tensor, kernel_size: Size, stride: Size | None = None, pad
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input holds bools or complex numbers.
-        RuntimeError: the rank is wrong, an argument is out of range, or no window fits.
+        RuntimeError: the number of dimensions is wrong, an argument is out of range, or no window fits.
 
     >>> F.max_pool3d(rg.ones(1, 2, 4, 4, 4), 2).shape
     (1, 2, 2, 2, 2)
@@ -2354,8 +2354,8 @@ def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None =
     Args:
         input: the prediction.
         target: what it should be.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         weight: factors of the input's shape; the mean then divides by their sum.
 
@@ -2428,8 +2428,8 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin
         p: 1 or 2.
         margin: score differences beyond it cost nothing.
         weight: a factor per class, ``(C,)``.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
@@ -2453,13 +2453,13 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins
     Args:
         input: scores x.
         target: class indices of the input's shape; those after the first -1 of a row do not count.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         NotImplementedError: the input is not real floating.
         RuntimeError: shapes do not match, or an index is out of range.
 
@@ -2477,13 +2477,13 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
         input: scores x.
         target: y, in ``[0, 1]``.
         weight: factors that broadcast with the loss of each class.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         NotImplementedError: the input is not real floating.
         RuntimeError: the shapes do not match.
         IndexError: the input is 0-d.
@@ -2504,9 +2504,9 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
         input: log-probabilities.
         target: class indices ``(N, d1, ...)``.
         weight: a factor per class, ``(C,)``.
-        size_average: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
         ignore_index: class indices that do not count.
-        reduce: deprecated form of ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
@@ -2525,11 +2525,11 @@ def normalize(input: Tensor, p: builtins.float = 2.0, dim: Dims = 1, eps: builti
     Derivative: ``(g - ans sum(g ans)) / ||x||_2`` for ``p = 2``; ``g / eps`` where the norm is below ``eps``, as for
     zero vectors, which stay zero.
     Shape: any; the result has the input's shape.
-    Dtype: floating and complex; kept.
+    Dtype: floating and complex, preserved.
 
     Args:
         input: the input Tensor.
-        p: the norm.
+        p: the order of the norm.
         dim: the dimension, or several, of the vectors.
         eps: the least divisor.
         out: where to write the result.
@@ -2613,7 +2613,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: buil
 
     Args:
         x1, x2: the Tensors.
-        p: the norm.
+        p: the order of the norm.
         eps: added to each difference.
         keepdim: keep the last dimension.
 
@@ -2634,7 +2634,7 @@ def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
 
     Args:
         input: the input Tensor.
-        p: the norm; 0 counts the coordinates that differ.
+        p: the order of the norm; 0 counts the coordinates that differ.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2645,7 +2645,7 @@ def pdist(input: Tensor, p: builtins.float = 2.0) -> Tensor:
     tensor([5.    , 1.    , 4.2426])
     """
 def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
-    """``out[.., c, h r + i, w r + j] = input[.., c r^2 + i r + j, h, w]``: channels laid out as pixels.
+    """``out[.., c, h r + i, w r + j] = input[.., c r^2 + i r + j, h, w]``: channels become pixels.
 
     Derivative: ``g`` unshuffled.
     Shape: (*, C r^2, H, W) to (*, C, H r, W r), ``r = upscale_factor``.
@@ -2653,7 +2653,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: builtins.int) -> Tensor:
 
     Args:
         input: images.
-        upscale_factor: by how much height and width grow.
+        upscale_factor: the factor of height and width.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2675,7 +2675,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: builtins.int) -> Tensor:
 
     Args:
         input: images.
-        downscale_factor: by how much height and width shrink.
+        downscale_factor: the divisor of height and width.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2701,14 +2701,14 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = T
         log_input: what the input is.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
-        size_average: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
         eps: keeps the logarithm finite at the rate 0.
-        reduce: deprecated form of ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         NotImplementedError: an input is complex.
         RuntimeError: the shapes do not broadcast.
 
@@ -2947,7 +2947,7 @@ def silu(input: Tensor, inplace: builtins.bool = False) -> Tensor:
 
     Derivative: ``g s (1 + input (1 - s))`` with ``s = sigmoid(input)``.
     Shape: any; the result has the input's shape.
-    Dtype: floating and complex; kept.
+    Dtype: floating and complex, preserved.
 
     Args:
         input: the input Tensor.
@@ -2974,8 +2974,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | 
     Args:
         input: the prediction.
         target: what it should be.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
         beta: the absolute error at which the loss changes from quadratic to linear; not negative.
 
@@ -2996,18 +2996,18 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool 
     Derivative: input: ``-g target sigmoid(-target input)``; target: ``-g input sigmoid(-target input)``.
     Shape: input and target have one shape, or the target is 0-d; the result is 0-d, or with reduction ``"none"`` has
         the input's.
-    Dtype: real floating; the target's may be another.
+    Dtype: real floating; the target may have another dtype.
 
     Args:
         input: scores.
-        target: 1 and -1.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        target: 1 or -1 per element.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: ``reduction`` is not one of the names above.
+        ValueError: ``reduction`` is unknown.
         RuntimeError: the shapes differ.
         NotImplementedError: the input is not real floating.
 
@@ -3025,7 +3025,7 @@ def softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtin
         input: the input Tensor.
         dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
             dimensions, else 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3046,7 +3046,7 @@ def softmin(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtin
         input: the input Tensor.
         dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
             dimensions, else 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3182,11 +3182,11 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     Args:
         anchor, positive, negative: vectors; the positive should be nearer to the anchor than the negative.
         margin: differences of distances beyond it cost nothing; positive.
-        p: the norm.
+        p: the order of the norm.
         eps: added to each difference.
         swap: the distance of the positive from the negative counts where it is smaller than the anchor's.
-        size_average: deprecated form of ``reduction``.
-        reduce: deprecated form of ``reduction``.
+        size_average: deprecated, use ``reduction``.
+        reduce: deprecated, use ``reduction``.
         reduction: ``"none"``, ``"mean"`` or ``"sum"``.
 
     Raises:

@@ -93,7 +93,7 @@ def cholesky_ex(A: Tensor, *, upper: builtins.bool = False, check_errors: builti
     Args:
         A: symmetric or Hermitian matrices.
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
         that elimination had computed then, the bad pivot, and elements of A after them.
@@ -116,7 +116,7 @@ def cholesky_ex(*, input: Tensor, upper: builtins.bool = False, check_errors: bu
     Args:
         A: symmetric or Hermitian matrices.
         upper: whether to give ``U`` with ``A = U^H @ U`` instead.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (L, info): info is the order of the first leading minor that is not positive. The factor has the columns
         that elimination had computed then, the bad pivot, and elements of A after them.
@@ -210,7 +210,7 @@ def diagonal(A: Operand, *, offset: builtins.int = 0, dim1: Dim = -2, dim2: Dim 
 
     Args:
         A: the matrices.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
 
@@ -392,7 +392,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
     Derivative: that of the product; what A has on and above its diagonal counts nowhere.
     Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: below the diagonal of column i, ``v_i`` after its leading one.
@@ -412,7 +412,7 @@ def householder_product(*, input: Tensor, tau: Tensor) -> Tensor:
 
     Derivative: that of the product; what A has on and above its diagonal counts nowhere.
     Shape: A ``(..., m, n)`` with m at least n; tau ``(..., k)``, k at most n; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: below the diagonal of column i, ``v_i`` after its leading one.
@@ -452,7 +452,7 @@ def inv_ex(A: Tensor, *, check_errors: builtins.bool = False) -> InvExResult:
 
     Args:
         A: square matrices.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
@@ -474,7 +474,7 @@ def inv_ex(*, input: Tensor, check_errors: builtins.bool = False) -> InvExResult
 
     Args:
         A: square matrices.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (inverse, info): info is the place, from 1, of a zero pivot of a singular matrix. Its inverse is
         infinite or NaN.
@@ -491,11 +491,11 @@ def ldl_factor(A: Operand, *, hermitian: builtins.bool = False) -> LDLFactors:
 
     Derivative: none, as in PyTorch.
     Shape: (..., n, n) to LD (..., n, n) and pivots (..., n).
-    Dtype: float32, float64 and complex; kept; pivots int32.
+    Dtype: float32, float64 and complex, preserved; pivots are int32.
 
     Args:
-        A: symmetric or Hermitian matrices, of which the lower triangle is read.
-        hermitian: complex matrices are Hermitian, not symmetric.
+        A: symmetric or Hermitian matrices; only the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian instead of symmetric.
 
     Returns:
         The named tuple ``(LD, pivots)``, as LAPACK's sytrf gives them.
@@ -518,9 +518,9 @@ def ldl_factor_ex(A: Operand, *, hermitian: builtins.bool = False, check_errors:
     Dtype: float32, float64 and complex; kept; pivots and info int32.
 
     Args:
-        A: symmetric or Hermitian matrices, of which the lower triangle is read.
-        hermitian: complex matrices are Hermitian, not symmetric.
-        check_errors: whether to raise an error all the same.
+        A: symmetric or Hermitian matrices; only the lower triangle is read.
+        hermitian: whether complex matrices are Hermitian instead of symmetric.
+        check_errors: whether to raise an error nevertheless.
 
     Returns:
         The named tuple ``(LD, pivots, info)``.
@@ -538,7 +538,7 @@ def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: builtins.bo
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
     Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         LD: the packed factors.
@@ -563,7 +563,7 @@ def lstsq(A: Operand, B: Operand, rcond: builtins.float | None = None, *, driver
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -590,7 +590,7 @@ def lstsq(*, input: Operand, B: Operand, rcond: builtins.float | None = None, dr
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -617,7 +617,7 @@ def lstsq(A: Operand, *, b: Operand, rcond: builtins.float | None = None, driver
     Derivative: that of ``pinv(A) @ B``, where the rank is constant; rank and singular values have none.
     Shape: A (..., m, n), B (..., m, k) or vectors (..., m); X (..., n, k) or (..., n), residuals (..., k) where m > n
     and the rank is full, else empty.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -665,7 +665,7 @@ def lu_factor(A: Operand, *, pivot: builtins.bool = True) -> LUFactors:
     Derivative: ``L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H`` of square matrices, in the rows' new order; of others
     the rest goes through triangular systems. The pivots are constant.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32.
+    Dtype: float32, float64 and complex, preserved; pivots are int32.
 
     Args:
         A: the matrices.
@@ -729,7 +729,7 @@ def lu_factor_ex(*, input: Tensor, pivot: builtins.bool = True, check_errors: bu
 def lu_solve(LU: Operand, pivots: Operand, B: Operand, *, left: builtins.bool = True, adjoint: builtins.bool = False) -> Tensor:
     """``X`` with ``A @ X = B``, from ``LU, pivots = lu_factor(A)``.
 
-    Derivative: that of the two triangular systems it solves.
+    Derivative: that of the solution of two triangular systems.
     Shape: LU (..., n, n), pivots (..., n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (...,
     k, n).
     Dtype: float32, float64 and complex, the same of LU and B; kept; pivots int32.
@@ -757,7 +757,7 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
     Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
     right a column, whose dimension is gone from the result; two vectors give their inner product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the factor on the left.
@@ -816,7 +816,7 @@ def matrix_norm(A: Operand, ord: Order = 'fro', dim: Dims = ..., keepdim: builti
             ``inf``, ``-inf``: of a row's.
         dim: the dimensions of the rows and columns.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -843,7 +843,7 @@ def matrix_norm(*, input: Operand, ord: Order = 'fro', dim: Dims = ..., keepdim:
             ``inf``, ``-inf``: of a row's.
         dim: the dimensions of the rows and columns.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -943,7 +943,7 @@ def multi_dot(tensors: Sequence[Operand]) -> Tensor:
 
     Derivative: each matrix: ``L^T g R^T``, with ``L`` and ``R`` the products left and right of it.
     Shape: (a, b), (b, c), ..., (y, z) to (a, z); the first and the last may be vectors, whose dimension is then gone.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         tensors: at least two.
@@ -970,7 +970,7 @@ def norm(A: Operand, ord: Order | None = None, dim: Dims | None = None, keepdim:
         dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
             have one or two dimensions.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -995,7 +995,7 @@ def norm(*, input: Operand, ord: Order | None = None, dim: Dims | None = None, k
         dim: one dimension or two; by default, without ``ord`` all elements are one vector, and with it the input must
             have one or two dimensions.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``A`` is not a Tensor, array or number.
@@ -1118,7 +1118,7 @@ def solve(A: Operand, B: Operand, *, left: builtins.bool = True) -> Tensor:
     Derivative: B: ``G = A^-T g``; A: ``-G X^T``.
     Shape: A (..., n, n), B (..., n, k) or vectors (..., n), batches broadcast; X has B's. Without ``left`` B is
     (..., k, n).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -1145,7 +1145,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: builtins.bool = True, check_errors: 
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
@@ -1168,7 +1168,7 @@ def solve_ex(*, input: Tensor, B: Tensor, left: builtins.bool = True, check_erro
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
@@ -1191,7 +1191,7 @@ def solve_ex(A: Tensor, *, b: Tensor, left: builtins.bool = True, check_errors: 
         A: square matrices.
         B: the right-hand sides.
         left: solve ``A @ X = B`` instead of ``X @ A = B``.
-        check_errors: whether to raise an error all the same.
+        check_errors: whether to raise an error nevertheless.
 
     Returns: (result, info): info is the place, from 1, of a zero pivot of a singular A. Its result is infinite or NaN.
 
@@ -1208,7 +1208,7 @@ def solve_triangular(A: Operand, B: Operand, *, upper: builtins.bool, left: buil
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
     Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -1232,7 +1232,7 @@ def solve_triangular(*, input: Operand, B: Operand, upper: builtins.bool, left: 
 
     Derivative: B: ``G = A^-T g``; A: the triangle of ``-G X^T``.
     Shape: A (..., n, n), B (..., n, k), batches broadcast; X has B's. Without ``left`` B is (..., k, n).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the matrices.
@@ -1349,7 +1349,7 @@ def tensorsolve(A: Operand, B: Operand, dims: Sequence[builtins.int] | None = No
 
     Derivative: as ``linalg.solve`` of A as a square matrix.
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the coefficients.
@@ -1371,7 +1371,7 @@ def tensorsolve(*, input: Operand, B: Operand, dims: Sequence[builtins.int] | No
 
     Derivative: as ``linalg.solve`` of A as a square matrix.
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the coefficients.
@@ -1393,7 +1393,7 @@ def tensorsolve(A: Operand, *, other: Operand, dims: Sequence[builtins.int] | No
 
     Derivative: as ``linalg.solve`` of A as a square matrix.
     Shape: A (*b, *x) with as many elements in b as in x, B (b); X is (x).
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         A: the coefficients.
@@ -1433,7 +1433,7 @@ def vecdot(x: Operand, y: Operand, *, dim: Dim = -1, axis: Dim = -1) -> Tensor:
 
     Derivative: x: ``conj(g) y``; y: ``g x``, as PyTorch's gradients are.
     Shape: any that broadcast; the result lacks ``dim``.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         x: the vectors that are conjugated.
@@ -1453,7 +1453,7 @@ def vector_norm(x: Operand, ord: builtins.float = 2, dim: Dims | None = None, ke
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
     Derivative: as ``norm``.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
@@ -1461,12 +1461,12 @@ def vector_norm(x: Operand, ord: builtins.float = 2, dim: Dims | None = None, ke
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
         dim: a dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` is narrower, or the norm of no elements is undefined.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
@@ -1476,7 +1476,7 @@ def vector_norm(*, input: Operand, ord: builtins.float = 2, dim: Dims | None = N
     """``(sum_i |x_i|^ord)^(1/ord)`` of all elements as one vector, or over one or several dimensions.
 
     Derivative: as ``norm``.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
@@ -1484,12 +1484,12 @@ def vector_norm(*, input: Operand, ord: builtins.float = 2, dim: Dims | None = N
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
         dim: a dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``x`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` is narrower, or the norm of no elements is undefined.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])

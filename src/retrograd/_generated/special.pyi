@@ -573,7 +573,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -594,7 +594,7 @@ def log_softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -978,7 +978,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -999,7 +999,7 @@ def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1031,7 +1031,7 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     Derivative: input: ``g * log(1 + other)``, 0 where the input is 0 and other <= -1;
     other: ``g * input / (1 + other)``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the factor.
@@ -1050,7 +1050,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the factor.

@@ -116,23 +116,23 @@ class TensorMethods:
     def __ge__(self, other: Operand) -> Tensor:
         ...
     def __getitem__(self, index: IndexLike) -> Tensor:
-        """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+        """``self[index]``, with any index of NumPy: integers, slices, None, Ellipsis, arrays of positions, masks.
 
         Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
-        copy. Slices may have a negative step. A list of lists, Tensors or slices is read as a tuple, as PyTorch reads it,
-        and warned about: NumPy reads one array of positions.
+        copy. Slices may have a negative step. A list of lists, Tensors or slices is interpreted as a tuple, with a
+        warning, as in PyTorch; NumPy interprets it as an array of positions.
 
-        Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
-        Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
-            between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
-            for one.
+        Derivative: ``g`` at the positions, summed for repeated positions, 0 elsewhere.
+        Shape: as in PyTorch: the dimensions of positions replace the indexed dimensions, and come first if a slice
+            separates two arrays of positions. Unlike in NumPy, an integer is not a position: ``x[0, :, [1, 2]]`` is
+            ``x[0][:, [1, 2]]``.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            index: what stands between the brackets.
+            index: the index.
 
         Raises:
-            IndexError: too many indices, one out of range, a mask of another shape, or something that is not an index.
+            IndexError: there are too many indices, one is out of range or not an index, or a mask has another shape.
 
         >>> x = rg.arange(6).reshape(2, 3)
         >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
@@ -221,7 +221,7 @@ class TensorMethods:
     def __rdiv__(self, other: Operand) -> Tensor:
         ...
     def __reversed__(self) -> Tensor:
-        """``flip(0)``, for Python's ``reversed``; a Tensor without dimensions is its own reverse."""
+        """``flip(0)``, for Python's ``reversed``; a 0-d Tensor is returned unchanged."""
     def __rfloordiv__(self, other: Operand) -> Tensor:
         ...
     def __rlshift__(self, other: Operand) -> Tensor:
@@ -249,19 +249,19 @@ class TensorMethods:
     def __rxor__(self, other: Operand) -> Tensor:
         ...
     def __setitem__(self, index: IndexLike, value: Operand | Sequence[Any]) -> None:
-        """``self[index] = value``, with every index that NumPy takes.
+        """``self[index] = value``, with any index of NumPy.
 
-        Derivative: self: ``g``, 0 where something was written. value: ``g`` at the index, summed where it broadcasts, and
-        for the last value alone where a position repeats.
+        Derivative: self: ``g``, 0 at the written elements. value: ``g`` at the index, summed over broadcast dimensions; for
+        a repeated position only the last value.
         Shape: the value broadcasts to the indexed elements.
         Dtype: any; the value takes that of ``self``.
 
         Args:
-            index: what stands between the brackets.
+            index: the index.
             value: a Tensor, an array, a number, or a list of numbers.
 
         Raises:
-            IndexError: the index does not fit (see ``__getitem__``).
+            IndexError: the index is invalid (see ``__getitem__``).
             RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
 
         >>> x = rg.zeros(4)
@@ -354,7 +354,7 @@ class TensorMethods:
 
         Derivative: input: ``g``; other: ``alpha * g``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -375,7 +375,7 @@ class TensorMethods:
 
         Derivative: input: ``beta g``; batch1: ``alpha g @ batch2[b]^T``; batch2: ``alpha batch1[b]^T @ g``.
         Shape: (b, n, k) and (b, k, m) to (n, m); input broadcasts to the product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the summand.
@@ -444,7 +444,7 @@ class TensorMethods:
 
         Derivative: input: ``beta g``; mat1: ``alpha g @ mat2^T``; mat2: ``alpha mat1^T @ g``.
         Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the summand.
@@ -468,7 +468,7 @@ class TensorMethods:
 
         Derivative: input: ``beta g``; mat: ``alpha outer(g, vec)``; vec: ``alpha mat^T @ g``.
         Shape: (n, k) and (k) to (n); input broadcasts to the product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the summand.
@@ -491,7 +491,7 @@ class TensorMethods:
 
         Derivative: input: ``beta g``; vec1: ``alpha g @ vec2``; vec2: ``alpha vec1 @ g``.
         Shape: (n) and (m) to (n, m); input broadcasts to the product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the summand.
@@ -526,15 +526,15 @@ class TensorMethods:
                 [0.-2.j]], dtype=complex64)
         """
     def all(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+        """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True if there are no elements.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
             input: the elements that are tested.
-            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -566,10 +566,10 @@ class TensorMethods:
         True
         """
     def amax(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-        """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+        """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
         Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
@@ -587,10 +587,10 @@ class TensorMethods:
         tensor([5., 4.])
         """
     def amin(self, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-        """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+        """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
         Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
@@ -611,7 +611,7 @@ class TensorMethods:
         """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
         Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
-        Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+        Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
@@ -645,15 +645,15 @@ class TensorMethods:
         tensor([1.5708, 3.1416, 0.    ])
         """
     def any(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+        """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False if there are no elements.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-        Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
         Args:
             input: the elements that are tested.
-            dim: a dimension or several, all of them by default; ``()`` reduces none.
+            dim: a dimension or several, by default all; ``()`` reduces none.
             keepdim: keep the reduced dimensions, with length 1.
 
         Raises:
@@ -742,7 +742,7 @@ class TensorMethods:
         Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
         ``r^2 = input^2 + other^2``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+        Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
             input: the second coordinate.
@@ -776,11 +776,11 @@ class TensorMethods:
     def arctanh_(self) -> Tensor:
         """In-place form of ``arctanh``: the result replaces the values of the Tensor, which is returned."""
     def argmax(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+        """``argmax_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-        Dtype: any but bool and complex; gives int64.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+        Dtype: any but bool and complex; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -797,11 +797,11 @@ class TensorMethods:
         tensor([1, 1])
         """
     def argmin(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+        """``argmin_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-        Dtype: any but bool and complex; gives int64.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+        Dtype: any but bool and complex; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -822,13 +822,13 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; gives int64.
+        Dtype: any but complex; the result is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension, by default the last.
-            descending: sort the largest first.
-            stable: accepted; every sort here is stable.
+            descending: sort in descending order.
+            stable: accepted for compatibility; sorting is always stable.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -839,7 +839,7 @@ class TensorMethods:
         tensor([2, 0, 1])
         """
     def argwhere(self) -> Tensor:
-        """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+        """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
         Derivative: none.
         Shape: any; ``(count, ndim)``.
@@ -864,7 +864,7 @@ class TensorMethods:
             input: the input Tensor.
             size: the shape of the view.
             stride: per dimension, how many elements of memory lie between neighbours; not negative.
-            storage_offset: where the view starts in the memory; by default where the input does.
+            storage_offset: the start of the view in memory; by default that of the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -878,7 +878,7 @@ class TensorMethods:
     def as_strided_(self, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
         """In-place form of ``as_strided``: this Tensor itself takes the new shape, on the same memory."""
     def as_strided_scatter(self, src: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
-        """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+        """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
         Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
         Shape: input any; src ``size``; the result has the input's.
@@ -888,8 +888,8 @@ class TensorMethods:
             input: the input Tensor.
             src: the values to write.
             size: the shape of the view.
-            stride: per dimension, how many elements of memory lie between neighbours.
-            storage_offset: where the view starts; by default where the input does.
+            stride: per dimension, how many elements of memory lie between neighbours; not negative.
+            storage_offset: the start of the view in memory; by default that of the input.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -929,15 +929,15 @@ class TensorMethods:
     def asinh_(self) -> Tensor:
         """In-place form of ``asinh``: the result replaces the values of the Tensor, which is returned."""
     def astype(self, dtype: DTypeLike, copy: builtins.bool = True) -> Tensor:
-        """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+        """``self`` in another dtype: NumPy's name of ``to(dtype)``, which copies by default.
 
         Derivative: ``g`` in the input's dtype; none for integers and bools.
         Shape: any; the result has the input's shape.
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted.
-            copy: make a copy also where the dtype is the same.
+            dtype: the dtype to convert to.
+            copy: copy even if the dtype is the same.
 
         Raises:
             TypeError: ``dtype`` is not a dtype of numbers.
@@ -964,7 +964,7 @@ class TensorMethods:
         Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
         ``r^2 = input^2 + other^2``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+        Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
             input: the second coordinate.
@@ -1022,7 +1022,7 @@ class TensorMethods:
 
         Derivative: input: ``beta g``; batch1: ``alpha g @ batch2^T``; batch2: ``alpha batch1^T @ g``.
         Shape: (b, n, k) and (b, k, m) to (b, n, m); input broadcasts to the product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the summand.
@@ -1050,7 +1050,7 @@ class TensorMethods:
         Args:
             input: the probabilities of 1, or with ``p`` only the shape.
             p: one probability for all.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1063,13 +1063,13 @@ class TensorMethods:
     def bernoulli_(self, p: Operand = 0.5, *, generator: Generator | None = None) -> Tensor:
         """Write ``1`` with probability ``p``, else ``0``, over every element.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: any but complex.
 
         Args:
             p: a probability, or several that broadcast to the Tensor.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             NotImplementedError: an input is complex.
@@ -1079,22 +1079,22 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def bincount(self, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
-        """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+        """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
         Derivative: none.
         Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-        Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+        Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
 
         Args:
             input: the numbers, not negative.
             weights: the weight of each element, 1 by default.
-            minlength: the result is at least that long.
+            minlength: the minimum length of the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             NotImplementedError: the input does not hold integers.
-            RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
-                is negative.
+            RuntimeError: the input is not 1-dimensional or has negative elements, the weights have another shape, or
+                ``minlength`` is negative.
 
         >>> rg.bincount(rg.tensor([1, 3, 1]))
         tensor([0, 2, 0, 1])
@@ -1104,7 +1104,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: integers and bools; the result has PyTorch's result type of all.
+        Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1163,7 +1163,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: integers and bools; the result has PyTorch's result type of all.
+        Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1205,7 +1205,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: integers and bools; the result has PyTorch's result type of all.
+        Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1226,7 +1226,7 @@ class TensorMethods:
 
         Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``, for each matrix.
         Shape: (b, n, k) and (b, k, m) to (b, n, m).
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the matrices on the left.
@@ -1294,7 +1294,7 @@ class TensorMethods:
         Args:
             median: the median.
             sigma: half the width at half the height, above 0.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             NotImplementedError: an input is complex.
@@ -1382,7 +1382,7 @@ class TensorMethods:
     def cholesky_inverse(self, upper: builtins.bool = False) -> Tensor:
         """``(L @ L^H)^-1``, from a Cholesky factor.
 
-        Derivative: that of the two triangular systems it solves.
+        Derivative: that of the solution of two triangular systems.
         Shape: ``(..., n, n)``; the result has the input's shape.
         Dtype: float32, float64 and complex; the result has the input's dtype.
 
@@ -1402,9 +1402,9 @@ class TensorMethods:
     def cholesky_solve(self, L: Operand, upper: builtins.bool = False) -> Tensor:
         """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-        Derivative: that of the two triangular systems it solves.
+        Derivative: that of the solution of two triangular systems.
         Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
@@ -1423,9 +1423,9 @@ class TensorMethods:
     def cholesky_solve(self, *, input2: Operand, upper: builtins.bool = False) -> Tensor:
         """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-        Derivative: that of the two triangular systems it solves.
+        Derivative: that of the solution of two triangular systems.
         Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
@@ -1441,15 +1441,15 @@ class TensorMethods:
         tensor([[2.]])
         """
     def chunk(self, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
+        """Views of at most ``chunks`` pieces of equal length along a dimension; the last one may be smaller.
 
-        Derivative: the pieces' ``g`` joined.
+        Derivative: ``g`` of the pieces, concatenated.
         Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            chunks: how many pieces.
+            chunks: the number of pieces.
             dim: the dimension.
 
         Raises:
@@ -1466,7 +1466,7 @@ class TensorMethods:
         Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
         min < max. max: ``g`` where the input is above it, or min > max.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1488,7 +1488,7 @@ class TensorMethods:
 
         Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
         Shape: that of ``input`` and ``max`` broadcast.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1509,7 +1509,7 @@ class TensorMethods:
 
         Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
         Shape: that of ``input`` and ``min`` broadcast.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1531,7 +1531,7 @@ class TensorMethods:
         Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
         min < max. max: ``g`` where the input is above it, or min > max.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -1549,7 +1549,7 @@ class TensorMethods:
     def clip_(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         """In-place form of ``clamp``: the result replaces the values of the Tensor, which is returned."""
     def clone(self, *, memory_format: builtins.object = None) -> Tensor:
-        """``out = input``: a copy in memory of its own.
+        """``out = input``, copied.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
@@ -1557,7 +1557,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            memory_format: taken for compatibility; arrays keep NumPy's layout.
+            memory_format: accepted for compatibility, without effect.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1611,7 +1611,7 @@ class TensorMethods:
         tensor([1.-2.j], dtype=complex64)
         """
     def contiguous(self, memory_format: builtins.object = None) -> Tensor:
-        """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
+        """``self`` in row-major order in memory: ``self`` itself if it is contiguous, else a copy.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
@@ -1624,14 +1624,14 @@ class TensorMethods:
         True
         """
     def copy(self, order: builtins.str = 'C') -> Tensor:
-        """``out = self`` in memory of its own: NumPy's spelling of ``clone()``.
+        """``out = self``, copied: NumPy's name of ``clone()``.
 
         Derivative: ``g``.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            order: taken as NumPy's method takes it; the elements lie as ``clone`` lays them.
+            order: as in NumPy, without effect: the layout is that of ``clone``.
 
         Raises:
             ValueError: ``order`` is none of C, F, A and K.
@@ -1643,7 +1643,7 @@ class TensorMethods:
         tensor([1., 1.])
         """
     def copy_(self, src: Operand, non_blocking: builtins.bool = False) -> Tensor:
-        """``self = src``: the elements of ``src`` written over this Tensor's.
+        """``self = src``: copy the elements of ``src`` into this Tensor.
 
         Derivative: self: 0. src: ``g``, summed where it broadcasts.
         Shape: ``src`` broadcasts to that of ``self``.
@@ -1651,7 +1651,7 @@ class TensorMethods:
 
         Args:
             src: a Tensor, an array or a number.
-            non_blocking: taken for compatibility; transfers finish before the call returns.
+            non_blocking: accepted for compatibility; transfers are synchronous.
 
         Raises:
             RuntimeError: ``src`` does not broadcast to this shape, or is complex and this Tensor is not.
@@ -1729,12 +1729,12 @@ class TensorMethods:
         """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions.
-        Dtype: any; gives int64.
+        Shape: any; the reduced dimensions are removed.
+        Dtype: any; the result is int64.
 
         Args:
             input: the elements that are counted.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1765,14 +1765,14 @@ class TensorMethods:
                 [4., 8.]])
         """
     def cpu(self, memory_format: builtins.object = None) -> Tensor:
-        """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
+        """``out = self``, on the CPU; ``self`` itself if it is there already.
 
-        Derivative: ``g`` on the input's device.
+        Derivative: ``g`` on the device of the input.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            memory_format: taken for compatibility; arrays keep NumPy's layout.
+            memory_format: accepted for compatibility, without effect.
 
         >>> rg.ones(2).cpu().device
         device(type='cpu')
@@ -1798,30 +1798,30 @@ class TensorMethods:
         tensor([0., 0., 1.])
         """
     def cuda(self, device: builtins.int | DeviceLike | None = None, non_blocking: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
-        """``out = self``: the Tensor on a GPU; itself where it is there already.
+        """``out = self``, on a GPU; ``self`` itself if it is there already.
 
-        Derivative: ``g`` on the input's device.
+        Derivative: ``g`` on the device of the input.
         Shape: any; the result has the input's shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
             device: a number or ``"cuda:N"``; None for the current GPU.
-            non_blocking: taken for compatibility; transfers finish before the call returns.
-            memory_format: taken for compatibility; arrays keep NumPy's layout.
+            non_blocking: accepted for compatibility; transfers are synchronous.
+            memory_format: accepted for compatibility, without effect.
 
         Raises:
-            RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
+            RuntimeError: CuPy is not installed, no GPU is available, or ``device`` is not a CUDA device.
 
         >>> rg.ones(2).cuda().device  # doctest: +SKIP
         device(type='cuda', index=0)
         """
     @overload
     def cummax(self, dim: Dim) -> ValuesIndices:
-        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
@@ -1840,11 +1840,11 @@ class TensorMethods:
         """
     @overload
     def cummax(self, *, axis: Dim) -> ValuesIndices:
-        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
@@ -1863,11 +1863,11 @@ class TensorMethods:
         """
     @overload
     def cummin(self, dim: Dim) -> ValuesIndices:
-        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
@@ -1886,11 +1886,11 @@ class TensorMethods:
         """
     @overload
     def cummin(self, *, axis: Dim) -> ValuesIndices:
-        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+        """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-        Derivative: ``g`` summed at the element that the index names: of equals the latest.
+        Derivative: ``g`` summed at the element with the index, the last of equal elements.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
@@ -1911,15 +1911,15 @@ class TensorMethods:
     def cumprod(self, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
         every order.
         Shape: any; the result has the input's shape.
-        Dtype: any; integers and bools give int64.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1934,15 +1934,15 @@ class TensorMethods:
     def cumprod(self, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
         """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+        Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
         every order.
         Shape: any; the result has the input's shape.
-        Dtype: any; integers and bools give int64.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1965,14 +1965,14 @@ class TensorMethods:
 
         float16 and float32 run in double precision and are rounded once.
 
-        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
-        Dtype: any; integers and bools give int64.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -1987,14 +1987,14 @@ class TensorMethods:
 
         float16 and float32 run in double precision and are rounded once.
 
-        Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+        Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
         Shape: any; the result has the input's shape.
-        Dtype: any; integers and bools give int64.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2053,7 +2053,7 @@ class TensorMethods:
         tensor(3.)
         """
     def diag(self, diagonal: builtins.int = 0) -> Tensor:
-        """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
+        """``out[i] = input[i, i + diagonal]`` of a matrix, copied; for a vector, the matrix with this diagonal.
 
         Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
         Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
@@ -2061,7 +2061,7 @@ class TensorMethods:
 
         Args:
             input: a vector or a matrix.
-            diagonal: which one: > 0 above the main one, < 0 below.
+            diagonal: the number of the diagonal: > 0 above the main diagonal, < 0 below.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2072,15 +2072,15 @@ class TensorMethods:
                 [0, 2]]), tensor([2]))
         """
     def diag_embed(self, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
-        """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
+        """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
         Derivative: the diagonal of ``g``.
-        Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
+        Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
             dim1: the dimension of the rows in the result.
             dim2: the dimension of the columns in the result.
 
@@ -2102,7 +2102,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2120,7 +2120,7 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least two dimensions.
-            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
             dim1: the dimension of the rows.
             dim2: the dimension of the columns.
 
@@ -2142,7 +2142,7 @@ class TensorMethods:
         Args:
             input: a Tensor of at least two dimensions.
             src: the diagonal.
-            offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+            offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
             dim1: the dimension of the rows.
             dim2: the dimension of the columns.
 
@@ -2156,7 +2156,7 @@ class TensorMethods:
                 [0., 1.]])
         """
     def diff(self, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None, *, axis: Dim = -1) -> Tensor:
-        """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+        """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; for bools ``xor``.
 
         Derivative: ``g_(i-1) - g_i``, ``n`` times.
         Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
@@ -2164,15 +2164,15 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            n: how many times; 0 gives a copy.
+            n: the number of repetitions; 0 returns a copy.
             dim: the dimension, by default the last.
             prepend: values to concatenate before the input, of its shape except along ``dim``.
             append: values to concatenate after the input.
 
         Raises:
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-            TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+            RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+            TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
         >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
         tensor([3., 5.])
@@ -2207,7 +2207,7 @@ class TensorMethods:
         2
         """
     def dist(self, other: Operand, p: builtins.float = 2) -> Tensor:
-        """``norm(input - other, p)``: the distance of all elements, as two vectors.
+        """``norm(input - other, p)``: the distance of two vectors of all elements.
 
         Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
         Shape: any that broadcast; the result is 0-d.
@@ -2216,7 +2216,7 @@ class TensorMethods:
         Args:
             input: one vector.
             other: the other vector.
-            p: which norm, any number.
+            p: the order of the norm, any number.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2278,7 +2278,7 @@ class TensorMethods:
 
         Derivative: input: ``g tensor``; tensor: ``g input``.
         Shape: (n) and (n) to ().
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: one vector.
@@ -2308,13 +2308,13 @@ class TensorMethods:
     def dsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2327,13 +2327,13 @@ class TensorMethods:
     def dsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2346,13 +2346,13 @@ class TensorMethods:
     def dsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -2376,7 +2376,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -2493,18 +2493,18 @@ class TensorMethods:
     def expand(self, *sizes: Size, **keywords: Size) -> Tensor:
         """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
-        Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
-        whose own elements do not share memory can.
+        Since elements share memory, the result can only be filled with one value. Views of it whose elements do not share
+        memory can be written.
 
         Derivative: ``g`` summed over the repeated dimensions.
-        Shape: (*) to ``sizes``; new dimensions may be put in front.
+        Shape: (*) to ``sizes``, which may prepend new dimensions.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            sizes: the lengths, one by one or as a sequence; -1 keeps a length.
+            sizes: the lengths, as separate arguments or as a sequence; -1 keeps a length.
 
         Raises:
-            RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
+            RuntimeError: the length of a dimension other than 1 would change, or there are too few lengths.
 
         >>> rg.tensor([[1], [2]]).expand(-1, 3)
         tensor([[1, 1, 1],
@@ -2518,10 +2518,10 @@ class TensorMethods:
         Dtype: any; the result has the input's dtype.
 
         Args:
-            other: gives the shape.
+            other: a Tensor with the shape of the result.
 
         Raises:
-            RuntimeError: the shapes do not fit.
+            RuntimeError: the shape does not broadcast to that of ``other``.
 
         >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
         (3, 2)
@@ -2544,13 +2544,13 @@ class TensorMethods:
     def exponential_(self, lambd: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Write numbers of density ``lambd * e^(-lambd * x)`` for x >= 0 over every element.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
         Args:
             lambd: the rate, above 0.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             NotImplementedError: an input is complex.
@@ -2567,7 +2567,7 @@ class TensorMethods:
         Dtype: any; the result has the input's dtype.
 
         Args:
-            input: gives shape, dtype and device.
+            input: a Tensor with the shape, dtype and device of the result.
             value: a number or a 0-d Tensor.
 
         Raises:
@@ -2618,9 +2618,9 @@ class TensorMethods:
     @flat.setter
     def flat(self, value: builtins.object) -> None: ...
     def flatten(self, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-        """``input`` with neighbouring dimensions merged into one, in row-major order.
+        """``input`` with adjacent dimensions merged into one, in row-major order.
 
-        A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
+        A view if the strides allow it, else a copy; ``input`` itself if only one dimension is merged.
 
         Derivative: ``g`` in the input's shape.
         Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
@@ -2640,7 +2640,7 @@ class TensorMethods:
         (2, 12)
         """
     def flip(self, *dims: Size, **keywords: Size) -> Tensor:
-        """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
+        """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy, reversed along the given dimensions.
 
         Derivative: ``g`` flipped.
         Shape: any; the result has the input's shape.
@@ -2741,7 +2741,7 @@ class TensorMethods:
 
         Derivative: zero.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the dividend.
@@ -2761,7 +2761,7 @@ class TensorMethods:
 
         Derivative: ``g`` to the larger; to the input at ties.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -2780,7 +2780,7 @@ class TensorMethods:
 
         Derivative: ``g`` to the smaller; to the input at ties.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -2799,7 +2799,7 @@ class TensorMethods:
 
         Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the dividend.
@@ -2849,23 +2849,23 @@ class TensorMethods:
         """
     @overload
     def gather(self, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
-        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             sparse_grad: accepted for compatibility; gradients are dense.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the index does not fit or is out of range.
+            RuntimeError: the index has a wrong shape or is out of range.
 
         >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
         tensor([[1, 1],
@@ -2873,23 +2873,23 @@ class TensorMethods:
         """
     @overload
     def gather(self, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = False) -> Tensor:
-        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+        """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
         Derivative: ``g`` added at the positions.
-        Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-        of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+        Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+        shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             sparse_grad: accepted for compatibility; gradients are dense.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the index does not fit or is out of range.
+            RuntimeError: the index has a wrong shape or is out of range.
 
         >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
         tensor([[1, 1],
@@ -2940,13 +2940,13 @@ class TensorMethods:
     def geometric_(self, p: builtins.float, *, generator: Generator | None = None) -> Tensor:
         """Write counts ``k = 1, 2, ...`` with probability ``(1 - p)^(k - 1) p`` over every element.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: all but bool and complex.
 
         Args:
             p: the probability of an end, in ``(0, 1)``.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             NotImplementedError: an input is complex.
@@ -2979,7 +2979,7 @@ class TensorMethods:
 
         Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
         Shape: (n) and (m) to (n, m).
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the vector of the rows.
@@ -3093,14 +3093,14 @@ class TensorMethods:
         """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
         Derivative: none.
-        Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
-        Dtype: real; gives uint64.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: real; the result is uint64.
 
         Args:
             input: the elements.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            mode: 0, the exclusive or: the only one.
+            mode: 0, exclusive or, is the only mode.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3133,9 +3133,9 @@ class TensorMethods:
     def heaviside_(self, values: Tensor) -> Tensor:
         """In-place form of ``heaviside``: the result replaces the values of the Tensor, which is returned."""
     def histc(self, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
-        """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+        """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-        Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+        Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
 
         Derivative: none.
         Shape: any; the result is (bins).
@@ -3144,8 +3144,8 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             bins: the number of intervals.
-            min: where the first begins.
-            max: where the last ends; with ``min == max`` the range is that of the elements.
+            min: the start of the first interval.
+            max: the end of the last interval; with ``min == max`` the range of the elements is used.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3156,9 +3156,9 @@ class TensorMethods:
         tensor([0., 2., 1., 0.])
         """
     def histogram(self, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramResult:
-        """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+        """The number of elements, or their weight, in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
 
-        What lies outside of all counts nowhere.
+        Elements outside of all intervals are ignored.
 
         Derivative: none.
         Shape: any; ``(bins,)`` and ``(bins + 1,)``.
@@ -3167,8 +3167,8 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             bins: the number of equal intervals, or their ascending edges.
-            range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
-                where they are equal.
+            range: the first and the last edge of equal intervals; by default the smallest and the largest
+                element, or a range of length 1 if they are equal.
             weight: the weight of each element, in the input's shape and dtype; by default 1.
             density: whether to divide by the sum and by the widths, so that the integral is 1.
 
@@ -3176,8 +3176,8 @@ class TensorMethods:
 
         Raises:
             NotImplementedError: the input is not floating.
-            RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
-            TypeError: there are a range and edges.
+            RuntimeError: there are no bins, their range is empty or not finite, or the weight has another shape.
+            TypeError: both a range and edges are given.
 
         >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
         HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
@@ -3188,13 +3188,13 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3209,13 +3209,13 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3230,13 +3230,13 @@ class TensorMethods:
 
         Vectors are split along dimension 0.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3250,7 +3250,7 @@ class TensorMethods:
 
         Derivative: with h the result, input: ``g * input / h``; other: ``g * other / h``; NaN at the origin.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+        Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
             input: one leg of a right triangle.
@@ -3341,19 +3341,19 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-        Dtype: any, kept; source has the input's.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            index: a vector of non-negative integers; slices at repeated positions are summed.
             source: the slices.
-            alpha: a factor for them.
+            alpha: a factor of the source.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
             IndexError: ``dim`` is out of range, or the index is not a vector.
 
         >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3364,19 +3364,19 @@ class TensorMethods:
         """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
         Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-        Dtype: any, kept; source has the input's.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on; what is added at a repeated position adds up.
+            index: a vector of non-negative integers; slices at repeated positions are summed.
             source: the slices.
-            alpha: a factor for them.
+            alpha: a factor of the source.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+            RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
             IndexError: ``dim`` is out of range, or the index is not a vector.
 
         >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3388,19 +3388,19 @@ class TensorMethods:
     def index_copy(self, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-        Dtype: any, kept; source has the input's.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on.
+            index: a vector of non-negative integers.
             source: the slices.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
             RuntimeError: the dtypes differ.
 
         >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3410,19 +3410,19 @@ class TensorMethods:
     def index_copy(self, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
         """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-        Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-        Dtype: any, kept; source has the input's.
+        Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+        Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on.
+            index: a vector of non-negative integers.
             source: the slices.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: source does not fit, or ``dim`` or a position is out of range.
+            IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
             RuntimeError: the dtypes differ.
 
         >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3480,14 +3480,14 @@ class TensorMethods:
         """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
         Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
-        ``accumulate``, where a position repeats, for the last value alone.
-        Shape: any, kept; the values broadcast to the indexed elements.
-        Dtype: any, kept; values have the input's.
+        ``accumulate``, only for the last value at a repeated position.
+        Shape: any, preserved; the values broadcast to the indexed elements.
+        Dtype: any, preserved; values have the dtype of the input.
 
         Args:
             input: the input Tensor.
             indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-            values: what is written.
+            values: the values to write.
             accumulate: add instead of replacing; at a repeated position all values are added.
 
         Raises:
@@ -3567,7 +3567,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on.
+            index: a vector of non-negative integers.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3589,7 +3589,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: a vector of integers from 0 on.
+            index: a vector of non-negative integers.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3605,7 +3605,7 @@ class TensorMethods:
 
         Derivative: input: the sum over ``...'`` of ``g other``; other: the sum over ``...`` of ``g input``.
         Shape: (..., k) and (...', k) to (..., ...'); a 0-d input multiplies.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
@@ -3660,7 +3660,7 @@ class TensorMethods:
         (True, False)
         """
     def is_contiguous(self) -> builtins.bool:
-        """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
+        """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements are in row-major order without gaps.
 
         Derivative: none.
         Shape: any.
@@ -3710,7 +3710,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any; the result is of bools.
+        Dtype: any; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3723,7 +3723,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any; the result is of bools.
+        Dtype: any; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3736,7 +3736,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any; the result is of bools.
+        Dtype: any; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3749,7 +3749,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; the result is of bools.
+        Dtype: any but complex; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3763,7 +3763,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; the result is of bools.
+        Dtype: any but complex; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -3821,7 +3821,7 @@ class TensorMethods:
 
         Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
         Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: each element is the factor of one block.
@@ -3838,13 +3838,13 @@ class TensorMethods:
 
         NaN counts as the largest.
 
-        Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
-        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Derivative: ``g`` at the element with the index; equal elements are counted in their order.
+        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
-            k: which, counted from 1.
+            k: the rank, from 1.
             dim: the dimension, by default the last.
             keepdim: keep the reduced dimensions, with length 1.
 
@@ -4074,7 +4074,7 @@ class TensorMethods:
         Args:
             mean: the mean of the logarithm.
             std: its standard deviation, above 0.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             NotImplementedError: an input is complex.
@@ -4094,7 +4094,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension of the sum.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4115,7 +4115,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension of the sum.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4222,7 +4222,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any, where all but 0 is true; the result is of bools.
+        Dtype: any; numbers other than 0 count as True; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -4242,7 +4242,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any, where all but 0 is true; the result is of bools.
+        Dtype: any; numbers other than 0 count as True; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4257,7 +4257,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any, where all but 0 is true; the result is of bools.
+        Dtype: any; numbers other than 0 count as True; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -4277,7 +4277,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any, where all but 0 is true; the result is of bools.
+        Dtype: any; numbers other than 0 count as True; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -4393,7 +4393,7 @@ class TensorMethods:
 
         Derivative: as ``linalg.lu_factor``.
         Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-        Dtype: float32, float64 and complex; kept; pivots int32.
+        Dtype: float32, float64 and complex, preserved; pivots are int32.
 
         Args:
             input: the matrices.
@@ -4417,7 +4417,7 @@ class TensorMethods:
 
         Derivative: as ``linalg.lu_factor``.
         Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-        Dtype: float32, float64 and complex; kept; pivots int32.
+        Dtype: float32, float64 and complex, preserved; pivots are int32.
 
         Args:
             input: the matrices.
@@ -4486,7 +4486,7 @@ class TensorMethods:
 
         Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
         Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
-        Dtype: any, kept; source has the input's.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
@@ -4503,9 +4503,9 @@ class TensorMethods:
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """In-place form of ``masked_scatter``: the result replaces the values of the Tensor, which is returned."""
     def masked_select(self, mask: Tensor) -> Tensor:
-        """``input[mask]``: the elements where the mask holds, in row-major order.
+        """``input[mask]``: the elements where the mask is True, in row-major order.
 
-        Derivative: ``g`` where the mask holds, 0 elsewhere.
+        Derivative: ``g`` where the mask is True, 0 elsewhere.
         Shape: input and mask broadcast; the result is a vector.
         Dtype: any; the result has the input's dtype.
 
@@ -4515,7 +4515,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+            RuntimeError: the mask is not bool, or the shapes do not broadcast.
 
         >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
         tensor([1, 3])
@@ -4526,7 +4526,7 @@ class TensorMethods:
         Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
         Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
         right a column, whose dimension is gone from the result; two vectors give their inner product.
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the factor on the left.
@@ -4582,17 +4582,17 @@ class TensorMethods:
 
         Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
         that the index names; ``max(x, y)``: as ``maximum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4612,17 +4612,17 @@ class TensorMethods:
 
         Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
         that the index names; ``max(x, y)``: as ``maximum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4642,17 +4642,17 @@ class TensorMethods:
 
         Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
         that the index names; ``max(x, y)``: as ``maximum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4671,7 +4671,7 @@ class TensorMethods:
 
         Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -4686,17 +4686,17 @@ class TensorMethods:
         tensor([3., 4.])
         """
     def mean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+        """``sum_i x_i / n`` over all dimensions, one, or several; NaN if there are no elements.
 
         Derivative: ``g / n``, repeated along the reduced dimensions.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4708,11 +4708,11 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -4735,11 +4735,11 @@ class TensorMethods:
         """
     @overload
     def median(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -4762,11 +4762,11 @@ class TensorMethods:
         """
     @overload
     def median(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+        """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-        Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-        that the index names.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+        element with the index.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -4793,17 +4793,17 @@ class TensorMethods:
 
         Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
         that the index names; ``min(x, y)``: as ``minimum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4820,17 +4820,17 @@ class TensorMethods:
 
         Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
         that the index names; ``min(x, y)``: as ``minimum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4847,17 +4847,17 @@ class TensorMethods:
 
         Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
         that the index names; ``min(x, y)``: as ``minimum``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: any but complex; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimension; or a Tensor, which is ``other``.
+            dim: the dimension; a Tensor is interpreted as ``other``.
             keepdim: keep the reduced dimensions, with length 1.
-            other: the values to compare with, elementwise; they broadcast.
+            other: the values to compare with, elementwise, with broadcasting.
 
         Returns:
-            A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+            A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -4873,7 +4873,7 @@ class TensorMethods:
 
         Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: real; the result has PyTorch's result type of all.
+        Dtype: real; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -4892,7 +4892,7 @@ class TensorMethods:
 
         Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``.
         Shape: (n, k) and (k, m) to (n, m).
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the matrix on the left.
@@ -4907,11 +4907,11 @@ class TensorMethods:
                 [3.]])
         """
     def mode(self, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+        """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
 
-        Derivative: ``g`` at the element that the index names.
-        Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Derivative: ``g`` at the element with the index.
+        Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
@@ -4930,7 +4930,7 @@ class TensorMethods:
         ValuesIndices(values=tensor(3.), indices=tensor(2))
         """
     def moveaxis(self, source: Dims, destination: Dims) -> Tensor:
-        """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+        """A view with some dimensions moved to other positions; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
         Shape: any; the lengths are permuted.
@@ -4939,18 +4939,18 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: per dimension its place in the result.
+            destination: the position of each of them in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: they differ in number, or name a dimension twice.
+            RuntimeError: both differ in length, or a dimension is repeated.
 
         >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
         (3, 4, 2)
         """
     def movedim(self, source: Dims, destination: Dims) -> Tensor:
-        """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+        """A view with some dimensions moved to other positions; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
         Shape: any; the lengths are permuted.
@@ -4959,12 +4959,12 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             source: the dimensions to move.
-            destination: per dimension its place in the result.
+            destination: the position of each of them in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: they differ in number, or name a dimension twice.
+            RuntimeError: both differ in length, or a dimension is repeated.
 
         >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
         (3, 4, 2)
@@ -4972,7 +4972,7 @@ class TensorMethods:
     def msort(self) -> Tensor:
         """``sort(input, 0)``: the elements in ascending order along the first dimension.
 
-        Derivative: ``g`` at the place each element came from; equal elements keep their order.
+        Derivative: ``g`` at the original position of each element; equal elements keep their order.
         Shape: any; the result has the input's shape.
         Dtype: any but complex; the result has the input's dtype.
 
@@ -4988,7 +4988,7 @@ class TensorMethods:
 
         Derivative: input: ``g * other``; other: ``g * input``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -5014,7 +5014,7 @@ class TensorMethods:
             input: weights, at least 0; they need not sum to 1.
             num_samples: how many positions per row.
             replacement: whether one may be drawn again.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5030,7 +5030,7 @@ class TensorMethods:
 
         Derivative: input: ``g * other``; other: ``g * input``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the input Tensor.
@@ -5050,7 +5050,7 @@ class TensorMethods:
 
         Derivative: input: ``outer(g, vec)``; vec: ``input^T @ g``.
         Shape: (n, k) and (k) to (n).
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the matrix.
@@ -5107,17 +5107,17 @@ class TensorMethods:
     def nan_to_num_(self, nan: builtins.float | None = None, posinf: builtins.float | None = None, neginf: builtins.float | None = None) -> Tensor:
         """In-place form of ``nan_to_num``: the result replaces the values of the Tensor, which is returned."""
     def nanmean(self, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+        """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN if there are none.
 
         Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5129,10 +5129,10 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -5153,10 +5153,10 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -5177,10 +5177,10 @@ class TensorMethods:
         """
     @overload
     def nanmedian(self, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``median`` of the elements that are not NaN; NaN where there are none.
+        """``median`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``median``.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
         Dtype: real floating and integers; the result has the input's dtype.
 
         Args:
@@ -5200,11 +5200,11 @@ class TensorMethods:
         tensor(1.)
         """
     def nanquantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-        """``quantile`` of the elements that are not NaN; NaN where there are none.
+        """``quantile`` of the elements that are not NaN; NaN if there are none.
 
         Derivative: as ``quantile``.
-        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-        Dtype: float32 and float64, also of q; kept.
+        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for q; preserved.
 
         Args:
             input: the input Tensor.
@@ -5217,7 +5217,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
         >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
         tensor(2.)
@@ -5226,14 +5226,14 @@ class TensorMethods:
         """``sum_i x_i`` over the elements that are not NaN.
 
         Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-        Dtype: floating; integers and bools give int64.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: floating; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5245,7 +5245,7 @@ class TensorMethods:
         """
     @overload
     def narrow(self, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
-        """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+        """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
         Derivative: ``g`` in its place, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
@@ -5254,12 +5254,12 @@ class TensorMethods:
         Args:
             input: a Tensor of at least one dimension.
             dim: the dimension.
-            start: the first slice; negative ones count from the end.
-            length: how many slices.
+            start: the first slice; negative numbers count from the end.
+            length: the number of slices.
 
         Raises:
-            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
-                one integer.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+                integer.
             IndexError: ``dim`` or ``start`` is out of range.
             TypeError: an argument is not an integer.
 
@@ -5268,7 +5268,7 @@ class TensorMethods:
         """
     @overload
     def narrow(self, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
-        """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+        """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
         Derivative: ``g`` in its place, 0 elsewhere.
         Shape: (*, n, *) to (*, length, *).
@@ -5277,12 +5277,12 @@ class TensorMethods:
         Args:
             input: a Tensor of at least one dimension.
             dim: the dimension.
-            start: the first slice; negative ones count from the end.
-            length: how many slices.
+            start: the first slice; negative numbers count from the end.
+            length: the number of slices.
 
         Raises:
-            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
-                one integer.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+                integer.
             IndexError: ``dim`` or ``start`` is out of range.
             TypeError: an argument is not an integer.
 
@@ -5291,38 +5291,46 @@ class TensorMethods:
         """
     @overload
     def narrow_copy(self, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """``narrow(input, dim, start, length)`` in memory of its own.
+        """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``narrow``'s.
-        Shape: as ``narrow``'s.
-        Dtype: as ``narrow``'s.
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
             dim: the dimension.
+            start: the first slice; negative numbers count from the end.
+            length: the number of slices.
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: ``dim`` is out of range.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+                integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
 
         >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
         tensor([1, 2])
         """
     @overload
     def narrow_copy(self, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-        """``narrow(input, dim, start, length)`` in memory of its own.
+        """``narrow(input, dim, start, length)``, copied.
 
-        Derivative: ``narrow``'s.
-        Shape: as ``narrow``'s.
-        Dtype: as ``narrow``'s.
+        Derivative: ``g`` in its place, 0 elsewhere.
+        Shape: (*, n, *) to (*, length, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
             dim: the dimension.
+            start: the first slice; negative numbers count from the end.
+            length: the number of slices.
 
         Raises:
-            TypeError: ``input`` is not a Tensor, array or number.
-            IndexError: ``dim`` is out of range.
+            RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+                integer.
+            IndexError: ``dim`` or ``start`` is out of range.
+            TypeError: an argument is not an integer.
 
         >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
         tensor([1, 2])
@@ -5342,7 +5350,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -5413,7 +5421,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether gradients with respect to the result are wanted.
+            requires_grad: whether the result requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5430,10 +5438,10 @@ class TensorMethods:
 
         Args:
             size: the lengths of the dimensions.
-            fill_value: a number, or a Tensor or array that holds one.
+            fill_value: a number, or a Tensor or array of one element.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether gradients with respect to the result are wanted.
+            requires_grad: whether the result requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5452,7 +5460,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether gradients with respect to the result are wanted.
+            requires_grad: whether the result requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5471,10 +5479,10 @@ class TensorMethods:
             data: a number, nested sequences of numbers, an array or a Tensor.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether gradients with respect to the result are wanted.
+            requires_grad: whether the result requires grad.
 
         Raises:
-            TypeError: the data are not numbers.
+            TypeError: the data are not numeric.
             ValueError: the nested sequences are ragged.
 
         >>> rg.zeros(1).new_tensor([1, 2])
@@ -5491,7 +5499,7 @@ class TensorMethods:
             size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
             dtype: the dtype, by default this Tensor's.
             device: the device, by default this Tensor's.
-            requires_grad: whether gradients with respect to the result are wanted.
+            requires_grad: whether the result requires grad.
 
         Raises:
             RuntimeError: a length is negative.
@@ -5526,7 +5534,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
-        Dtype: any; gives int64.
+        Dtype: any; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -5545,7 +5553,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
-        Dtype: any; gives int64.
+        Dtype: any; the result is int64.
 
         Args:
             input: the input Tensor.
@@ -5559,7 +5567,7 @@ class TensorMethods:
                 [1, 0]])
         """
     def nonzero_static(self, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
-        """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+        """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
         Derivative: none.
         Shape: any; ``(size, ndim)``.
@@ -5584,7 +5592,7 @@ class TensorMethods:
 
         Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
         Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
         Args:
@@ -5593,7 +5601,7 @@ class TensorMethods:
                 ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
             dim: a dimension or several, by default all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first, to one that is not narrower.
+            dtype: convert the input first, to a dtype that is not narrower.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5606,14 +5614,14 @@ class TensorMethods:
     def normal_(self, mean: builtins.float = 0.0, std: builtins.float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """``self[i] ~ N(mean, std^2)``: write normal numbers over every element.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex.
 
         Args:
             mean: the mean.
             std: the standard deviation, at least 0.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             RuntimeError: ``std`` is negative.
@@ -5626,7 +5634,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: compared in PyTorch's result type; the result is of bools.
+        Dtype: any, compared in PyTorch's result type; the result is bool.
 
         Args:
             input: the input Tensor.
@@ -5660,7 +5668,7 @@ class TensorMethods:
 
         Derivative: ``linalg.householder_product``'s.
         Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
-        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
@@ -5680,7 +5688,7 @@ class TensorMethods:
 
         Derivative: ``linalg.householder_product``'s.
         Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
-        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the input Tensor.
@@ -5771,7 +5779,7 @@ class TensorMethods:
 
         Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
         Shape: (n) and (m) to (n, m).
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the vector of the rows.
@@ -5786,7 +5794,7 @@ class TensorMethods:
                 [6., 8.]])
         """
     def permute(self, *dims: Size, **keywords: Size) -> Tensor:
-        """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
+        """``out.shape[i] = input.shape[dims[i]]``: a view with permuted dimensions.
 
         Derivative: ``g`` with its dimensions in the inverse order.
         Shape: any; the lengths are permuted.
@@ -5794,12 +5802,12 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dims: per dimension of the result that of the input, one by one or as a sequence.
+            dims: the input dimension of each dimension of the result, as separate arguments or as a sequence.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: ``dims`` does not name every dimension once.
+            RuntimeError: ``dims`` is not a permutation of the dimensions.
 
         >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
         (4, 2, 3)
@@ -5864,7 +5872,7 @@ class TensorMethods:
         Derivative: input: ``g * exponent * input^(exponent - 1)``, 0 where the exponent is 0; exponent: ``g *
         input^exponent * log(input)``, 0 where the input is 0 and the exponent at least 0, NaN where the input is negative.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the base.
@@ -5904,16 +5912,16 @@ class TensorMethods:
     def prod(self, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``prod_i x_i``, of all elements or along one dimension.
 
-        Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
-        every order.
-        Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-        Dtype: any; integers and bools give int64.
+        Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
+        order.
+        Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension, by default all.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -5927,15 +5935,15 @@ class TensorMethods:
     def put(self, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
         """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
-        ``accumulate``, where a position repeats, for the last value alone.
-        Shape: any, kept; source has as many elements as the index.
-        Dtype: any, kept; source has the input's.
+        Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
+        for a repeated position only the last value, without ``accumulate``.
+        Shape: any, preserved; source has as many elements as the index.
+        Dtype: any, preserved; source has the dtype of the input.
 
         Args:
             input: the input Tensor.
-            index: integers; negative ones count from the end.
-            source: what is written.
+            index: integers; negative numbers count from the end.
+            source: the values to write.
             accumulate: add instead of replacing.
 
         Raises:
@@ -5976,10 +5984,10 @@ class TensorMethods:
     def quantile(self, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
         """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-        Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+        Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
         their difference, 0 where the rank is an integer or rounded.
-        Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-        Dtype: float32 and float64, also of q; kept.
+        Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+        Dtype: float32 and float64, the same for q; preserved.
 
         Args:
             input: the input Tensor.
@@ -5992,7 +6000,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+            RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
         >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
         tensor(2.5)
@@ -6017,7 +6025,7 @@ class TensorMethods:
         """Write integers uniform on ``from, ..., to - 1`` over every element: ``random_()``, ``random_(to)`` or
         ``random_(from, to)``.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: any.
 
@@ -6025,7 +6033,7 @@ class TensorMethods:
             bounds: ``to``, or ``from`` and ``to``; also by these names. ``from`` is the smallest integer, by default 0, and
                 ``to`` one more than the largest; for None that is the largest which the dtype represents with all smaller
                 ones.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             RuntimeError: ``from`` is not less than ``to``, or the dtype does not hold the integers between them.
@@ -6036,7 +6044,7 @@ class TensorMethods:
     def ravel(self, *, order: Literal['C', 'F'] = 'C') -> Tensor:
         """``input.flatten()``: all elements in one dimension, in row-major order.
 
-        A view where the input is contiguous, else a copy.
+        A view if the input is contiguous, else a copy.
 
         Derivative: ``g`` in the input's shape.
         Shape: any to (n,), n the number of elements.
@@ -6048,7 +6056,7 @@ class TensorMethods:
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
-            ValueError: another order.
+            ValueError: the order is not supported.
 
         >>> rg.ravel(rg.zeros(2, 3)).shape
         (6,)
@@ -6127,7 +6135,7 @@ class TensorMethods:
 
         Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: any; the result has PyTorch's result type of all.
+        Dtype: any; the result has PyTorch's result type of the arguments.
 
         Args:
             input: the dividend.
@@ -6152,14 +6160,14 @@ class TensorMethods:
 
         Args:
             input: the slices.
-            p: which norm, positive.
+            p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+            RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
         >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
         tensor([[0.6, 0.8],
@@ -6175,14 +6183,14 @@ class TensorMethods:
 
         Args:
             input: the slices.
-            p: which norm, positive.
+            p: the order of the norm, positive.
             dim: the dimension whose slices are scaled.
             maxnorm: the largest norm, at least 0.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+            RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
         >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
         tensor([[0.6, 0.8],
@@ -6195,14 +6203,14 @@ class TensorMethods:
     def renorm_(self, p: builtins.float, *, axis: Dim, maxnorm: builtins.float) -> Tensor:
         """In-place form of ``renorm``: the result replaces the values of the Tensor, which is returned."""
     def repeat(self, *repeats: Size, **keywords: Size) -> Tensor:
-        """``out[i, j, ..] = self[i % m, j % n, ..]``: copies side by side.
+        """``out[i, j, ..] = self[i % m, j % n, ..]``: tiled copies.
 
         Derivative: ``g`` summed over the copies.
-        Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
+        Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); further numbers prepend dimensions.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            repeats: per dimension how many copies, one by one or as a sequence.
+            repeats: the number of copies per dimension, as separate arguments or as a sequence.
 
         Raises:
             RuntimeError: there are fewer numbers than dimensions, or one is negative.
@@ -6212,9 +6220,9 @@ class TensorMethods:
                 [1, 2, 1, 2]])
         """
     def repeat_interleave(self, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
-        """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
+        """Repeat each element ``repeats`` times in succession; ``repeats`` may be a vector with a number per element.
 
-        With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
+        ``repeat_interleave(repeats)`` repeats the positions 0, 1, .. instead.
 
         Derivative: ``g`` summed over the copies of each element.
         Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
@@ -6237,15 +6245,15 @@ class TensorMethods:
     def reshape(self, *shape: Size, **keywords: Size) -> Tensor:
         """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
-        A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
+        A view if the strides allow it, else a copy. Call it as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
 
         Derivative: ``g`` in the input's shape.
-        Shape: any to ``shape``, of as many elements.
+        Shape: any to ``shape``, with the same number of elements.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
+            shape: the lengths, as separate arguments or as a sequence; one may be -1 and is inferred.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6259,11 +6267,11 @@ class TensorMethods:
         """``self.reshape(other.shape)``.
 
         Derivative: ``g`` in the shape of ``self``; none to ``other``.
-        Shape: any to that of ``other``, of as many elements.
+        Shape: any to that of ``other``, with the same number of elements.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            other: gives the shape.
+            other: a Tensor with the shape of the result.
 
         Raises:
             RuntimeError: the number of elements differs.
@@ -6285,7 +6293,7 @@ class TensorMethods:
             RuntimeError: the Tensor needs no gradient.
         """
     def roll(self, shifts: Dims, dims: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
-        """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
+        """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: a circular shift.
 
         Derivative: ``g`` rolled back.
         Shape: any; the result has the input's shape.
@@ -6293,7 +6301,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            shifts: how many places, per dimension of ``dims``.
+            shifts: the shift, per dimension of ``dims``.
             dims: the dimensions; None rolls the flattened elements.
 
         Raises:
@@ -6305,15 +6313,15 @@ class TensorMethods:
         tensor([3, 1, 2])
         """
     def rot90(self, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
-        """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
+        """A copy rotated by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
 
-        Derivative: ``g`` turned back.
+        Derivative: ``g`` rotated back.
         Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least two dimensions.
-            k: how many times; negative ones turn the other way.
+            k: the number of rotations; negative numbers rotate in the other direction.
             dims: the two dimensions.
 
         Raises:
@@ -6376,7 +6384,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             src: a Tensor, or a number.
             value: a number, instead of ``src``.
             reduce: ``"add"`` or ``"multiply"`` instead of replacing.
@@ -6404,7 +6412,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             src: a Tensor, or a number.
             value: a number, instead of ``src``.
             reduce: ``"add"`` or ``"multiply"`` instead of replacing.
@@ -6481,7 +6489,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             src: the values.
             reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
             include_self: whether the input's element takes part where something is written.
@@ -6507,7 +6515,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension.
-            index: integers from 0 on.
+            index: non-negative integers.
             src: the values.
             reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
             include_self: whether the input's element takes part where something is written.
@@ -6537,7 +6545,7 @@ class TensorMethods:
         Args:
             input: a Tensor of at least one dimension.
             dim: the dimension.
-            index: the slice; negative ones count from the end.
+            index: the slice; negative numbers count from the end.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6557,7 +6565,7 @@ class TensorMethods:
         Args:
             input: a Tensor of at least one dimension.
             dim: the dimension.
-            index: the slice; negative ones count from the end.
+            index: the slice; negative numbers count from the end.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6678,7 +6686,7 @@ class TensorMethods:
 
         Derivative: none.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; the result is of bools.
+        Dtype: any but complex; the result is bool.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6835,7 +6843,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension along which the result sums to 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6856,7 +6864,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension along which the result sums to 1.
-            dtype: converts the input first.
+            dtype: convert the input first.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6869,15 +6877,15 @@ class TensorMethods:
     def sort(self, dim: Dim = -1, descending: builtins.bool = False, stable: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
         """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
 
-        Derivative: ``g`` at the place each element came from; equal elements keep their order.
+        Derivative: ``g`` at the original position of each element; equal elements keep their order.
         Shape: any; the result has the input's shape.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
             dim: the dimension, by default the last.
-            descending: sort the largest first.
-            stable: accepted; every sort here is stable.
+            descending: sort in descending order.
+            stable: accepted for compatibility; sorting is always stable.
 
         Returns:
             The named tuple ``(values, indices)``.
@@ -6891,9 +6899,9 @@ class TensorMethods:
         ValuesIndices(values=tensor([1., 2., 3.]), indices=tensor([2, 0, 1]))
         """
     def split(self, split_size_or_sections: Dims, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
+        """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension; the last one may be smaller.
 
-        Derivative: the pieces' ``g`` joined.
+        Derivative: ``g`` of the pieces, concatenated.
         Shape: (*, n, *) to pieces (*, size, *).
         Dtype: any; the result has the input's dtype.
 
@@ -6905,7 +6913,7 @@ class TensorMethods:
         Raises:
             TypeError: ``tensor`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a length is negative, or they do not add up.
+            RuntimeError: a length is negative, or the sum of the lengths is not n.
 
         >>> rg.split(rg.arange(5), 2)
         (tensor([0, 1]), tensor([2, 3]), tensor([4]))
@@ -6913,7 +6921,7 @@ class TensorMethods:
     def split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:n_1], x[n_1:n_1 + n_2], ...]``: views of pieces of the given lengths along a dimension.
 
-        Derivative: the pieces' ``g`` joined.
+        Derivative: ``g`` of the pieces, concatenated.
         Shape: (*, n, *) to pieces (*, split_sizes[i], *).
         Dtype: any; the result has the input's dtype.
 
@@ -6925,7 +6933,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
-            RuntimeError: a length is negative, or they do not add up.
+            RuntimeError: a length is negative, or the sum of the lengths is not n.
 
         >>> rg.split_with_sizes(rg.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
@@ -6964,12 +6972,12 @@ class TensorMethods:
         """``input`` without its dimensions of length 1, as a view.
 
         Derivative: ``g`` in the input's shape.
-        Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+        Shape: any; dimensions of length 1, or those in ``dim`` of length 1, are removed.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the dimensions to leave out where they have length 1; None for all.
+            dim: the dimensions to remove if they have length 1; None for all.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -6985,7 +6993,7 @@ class TensorMethods:
         """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
 
         Derivative: ``g (x - mean) / (std (n - correction))``; 0 where the deviation is 0.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
         Args:
@@ -7039,7 +7047,7 @@ class TensorMethods:
         """
     @overload
     def stride(self, dim: None = None, *, axis: None = None) -> builtins.tuple[builtins.int, ...]:
-        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+        """``address(x[i + 1]) - address(x[i])`` in elements, per dimension or along one.
 
         Derivative: none.
         Shape: any.
@@ -7056,7 +7064,7 @@ class TensorMethods:
         """
     @overload
     def stride(self, dim: builtins.int) -> builtins.int:
-        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+        """``address(x[i + 1]) - address(x[i])`` in elements, per dimension or along one.
 
         Derivative: none.
         Shape: any.
@@ -7073,7 +7081,7 @@ class TensorMethods:
         """
     @overload
     def stride(self, *, axis: builtins.int) -> builtins.int:
-        """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+        """``address(x[i + 1]) - address(x[i])`` in elements, per dimension or along one.
 
         Derivative: none.
         Shape: any.
@@ -7137,14 +7145,14 @@ class TensorMethods:
         for millions of elements. float16 is summed in float32.
 
         Derivative: ``g``, repeated along the reduced dimensions.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-        Dtype: any; integers and bools give int64.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+        Dtype: any; the result for integers and bools is int64.
 
         Args:
             input: the input Tensor.
-            dim: a dimension or several; all of them by default, and for ``()``.
+            dim: a dimension or several; all for None and ``()``.
             keepdim: keep the reduced dimensions, with length 1.
-            dtype: converts the input first; sums of integers wrap around in it.
+            dtype: convert the input first; sums of integers wrap around.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7161,10 +7169,10 @@ class TensorMethods:
 
         Derivative: ``g`` expanded to the input's shape.
         Shape: any to ``size``.
-        Dtype: any; where something is summed, integers become int64.
+        Dtype: any; sums of integers are int64.
 
         Args:
-            size: the lengths, one by one or as a sequence.
+            size: the lengths, as separate arguments or as a sequence.
 
         Raises:
             RuntimeError: ``size`` does not broadcast to the shape.
@@ -7198,10 +7206,10 @@ class TensorMethods:
         (2, 2)
         """
     def swapaxes(self, *dims: Any, **keywords: Size) -> Tensor:
-        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-        has dimensions (unless these are two), gives them a new order.
+        NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+        there are not two), specifies a permutation.
 
         Derivative: ``g`` with the same dimensions exchanged.
         Shape: any; the lengths of the two dimensions are exchanged.
@@ -7214,7 +7222,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: a new order does not name every dimension once.
+            RuntimeError: the numbers are not a permutation of the dimensions.
 
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
@@ -7222,10 +7230,10 @@ class TensorMethods:
     def swapaxes_(self, *dims: Any, **keywords: Size) -> Tensor:
         """In-place form of ``swapaxes``: this Tensor itself takes the new shape, on the same memory."""
     def swapdims(self, *dims: Any, **keywords: Size) -> Tensor:
-        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-        has dimensions (unless these are two), gives them a new order.
+        NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+        there are not two), specifies a permutation.
 
         Derivative: ``g`` with the same dimensions exchanged.
         Shape: any; the lengths of the two dimensions are exchanged.
@@ -7238,7 +7246,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: a new order does not name every dimension once.
+            RuntimeError: the numbers are not a permutation of the dimensions.
 
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
@@ -7249,7 +7257,7 @@ class TensorMethods:
         """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
 
         Derivative: the transpose of ``g``.
-        Shape: (m, n) to (n, m); (n,) and () stay.
+        Shape: (m, n) to (n, m); (n,) and () are unchanged.
         Dtype: any; the result has the input's dtype.
 
         Raises:
@@ -7270,7 +7278,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            index: integers; negative ones count from the end.
+            index: integers; negative numbers count from the end.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7284,7 +7292,7 @@ class TensorMethods:
         """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
         Derivative: ``g`` added at the positions.
-        Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+        Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
         Dtype: any; the result has the input's dtype.
 
         Args:
@@ -7336,13 +7344,13 @@ class TensorMethods:
     def tensor_split(self, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
+        Derivative: ``g`` of the pieces, each in its place.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
             dim: the dimension.
 
         Raises:
@@ -7357,13 +7365,13 @@ class TensorMethods:
     def tensor_split(self, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
+        Derivative: ``g`` of the pieces, each in its place.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
             dim: the dimension.
 
         Raises:
@@ -7378,13 +7386,13 @@ class TensorMethods:
     def tensor_split(self, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
+        Derivative: ``g`` of the pieces, each in its place.
         Shape: (*, n, *) to pieces (*, n // count or one more, *).
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: a Tensor of at least one dimension.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
             dim: the dimension.
 
         Raises:
@@ -7406,7 +7414,7 @@ class TensorMethods:
 
         Args:
             input: the input Tensor.
-            dims: per dimension how many copies, one by one or as a sequence.
+            dims: the number of copies per dimension, as separate arguments or as a sequence.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7417,7 +7425,7 @@ class TensorMethods:
                 [2, 2, 2]])
         """
     def to(self, *args: Tensor | DTypeLike | DeviceLike | builtins.bool | None, dtype: DTypeLike | None = None, device: DeviceLike | None = None, non_blocking: builtins.bool = False, copy: builtins.bool = False, memory_format: builtins.object = None) -> Tensor:
-        """``self`` in another dtype, on another device, or both; itself where it is that already.
+        """``self`` with another dtype or device, or both; ``self`` itself if nothing changes.
 
         Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
         ``copy`` after it.
@@ -7427,14 +7435,14 @@ class TensorMethods:
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted.
+            dtype: the dtype to convert to.
             device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-            non_blocking: taken for compatibility; transfers finish before the call returns.
-            copy: make a copy also where nothing changes.
-            memory_format: taken for compatibility; arrays keep NumPy's layout.
+            non_blocking: accepted for compatibility; transfers are synchronous.
+            copy: copy even if nothing changes.
+            memory_format: accepted for compatibility, without effect.
 
         Raises:
-            RuntimeError: no such device.
+            RuntimeError: the device does not exist.
             TypeError: an argument is none of dtype, device and Tensor.
 
         >>> x = rg.tensor([1.0, 2.0])
@@ -7500,14 +7508,14 @@ class TensorMethods:
 
         Derivative: ``g`` at the place each element came from.
         Shape: any; the results have length ``k`` along ``dim``.
-        Dtype: any but complex; values keep the input's dtype, indices are int64.
+        Dtype: any but complex; values have the dtype of the input, indices are int64.
 
         Args:
             input: the input Tensor.
             k: how many, from 0 to the length.
             dim: the dimension, by default the last.
             largest: the largest elements; otherwise the smallest.
-            sorted: accepted; the elements always come in order.
+            sorted: accepted for compatibility; the elements are always sorted.
 
         Returns:
             The named tuple ``(values, indices)``.
@@ -7526,7 +7534,7 @@ class TensorMethods:
 
         Derivative: ``g`` times the unit matrix.
         Shape: (m, n) to ().
-        Dtype: any; integers and bools give int64.
+        Dtype: any; the result for integers and bools is int64.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7536,10 +7544,10 @@ class TensorMethods:
         tensor(3.)
         """
     def transpose(self, *dims: Any, **keywords: Size) -> Tensor:
-        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+        """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-        NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-        has dimensions (unless these are two), gives them a new order.
+        NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+        there are not two), specifies a permutation.
 
         Derivative: ``g`` with the same dimensions exchanged.
         Shape: any; the lengths of the two dimensions are exchanged.
@@ -7552,7 +7560,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: a dimension is out of range.
-            RuntimeError: a new order does not name every dimension once.
+            RuntimeError: the numbers are not a permutation of the dimensions.
 
         >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
         ((4, 3, 2), (3, 4, 2))
@@ -7564,7 +7572,7 @@ class TensorMethods:
 
         Derivative: as ``linalg.solve_triangular``.
         Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
-        Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+        Dtype: float32, float64 and complex, the same for all arguments and the result.
 
         Args:
             input: the right-hand sides.
@@ -7593,7 +7601,7 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least two dimensions.
-            diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+            diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7614,7 +7622,7 @@ class TensorMethods:
 
         Args:
             input: a Tensor of at least two dimensions.
-            diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+            diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7631,7 +7639,7 @@ class TensorMethods:
 
         Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+        Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
             input: the dividend.
@@ -7671,9 +7679,9 @@ class TensorMethods:
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
-                default dtype; None asks for the name.
-            non_blocking: taken for compatibility; transfers finish before the call returns.
+            dtype: the dtype, or a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` means the default
+                dtype; None returns the name.
+            non_blocking: accepted for compatibility; transfers are synchronous.
 
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
@@ -7698,9 +7706,9 @@ class TensorMethods:
         Dtype: any to ``dtype``.
 
         Args:
-            dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
-                default dtype; None asks for the name.
-            non_blocking: taken for compatibility; transfers finish before the call returns.
+            dtype: the dtype, or a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` means the default
+                dtype; None returns the name.
+            non_blocking: accepted for compatibility; transfers are synchronous.
 
         Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
@@ -7724,7 +7732,7 @@ class TensorMethods:
         Dtype: any to that of ``other``.
 
         Args:
-            other: a Tensor of the dtype and device wanted.
+            other: a Tensor with the dtype and device of the result.
 
         Raises:
             TypeError: ``other`` is not a Tensor.
@@ -7733,7 +7741,7 @@ class TensorMethods:
         tensor([1., 2.])
         """
     def unbind(self, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
+        """``input[.., i, ..]`` for every i: views of the slices along a dimension.
 
         Derivative: the slices' ``g`` stacked.
         Shape: (*, n, *) to n slices (*, *).
@@ -7761,7 +7769,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension to split.
-            sizes: the lengths it is split into; one may be -1, to be inferred.
+            sizes: the new lengths; one may be -1 and is inferred.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7782,7 +7790,7 @@ class TensorMethods:
         Args:
             input: the input Tensor.
             dim: the dimension to split.
-            sizes: the lengths it is split into; one may be -1, to be inferred.
+            sizes: the new lengths; one may be -1 and is inferred.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -7802,7 +7810,7 @@ class TensorMethods:
         Args:
             dimension: the dimension; in the result it counts the windows.
             size: the length of a window.
-            step: how far each window starts after the one before.
+            step: the distance of the starts of consecutive windows.
 
         Raises:
             RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
@@ -7815,14 +7823,14 @@ class TensorMethods:
     def uniform_(self, from_: builtins.float = 0.0, to: builtins.float = 1.0, *, generator: Generator | None = None, **keywords: Number) -> Tensor:
         """Write numbers uniform on ``[from, to)`` over every element.
 
-        Derivative: zero for what was there before.
+        Derivative: zero for the overwritten values.
         Shape: any; the result has the input's shape.
         Dtype: floating and complex, whose parts are both drawn from ``[from, to)``.
 
         Args:
             from_: the lower bound; PyTorch's name of it, ``from``, is taken, too.
             to: the upper bound.
-            generator: the source of the random numbers, by default the default generator.
+            generator: the random number generator, by default the default generator.
 
         Raises:
             RuntimeError: ``from`` is greater than ``to``, or the dtype does not hold ``to - from``.
@@ -7835,14 +7843,14 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            sorted: accepted; the elements always come in order.
-            return_inverse: give also, per element (slice), its index among the distinct ones.
-            return_counts: give also how often each occurs.
+            sorted: accepted for compatibility; the elements are always sorted.
+            return_inverse: also return, per element (slice), its index among the distinct elements.
+            return_counts: also return the number of occurrences of each.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7860,14 +7868,14 @@ class TensorMethods:
         """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            sorted: accepted; the elements always come in order.
-            return_inverse: give also, per element (slice), its index among the distinct ones.
-            return_counts: give also how often each occurs.
+            sorted: accepted for compatibility; the elements are always sorted.
+            return_inverse: also return, per element (slice), its index among the distinct elements.
+            return_counts: also return the number of occurrences of each.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7882,16 +7890,16 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            return_inverse: give also, per element (slice), its index in the result.
-            return_counts: also return how many equal neighbours each element replaces.
+            return_inverse: also return, per element (slice), its index in the result.
+            return_counts: also return the number of consecutive equal elements.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7906,16 +7914,16 @@ class TensorMethods:
         """
     @overload
     def unique_consecutive(self, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-        """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+        """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
         Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-        Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-        Dtype: any; kept, the indices and counts are int64.
+        Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+        Dtype: any, preserved; indices and counts are int64.
 
         Args:
             input: the input Tensor.
-            return_inverse: give also, per element (slice), its index in the result.
-            return_counts: also return how many equal neighbours each element replaces.
+            return_inverse: also return, per element (slice), its index in the result.
+            return_counts: also return the number of consecutive equal elements.
             dim: the dimension of the slices; by default the flattened input's elements.
 
         Returns:
@@ -7929,29 +7937,31 @@ class TensorMethods:
         tensor([1, 2, 1])
         """
     def unsafe_chunk(self, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
+        """``chunk(input, chunks, dim)``; the pieces are views.
 
-        Derivative: ``chunk``'s.
-        Shape: as ``chunk``'s.
-        Dtype: as ``chunk``'s.
+        Derivative: ``g`` of the pieces, concatenated.
+        Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
-            input: the input Tensor.
+            input: a Tensor of at least one dimension.
+            chunks: the number of pieces.
             dim: the dimension.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: ``chunks`` is not positive.
 
         >>> rg.unsafe_chunk(rg.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
         """
     def unsafe_split(self, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+        """``split(input, split_size, dim)``; the pieces are views.
 
-        Derivative: ``split``'s.
-        Shape: as ``split``'s.
-        Dtype: as ``split``'s.
+        Derivative: ``g`` of the pieces, concatenated.
+        Shape: (*, n, *) to pieces (*, size, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -7960,16 +7970,17 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or the sum of the lengths is not n.
 
         >>> rg.unsafe_split(rg.arange(3), 2)
         (tensor([0, 1]), tensor([2]))
         """
     def unsafe_split_with_sizes(self, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-        """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+        """``split_with_sizes(input, split_sizes, dim)``; the pieces are views.
 
-        Derivative: ``split``'s.
-        Shape: as ``split``'s.
-        Dtype: as ``split``'s.
+        Derivative: ``g`` of the pieces, concatenated.
+        Shape: (*, n, *) to pieces (*, size, *).
+        Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
@@ -7978,6 +7989,7 @@ class TensorMethods:
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
             IndexError: ``dim`` is out of range.
+            RuntimeError: a length is negative, or the sum of the lengths is not n.
 
         >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
         (tensor([0]), tensor([1, 2]))
@@ -7987,12 +7999,12 @@ class TensorMethods:
         """``input`` with a dimension of length 1 inserted, as a view.
 
         Derivative: ``g`` in the input's shape.
-        Shape: any; the result has one dimension more.
+        Shape: any; the result has one more dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the place of the new dimension in the result.
+            dim: the position of the new dimension in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8006,12 +8018,12 @@ class TensorMethods:
         """``input`` with a dimension of length 1 inserted, as a view.
 
         Derivative: ``g`` in the input's shape.
-        Shape: any; the result has one dimension more.
+        Shape: any; the result has one more dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            dim: the place of the new dimension in the result.
+            dim: the position of the new dimension in the result.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8031,7 +8043,7 @@ class TensorMethods:
 
         Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
         and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
-        Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+        Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
         Dtype: floating and complex; the result is real.
 
         Args:
@@ -8055,7 +8067,7 @@ class TensorMethods:
 
         Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
         Shape: (n) and (n) to ().
-        Dtype: any, the same of all arguments; the result has it.
+        Dtype: any, the same for all arguments and the result.
 
         Args:
             input: the vector that is conjugated.
@@ -8069,16 +8081,16 @@ class TensorMethods:
         tensor(11.)
         """
     def view(self, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
-        """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
+        """``out.ravel() == self.ravel()``: the same memory with another shape or dtype.
 
-        As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
+        Like ``reshape``, but never copies. ``x.view(dtype)`` reinterprets the bytes of the last dimension.
 
         Derivative: ``g`` in the input's shape; none for another dtype.
-        Shape: any to ``shape``, of as many elements.
-        Dtype: any, kept; or the one given.
+        Shape: any to ``shape``, with the same number of elements.
+        Dtype: any, preserved, or the given one.
 
         Args:
-            shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
+            shape: the lengths, as separate arguments or as a sequence, one of which may be -1; or a dtype.
 
         Raises:
             RuntimeError: the number of elements differs, or the strides do not allow a view.
@@ -8090,11 +8102,11 @@ class TensorMethods:
         """``self.view(other.shape)``.
 
         Derivative: ``g`` in the shape of ``self``; none to ``other``.
-        Shape: any to that of ``other``, of as many elements.
+        Shape: any to that of ``other``, with the same number of elements.
         Dtype: any; the result has the input's dtype.
 
         Args:
-            other: gives the shape.
+            other: a Tensor with the shape of the result.
 
         Raises:
             RuntimeError: the number of elements differs, or the strides do not allow a view.
@@ -8106,13 +8118,13 @@ class TensorMethods:
     def vsplit(self, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8125,13 +8137,13 @@ class TensorMethods:
     def vsplit(self, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8144,13 +8156,13 @@ class TensorMethods:
     def vsplit(self, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
         """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-        Derivative: the pieces' ``g``, each in its place.
-        Shape: pieces that are equal but in that dimension.
+        Derivative: ``g`` of the pieces, each in its place.
+        Shape: that of the input except for this dimension.
         Dtype: any; the result has the input's dtype.
 
         Args:
             input: the input Tensor.
-            indices_or_sections: how many pieces, or where to cut.
+            indices_or_sections: the number of pieces, or the positions of the cuts.
 
         Raises:
             TypeError: ``input`` is not a Tensor, array or number.
@@ -8182,7 +8194,7 @@ class TensorMethods:
 
         Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
         Shape: any; the arguments broadcast, and the result has their common shape.
-        Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+        Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
         Args:
             input: the factor.
@@ -8199,7 +8211,7 @@ class TensorMethods:
     def xlogy_(self, other: Operand) -> Tensor:
         """In-place form of ``xlogy``: the result replaces the values of the Tensor, which is returned."""
     def zero_(self) -> Tensor:
-        """``self = 0``: zero written over every element.
+        """``self = 0``: set every element to zero.
 
         Derivative: 0.
         Shape: any; the result has the input's shape.

@@ -138,7 +138,7 @@ def add(input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
 
     Derivative: input: ``g``; other: ``alpha * g``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -157,7 +157,7 @@ def addbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 1
 
     Derivative: input: ``beta g``; batch1: ``alpha g @ batch2[b]^T``; batch2: ``alpha batch1[b]^T @ g``.
     Shape: (b, n, k) and (b, k, m) to (n, m); input broadcasts to the product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the summand.
@@ -220,7 +220,7 @@ def addmm(input: Operand, mat1: Operand, mat2: Operand, *, beta: Number = 1, alp
 
     Derivative: input: ``beta g``; mat1: ``alpha g @ mat2^T``; mat2: ``alpha mat1^T @ g``.
     Shape: (n, k) and (k, m) to (n, m); input broadcasts to the product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the summand.
@@ -242,7 +242,7 @@ def addmv(input: Operand, mat: Operand, vec: Operand, *, beta: Number = 1, alpha
 
     Derivative: input: ``beta g``; mat: ``alpha outer(g, vec)``; vec: ``alpha mat^T @ g``.
     Shape: (n, k) and (k) to (n); input broadcasts to the product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the summand.
@@ -263,7 +263,7 @@ def addr(input: Operand, vec1: Operand, vec2: Operand, *, beta: Number = 1, alph
 
     Derivative: input: ``beta g``; vec1: ``alpha g @ vec2``; vec2: ``alpha vec1 @ g``.
     Shape: (n) and (m) to (n, m); input broadcasts to the product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the summand.
@@ -296,7 +296,7 @@ def adjoint(input: Tensor) -> Tensor:
             [0.-2.j]], dtype=complex64)
     """
 def alias_copy(input: Tensor) -> Tensor:
-    """``input`` in memory of its own.
+    """``input``, copied.
 
     Derivative: ``g``.
     Shape: any; the result has the input's shape.
@@ -309,15 +309,15 @@ def alias_copy(input: Tensor) -> Tensor:
     tensor([1, 2])
     """
 def all(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True if there are no elements.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
         input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
+        dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -349,10 +349,10 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
     True
     """
 def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-    """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
@@ -370,10 +370,10 @@ def amax(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axi
     tensor([5., 4.])
     """
 def amin(input: Operand, dim: Dims = ..., keepdim: builtins.bool = False, *, axis: Dims = ..., keepdims: builtins.bool = False) -> Tensor:
-    """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
@@ -394,7 +394,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: builtins.bool = 
     """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
     Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
-    Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+    Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
@@ -428,15 +428,15 @@ def angle(input: Tensor) -> Tensor:
     tensor([1.5708, 3.1416, 0.    ])
     """
 def any(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False if there are no elements.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
         input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
+        dim: a dimension or several, by default all; ``()`` reduces none.
         keepdim: keep the reduced dimensions, with length 1.
 
     Raises:
@@ -459,7 +459,7 @@ def arange(start: Operand | None = None, end: Operand | None = None, step: Opera
         step: the distance of two numbers; below 0 the numbers fall.
         dtype: the dtype, by default as above.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: ``step`` is zero or leads away from ``end``, or a bound is not finite.
@@ -538,7 +538,7 @@ def arctan2(input: Tensor, other: Operand) -> Tensor:
     Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
     ``r^2 = input^2 + other^2``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the second coordinate.
@@ -566,11 +566,11 @@ def arctanh(input: Tensor) -> Tensor:
     tensor([0.    , 0.5493])
     """
 def argmax(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-    Dtype: any but bool and complex; gives int64.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+    Dtype: any but bool and complex; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -587,11 +587,11 @@ def argmax(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = Fals
     tensor([1, 1])
     """
 def argmin(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-    Dtype: any but bool and complex; gives int64.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+    Dtype: any but bool and complex; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -612,13 +612,13 @@ def argsort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, st
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; gives int64.
+    Dtype: any but complex; the result is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension, by default the last.
-        descending: sort the largest first.
-        stable: accepted; every sort here is stable.
+        descending: sort in descending order.
+        stable: accepted for compatibility; sorting is always stable.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -629,7 +629,7 @@ def argsort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, st
     tensor([2, 0, 1])
     """
 def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+    """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
     Derivative: none.
     Shape: any; ``(count, ndim)``.
@@ -654,7 +654,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins
         input: the input Tensor.
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours; not negative.
-        storage_offset: where the view starts in the memory; by default where the input does.
+        storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -666,25 +666,29 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: builtins
             [2, 4]])
     """
 def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
-    """``as_strided(input, size, stride, storage_offset)`` in memory of its own.
+    """``as_strided(input, size, stride, storage_offset)``, copied.
 
-    Derivative: ``as_strided``'s.
-    Shape: as ``as_strided``'s.
-    Dtype: as ``as_strided``'s.
+    Derivative: ``g`` in its place, summed where elements of the result share memory, and divided among elements of the
+    input that do.
+    Shape: any to ``size``.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        size: the lengths of the dimensions.
+        size: the shape of the view.
+        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the view would leave the memory, or size and stride differ in number.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
             [1, 3]])
     """
 def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: builtins.int | None = None) -> Tensor:
-    """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+    """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
     Shape: input any; src ``size``; the result has the input's.
@@ -694,8 +698,8 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Size, stride: Size, sto
         input: the input Tensor.
         src: the values to write.
         size: the shape of the view.
-        stride: per dimension, how many elements of memory lie between neighbours.
-        storage_offset: where the view starts; by default where the input does.
+        stride: per dimension, how many elements of memory lie between neighbours; not negative.
+        storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -709,15 +713,15 @@ def as_tensor(data: builtins.object, dtype: DTypeLike | None = None, device: Dev
 
     Derivative: of a Tensor ``g``; none of other data.
     Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
+    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default as above.
-        device: the device, by default the data's, or the default device.
+        device: the device, by default that of the data, or the default device.
 
     Raises:
-        TypeError: the data are not numbers.
+        TypeError: the data are not numeric.
         ValueError: the nested sequences are ragged.
 
     >>> array = np.zeros(2)
@@ -729,15 +733,15 @@ def asarray(obj: Any, *, dtype: DTypeLike | None = None, device: DeviceLike | No
 
     Derivative: of a Tensor that is not copied ``g``, if ``requires_grad`` is as its own; else none.
     Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
+    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
 
     Args:
         obj: a number, nested sequences of numbers, an array, a Tensor, a DLPack capsule, or bytes, whose memory is read
             as numbers; so is that of a memoryview where ``dtype`` is given.
         dtype: the dtype, by default as above; of bytes the default dtype.
-        device: the device, by default the data's, or the default device.
+        device: the device, by default that of the data, or the default device.
         copy: True never shares memory, False always, None where it can.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: ``copy=False`` and it is a NumPy scalar.
@@ -792,7 +796,7 @@ def atan2(input: Tensor, other: Operand) -> Tensor:
     Derivative: input: ``g * other / r^2``; other: ``-g * input / r^2``; 0 at the origin. It is
     ``r^2 = input^2 + other^2``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the second coordinate.
@@ -824,11 +828,11 @@ def atleast_1d(tensor: Operand) -> Tensor:
     """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1,); more dimensions stay.
+    Shape: () becomes (1,); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -843,11 +847,11 @@ def atleast_1d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1,); more dimensions stay.
+    Shape: () becomes (1,); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -862,11 +866,11 @@ def atleast_1d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1,); more dimensions stay.
+    Shape: () becomes (1,); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -881,11 +885,11 @@ def atleast_2d(tensor: Operand) -> Tensor:
     """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -900,11 +904,11 @@ def atleast_2d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -919,11 +923,11 @@ def atleast_2d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -938,11 +942,11 @@ def atleast_3d(tensor: Operand) -> Tensor:
     """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -957,11 +961,11 @@ def atleast_3d(tensors: Sequence[Operand]) -> builtins.tuple[Tensor, ...]:
     """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -976,11 +980,11 @@ def atleast_3d(first: Operand, second: Operand, *others: Operand) -> builtins.tu
     """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); others are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -995,7 +999,7 @@ def baddbmm(input: Operand, batch1: Operand, batch2: Operand, *, beta: Number = 
 
     Derivative: input: ``beta g``; batch1: ``alpha g @ batch2^T``; batch2: ``alpha batch1^T @ g``.
     Shape: (b, n, k) and (b, k, m) to (b, n, m); input broadcasts to the product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the summand.
@@ -1023,7 +1027,7 @@ def bartlett_window(window_length: builtins.int, periodic: builtins.bool = True,
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
@@ -1043,7 +1047,7 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
     Args:
         input: the probabilities of 1, or with ``p`` only the shape.
         p: one probability for all.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1054,22 +1058,22 @@ def bernoulli(input: Tensor, p: builtins.float | None = None, *, generator: Gene
     tensor([0., 1.])
     """
 def bincount(input: Operand, weights: Operand | None = None, minlength: builtins.int = 0) -> Tensor:
-    """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+    """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
     Derivative: none.
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-    Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+    Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
 
     Args:
         input: the numbers, not negative.
         weights: the weight of each element, 1 by default.
-        minlength: the result is at least that long.
+        minlength: the minimum length of the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         NotImplementedError: the input does not hold integers.
-        RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
-            is negative.
+        RuntimeError: the input is not 1-dimensional or has negative elements, the weights have another shape, or
+            ``minlength`` is negative.
 
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
@@ -1079,7 +1083,7 @@ def bitwise_and(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: integers and bools; the result has PyTorch's result type of all.
+    Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1132,7 +1136,7 @@ def bitwise_or(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: integers and bools; the result has PyTorch's result type of all.
+    Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1170,7 +1174,7 @@ def bitwise_xor(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: integers and bools; the result has PyTorch's result type of all.
+    Dtype: integers and bools; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1196,7 +1200,7 @@ def blackman_window(window_length: builtins.int, periodic: builtins.bool = True,
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
@@ -1207,14 +1211,14 @@ def blackman_window(window_length: builtins.int, periodic: builtins.bool = True,
     tensor([-0.,  1., -0.])
     """
 def block_diag(*tensors: Operand) -> Tensor:
-    """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
+    """``diag(A_1, ..., A_n)``: a matrix with the given matrices on its diagonal and zeros elsewhere.
 
     Derivative: each matrix's block of ``g``.
     Shape: (m_i, n_i) to (sum_i m_i, sum_i n_i); (n,) stands for (1, n) and () for (1, 1).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
-        tensors: the matrices, one by one.
+        tensors: the matrices, as separate arguments.
 
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
@@ -1228,7 +1232,7 @@ def bmm(input: Operand, mat2: Operand) -> Tensor:
 
     Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``, for each matrix.
     Shape: (b, n, k) and (b, k, m) to (b, n, m).
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the matrices on the left.
@@ -1242,14 +1246,14 @@ def bmm(input: Operand, mat2: Operand) -> Tensor:
     (4, 2, 1)
     """
 def broadcast_tensors(*tensors: Operand) -> builtins.tuple[Tensor, ...]:
-    """``broadcast_to(x, shape)`` of each Tensor, as a view, to the shape that all of them broadcast to.
+    """``broadcast_to(x, shape)`` of each Tensor, as a view, to their common shape.
 
     Derivative: ``g`` summed over the repeated dimensions.
-    Shape: any that broadcast; all results have the one shape.
-    Dtype: any, each its own.
+    Shape: any that broadcast; all results have the common shape.
+    Dtype: any; each result has that of its input.
 
     Args:
-        tensors: the Tensors, one by one.
+        tensors: the Tensors, as separate arguments.
 
     Raises:
         RuntimeError: the shapes do not broadcast.
@@ -1281,7 +1285,7 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: builtins.bool =
 
     Derivative: none.
     Shape: any input, ``boundaries`` (n); the result has the input's.
-    Dtype: any but complex; gives int64.
+    Dtype: any but complex; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -1298,11 +1302,11 @@ def bucketize(input: Operand, boundaries: Operand, *, out_int32: builtins.bool =
     tensor([0, 1, 3])
     """
 def cartesian_prod(*tensors: Operand) -> Tensor:
-    """``x_1 × ... × x_n``: all combinations of one element of each vector, as rows; of a single vector, itself.
+    """``x_1 × ... × x_n``: all combinations of one element per vector, as rows; a single vector is returned unchanged.
 
-    Derivative: each element's sum of ``g`` over the rows that hold it.
+    Derivative: for each element, the sum of ``g`` over the rows that contain it.
     Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: the vectors, one by one.
@@ -1317,11 +1321,11 @@ def cartesian_prod(*tensors: Operand) -> Tensor:
             [2, 4]])
     """
 def cat(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.int = 0) -> Tensor:
-    """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
+    """``[x_1, ..., x_n]``: the Tensors concatenated along an existing dimension.
 
     Derivative: each Tensor's piece of ``g``.
-    Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
-    Dtype: any; the result has PyTorch's result type of all.
+    Shape: equal except in ``dim``, whose lengths are added; a Tensor of shape (0,) is compatible with any.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -1341,11 +1345,11 @@ def cdist(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, compute_mode: builtin
     Derivative: for ``p = 2`` ``x1_i``: ``sum_j g_ij (x1_i - x2_j) / ans_ij``; ``x2_j``:
     ``sum_i g_ij (x2_j - x1_i) / ans_ij``; terms whose points coincide count 0. That of the norm for other p.
     Shape: ``(..., P, M)`` and ``(..., R, M)``, whose leading dimensions broadcast, to ``(..., P, R)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         x1, x2: the Tensors.
-        p: the norm; 0 counts the coordinates that differ.
+        p: the order of the norm; 0 counts the coordinates that differ.
         compute_mode: for ``p = 2`` by a matrix product, which is fast and less exact for points that nearly coincide:
             ``"use_mm_for_euclid_dist"``, ``"donot_use_mm_for_euclid_dist"``, or the default, when P or R is above 25.
 
@@ -1429,7 +1433,7 @@ def cholesky(input: Operand, upper: builtins.bool = False) -> Tensor:
 def cholesky_inverse(L: Operand, upper: builtins.bool = False) -> Tensor:
     """``(L @ L^H)^-1``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
+    Derivative: that of the solution of two triangular systems.
     Shape: ``(..., n, n)``; the result has the input's shape.
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
@@ -1449,7 +1453,7 @@ def cholesky_inverse(L: Operand, upper: builtins.bool = False) -> Tensor:
 def cholesky_inverse(*, input: Operand, upper: builtins.bool = False) -> Tensor:
     """``(L @ L^H)^-1``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
+    Derivative: that of the solution of two triangular systems.
     Shape: ``(..., n, n)``; the result has the input's shape.
     Dtype: float32, float64 and complex; the result has the input's dtype.
 
@@ -1469,9 +1473,9 @@ def cholesky_inverse(*, input: Operand, upper: builtins.bool = False) -> Tensor:
 def cholesky_solve(input: Operand, L: Operand, upper: builtins.bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
+    Derivative: that of the solution of two triangular systems.
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
@@ -1490,9 +1494,9 @@ def cholesky_solve(input: Operand, L: Operand, upper: builtins.bool = False) -> 
 def cholesky_solve(input: Operand, *, input2: Operand, upper: builtins.bool = False) -> Tensor:
     """``X`` with ``L @ L^H @ X = input``, from a Cholesky factor.
 
-    Derivative: that of the two triangular systems it solves.
+    Derivative: that of the solution of two triangular systems.
     Shape: input (..., n, k), L (..., n, n), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
@@ -1508,15 +1512,15 @@ def cholesky_solve(input: Operand, *, input2: Operand, upper: builtins.bool = Fa
     tensor([[2.]])
     """
 def chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
+    """Views of at most ``chunks`` pieces of equal length along a dimension; the last one may be smaller.
 
-    Derivative: the pieces' ``g`` joined.
+    Derivative: ``g`` of the pieces, concatenated.
     Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        chunks: how many pieces.
+        chunks: the number of pieces.
         dim: the dimension.
 
     Raises:
@@ -1533,7 +1537,7 @@ def clamp(input: Operand, min: Operand | None = None, max: Operand | None = None
     Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
     min < max. max: ``g`` where the input is above it, or min > max.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1553,7 +1557,7 @@ def clamp_max(input: Operand, max: Operand) -> Tensor:
 
     Derivative: input: ``g`` within the bound and at it. max: ``g`` where the input lies beyond it.
     Shape: that of ``input`` and ``max`` broadcast.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1572,7 +1576,7 @@ def clamp_min(input: Operand, min: Operand) -> Tensor:
 
     Derivative: input: ``g`` within the bound and at it. min: ``g`` where the input lies beyond it.
     Shape: that of ``input`` and ``min`` broadcast.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1592,7 +1596,7 @@ def clip(input: Operand, min: Operand | None = None, max: Operand | None = None)
     Derivative: input: ``g`` from min to max, bounds included, 0 outside. min: ``g`` where the input is below it and
     min < max. max: ``g`` where the input is above it, or min > max.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -1608,7 +1612,7 @@ def clip(input: Operand, min: Operand | None = None, max: Operand | None = None)
     tensor([-1. ,  0.5,  1. ])
     """
 def clone(input: Tensor, *, memory_format: builtins.object = None) -> Tensor:
-    """``out = input``: a copy in memory of its own.
+    """``out = input``, copied.
 
     Derivative: ``g``.
     Shape: any; the result has the input's shape.
@@ -1616,7 +1620,7 @@ def clone(input: Tensor, *, memory_format: builtins.object = None) -> Tensor:
 
     Args:
         input: the input Tensor.
-        memory_format: taken for compatibility; arrays keep NumPy's layout.
+        memory_format: accepted for compatibility, without effect.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1627,11 +1631,11 @@ def clone(input: Tensor, *, memory_format: builtins.object = None) -> Tensor:
     tensor([1., 1.])
     """
 def column_stack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 1)``, vectors as columns: the Tensors side by side.
+    """``cat(tensors, 1)``, with vectors as columns.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; (n,) counts as (n, 1).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -1646,13 +1650,13 @@ def column_stack(tensors: Sequence[Operand]) -> Tensor:
 def combinations(input: Tensor, r: builtins.int = 2, with_replacement: builtins.bool = False) -> Tensor:
     """All combinations of ``r`` elements of a vector, as rows, in the order of their positions.
 
-    Derivative: each element's sum of ``g`` over the rows that hold it.
+    Derivative: for each element, the sum of ``g`` over the rows that contain it.
     Shape: (n,) to (binomial(n, r), r).
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a vector.
-        r: how many elements in each combination.
+        r: the number of elements per combination.
         with_replacement: whether an element may appear more than once.
 
     Raises:
@@ -1683,11 +1687,11 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     tensor([1.+3.j, 2.-4.j], dtype=complex64)
     """
 def concat(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.int = 0) -> Tensor:
-    """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
+    """``[x_1, ..., x_n]``: the Tensors concatenated along an existing dimension.
 
     Derivative: each Tensor's piece of ``g``.
-    Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
-    Dtype: any; the result has PyTorch's result type of all.
+    Shape: equal except in ``dim``, whose lengths are added; a Tensor of shape (0,) is compatible with any.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -1702,11 +1706,11 @@ def concat(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.
     tensor([1, 2, 3])
     """
 def concatenate(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.int = 0) -> Tensor:
-    """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
+    """``[x_1, ..., x_n]``: the Tensors concatenated along an existing dimension.
 
     Derivative: each Tensor's piece of ``g``.
-    Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
-    Dtype: any; the result has PyTorch's result type of all.
+    Shape: equal except in ``dim``, whose lengths are added; a Tensor of shape (0,) is compatible with any.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -1887,12 +1891,12 @@ def count_nonzero(input: Operand, dim: Dims | None = None, *, axis: Dims | None 
     """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions.
-    Dtype: any; gives int64.
+    Shape: any; the reduced dimensions are removed.
+    Dtype: any; the result is int64.
 
     Args:
         input: the elements that are counted.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -1944,11 +1948,11 @@ def cross(input: Operand, other: Operand, dim: Dim | None = None, *, axis: Dim |
     """
 @overload
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
@@ -1967,11 +1971,11 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
     """
 @overload
 def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
-    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
@@ -1990,11 +1994,11 @@ def cummax(input: Operand, *, axis: Dim) -> ValuesIndices:
     """
 @overload
 def cummin(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
@@ -2013,11 +2017,11 @@ def cummin(input: Operand, dim: Dim) -> ValuesIndices:
     """
 @overload
 def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
-    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
@@ -2038,15 +2042,15 @@ def cummin(input: Operand, *, axis: Dim) -> ValuesIndices:
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
     every order.
     Shape: any; the result has the input's shape.
-    Dtype: any; integers and bools give int64.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2061,15 +2065,15 @@ def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tens
 def cumprod(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
     every order.
     Shape: any; the result has the input's shape.
-    Dtype: any; integers and bools give int64.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2086,14 +2090,14 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
 
     float16 and float32 run in double precision and are rounded once.
 
-    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
-    Dtype: any; integers and bools give int64.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2108,14 +2112,14 @@ def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tens
 
     float16 and float32 run in double precision and are rounded once.
 
-    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
     Shape: any; the result has the input's shape.
-    Dtype: any; integers and bools give int64.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2127,14 +2131,14 @@ def cumsum(input: Operand, *, axis: Dim, dtype: DTypeLike | None = None) -> Tens
 def cumulative_trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = None, dim: Dim = -1, axis: Dim = -1) -> Tensor:
     """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
 
-    Derivative: that of ``trapezoid``, summed over the ``g_k`` that an area is part of.
+    Derivative: that of ``trapezoid``, summed over the ``g_k`` that contain an area.
     Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -2174,7 +2178,7 @@ def det(input: Operand) -> Tensor:
     tensor(3.)
     """
 def detach(input: Tensor) -> Tensor:
-    """``out = input`` on the same memory, without its history.
+    """``out = input`` on the same memory, detached from the graph.
 
     Derivative: none.
     Shape: any; the result has the input's shape.
@@ -2187,7 +2191,7 @@ def detach(input: Tensor) -> Tensor:
     False
     """
 def detach_copy(input: Tensor) -> Tensor:
-    """``input.detach()``, without a history in memory of its own.
+    """``input.detach()``, copied.
 
     Derivative: none.
     Shape: as ``detach``'s.
@@ -2200,7 +2204,7 @@ def detach_copy(input: Tensor) -> Tensor:
     False
     """
 def diag(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
-    """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
+    """``out[i] = input[i, i + diagonal]`` of a matrix, copied; for a vector, the matrix with this diagonal.
 
     Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
     Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
@@ -2208,7 +2212,7 @@ def diag(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
 
     Args:
         input: a vector or a matrix.
-        diagonal: which one: > 0 above the main one, < 0 below.
+        diagonal: the number of the diagonal: > 0 above the main diagonal, < 0 below.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2219,15 +2223,15 @@ def diag(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
             [0, 2]]), tensor([2]))
     """
 def diag_embed(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = -2, dim2: builtins.int = -1) -> Tensor:
-    """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
+    """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
     Derivative: the diagonal of ``g``.
-    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
+    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows in the result.
         dim2: the dimension of the columns in the result.
 
@@ -2249,7 +2253,7 @@ def diagflat(input: Tensor, offset: builtins.int = 0) -> Tensor:
 
     Args:
         input: the input Tensor.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2267,7 +2271,7 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
 
     Args:
         input: a Tensor of at least two dimensions.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
 
@@ -2280,20 +2284,22 @@ def diagonal(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, di
     tensor([0, 3])
     """
 def diagonal_copy(input: Tensor, offset: builtins.int = 0, dim1: builtins.int = 0, dim2: builtins.int = 1) -> Tensor:
-    """``diagonal(input, offset, dim1, dim2)`` in memory of its own.
+    """``diagonal(input, offset, dim1, dim2)``, copied.
 
-    Derivative: ``diagonal``'s.
-    Shape: as ``diagonal``'s.
-    Dtype: as ``diagonal``'s.
+    Derivative: ``g`` on the diagonals, 0 elsewhere.
+    Shape: without ``dim1`` and ``dim2``, and with the diagonal's length as the last dimension.
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        input: a Tensor of at least two dimensions.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a dimension is out of range.
+        RuntimeError: the two dimensions are the same.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -2308,7 +2314,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1:
     Args:
         input: a Tensor of at least two dimensions.
         src: the diagonal.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dim1: the dimension of the rows.
         dim2: the dimension of the columns.
 
@@ -2322,7 +2328,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: builtins.int = 0, dim1:
             [0., 1.]])
     """
 def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None, *, axis: Dim = -1) -> Tensor:
-    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; for bools ``xor``.
 
     Derivative: ``g_(i-1) - g_i``, ``n`` times.
     Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
@@ -2330,15 +2336,15 @@ def diff(input: Operand, n: builtins.int = 1, dim: Dim = -1, prepend: Operand | 
 
     Args:
         input: the input Tensor.
-        n: how many times; 0 gives a copy.
+        n: the number of repetitions; 0 returns a copy.
         dim: the dimension, by default the last.
         prepend: values to concatenate before the input, of its shape except along ``dim``.
         append: values to concatenate after the input.
 
     Raises:
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+        RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -2361,7 +2367,7 @@ def digamma(input: Tensor) -> Tensor:
     tensor([-0.5772,  1.5061])
     """
 def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Tensor:
-    """``norm(input - other, p)``: the distance of all elements, as two vectors.
+    """``norm(input - other, p)``: the distance of two vectors of all elements.
 
     Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
     Shape: any that broadcast; the result is 0-d.
@@ -2370,7 +2376,7 @@ def dist(input: Operand, other: Operand, p: builtins.float = 2) -> Tensor:
     Args:
         input: one vector.
         other: the other vector.
-        p: which norm, any number.
+        p: the order of the norm, any number.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2428,7 +2434,7 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
 
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: one vector.
@@ -2445,13 +2451,13 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
 def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2464,13 +2470,13 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2483,13 +2489,13 @@ def dsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 def dsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:, :, a:b], ...]``: views of equal pieces along dimension 2, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2499,11 +2505,11 @@ def dsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, 
     [(1, 2, 2), (1, 2, 2)]
     """
 def dstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 2)``: the Tensors behind each other.
+    """``cat(tensors, 2)``.
 
     Derivative: each Tensor's piece of ``g``.
-    Shape: as ``cat``; fewer than three dimensions are filled up as by ``atleast_3d``.
-    Dtype: any; the result has PyTorch's result type of all.
+    Shape: as ``cat``; inputs are extended to three dimensions as by ``atleast_3d``.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -2552,7 +2558,7 @@ def empty(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -2568,10 +2574,10 @@ def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceL
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the Tensor after which it is formed.
+        input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -2584,7 +2590,7 @@ def eq(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -2687,11 +2693,11 @@ def exp2(input: Tensor) -> Tensor:
     tensor([1., 8.])
     """
 def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -> Tensor:
-    """``expand(input, size)`` in memory of its own.
+    """``expand(input, size)``, copied.
 
-    Derivative: ``expand``'s.
-    Shape: as ``expand``'s.
-    Dtype: as ``expand``'s.
+    Derivative: ``g`` summed over the repeated dimensions.
+    Shape: (*) to ``sizes``, which may prepend new dimensions.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -2700,6 +2706,7 @@ def expand_copy(input: Tensor, size: Size, *, implicit: builtins.bool = False) -
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the length of a dimension other than 1 would change, or there are too few lengths.
 
     >>> rg.expand_copy(rg.tensor([[1], [2]]), (2, 2))
     tensor([[1, 1],
@@ -2730,7 +2737,7 @@ def eye(n: builtins.int, m: builtins.int | None = None, *, dtype: DTypeLike | No
         m: the number of columns, by default n.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -2747,7 +2754,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: gives shape, dtype and device.
+        input: a Tensor with the shape, dtype and device of the result.
         value: a number or a 0-d Tensor.
 
     Raises:
@@ -2772,9 +2779,9 @@ def fix(input: Tensor) -> Tensor:
     tensor([-1.,  1.])
     """
 def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = -1) -> Tensor:
-    """``input`` with neighbouring dimensions merged into one, in row-major order.
+    """``input`` with adjacent dimensions merged into one, in row-major order.
 
-    A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
+    A view if the strides allow it, else a copy; ``input`` itself if only one dimension is merged.
 
     Derivative: ``g`` in the input's shape.
     Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
@@ -2794,7 +2801,7 @@ def flatten(input: Tensor, start_dim: builtins.int = 0, end_dim: builtins.int = 
     (2, 12)
     """
 def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
+    """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy, reversed along the given dimensions.
 
     Derivative: ``g`` flipped.
     Shape: any; the result has the input's shape.
@@ -2878,7 +2885,7 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
 
     Derivative: zero.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the dividend.
@@ -2896,7 +2903,7 @@ def fmax(input: Operand, other: Operand) -> Tensor:
 
     Derivative: ``g`` to the larger; to the input at ties.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -2915,7 +2922,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 
     Derivative: ``g`` to the smaller; to the input at ties.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -2934,7 +2941,7 @@ def fmod(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g``; other: ``-g * trunc(input / other)``; at a jump that of the piece farther from 0.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the dividend.
@@ -3006,10 +3013,10 @@ def full(size: Size, fill_value: Operand, *, dtype: DTypeLike | None = None, dev
 
     Args:
         size: the lengths of the dimensions.
-        fill_value: a number, or a Tensor or array that holds one.
+        fill_value: a number, or a Tensor or array of one element.
         dtype: the dtype, by default that of the number.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -3026,11 +3033,11 @@ def full_like(input: Tensor, fill_value: Operand, *, dtype: DTypeLike | None = N
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the Tensor after which it is formed.
-        fill_value: a number, or a Tensor or array that holds one.
+        input: a Tensor with the shape, dtype and device of the result.
+        fill_value: a number, or a Tensor or array of one element.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3040,23 +3047,23 @@ def full_like(input: Tensor, fill_value: Operand, *, dtype: DTypeLike | None = N
     """
 @overload
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False) -> Tensor:
-    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the index does not fit or is out of range.
+        RuntimeError: the index has a wrong shape or is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -3064,23 +3071,23 @@ def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: buil
     """
 @overload
 def gather(input: Tensor, *, axis: builtins.int, index: Tensor, sparse_grad: builtins.bool = False) -> Tensor:
-    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
     Derivative: ``g`` added at the positions.
-    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the index does not fit or is out of range.
+        RuntimeError: the index has a wrong shape or is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -3148,7 +3155,7 @@ def ger(input: Operand, vec2: Operand) -> Tensor:
 
     Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
     Shape: (n) and (m) to (n, m).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the vector of the rows.
@@ -3174,8 +3181,8 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
 
     Args:
         input: the values of the function.
-        spacing: the distance of the points, 1 by default, a number or one per dimension; or per dimension a Tensor of
-            coordinates.
+        spacing: the distance between points (default 1), or one per dimension, or a Tensor of coordinates per
+            dimension.
         dim: a dimension or several, by default all.
         edge_order: the order of the differences at the edges, 1 or 2.
 
@@ -3185,7 +3192,7 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: too few points, a wrong number of spacings, another ``edge_order``, or bools.
+        RuntimeError: there are too few points, the number of spacings or ``edge_order`` is wrong, or the input is bool.
 
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)
@@ -3236,7 +3243,7 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
 
     Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the sequence, with ``batch_first`` ``(N, T, features)``.
@@ -3267,9 +3274,9 @@ def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: builtin
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = (1 - z) * n + z * h``: one step of a ``gru``.
 
-    Derivative: that of the formula; every argument has one.
+    Derivative: that of the formula, for every argument.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
@@ -3313,11 +3320,11 @@ def hamming_window(window_length: builtins.int, periodic: builtins.bool = True, 
     Args:
         window_length: the number n of points.
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
-        alpha: the constant part.
+        alpha: the constant term.
         beta: the part of the cosine.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
@@ -3339,7 +3346,7 @@ def hann_window(window_length: builtins.int, periodic: builtins.bool = True, *, 
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
@@ -3371,14 +3378,14 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
     Derivative: none.
-    Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
-    Dtype: real; gives uint64.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: real; the result is uint64.
 
     Args:
         input: the elements.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        mode: 0, the exclusive or: the only one.
+        mode: 0, exclusive or, is the only mode.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3409,9 +3416,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     tensor([0. , 0.5, 1. ])
     """
 def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max: builtins.float = 0) -> Tensor:
-    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-    Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+    Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
 
     Derivative: none.
     Shape: any; the result is (bins).
@@ -3420,8 +3427,8 @@ def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max
     Args:
         input: the input Tensor.
         bins: the number of intervals.
-        min: where the first begins.
-        max: where the last ends; with ``min == max`` the range is that of the elements.
+        min: the start of the first interval.
+        max: the end of the last interval; with ``min == max`` the range of the elements is used.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3432,9 +3439,9 @@ def histc(input: Operand, bins: builtins.int = 100, min: builtins.float = 0, max
     tensor([0., 2., 1., 0.])
     """
 def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramResult:
-    """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+    """The number of elements, or their weight, in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
 
-    What lies outside of all counts nowhere.
+    Elements outside of all intervals are ignored.
 
     Derivative: none.
     Shape: any; ``(bins,)`` and ``(bins + 1,)``.
@@ -3443,8 +3450,8 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
     Args:
         input: the input Tensor.
         bins: the number of equal intervals, or their ascending edges.
-        range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
-            where they are equal.
+        range: the first and the last edge of equal intervals; by default the smallest and the largest
+            element, or a range of length 1 if they are equal.
         weight: the weight of each element, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
 
@@ -3452,14 +3459,14 @@ def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequen
 
     Raises:
         NotImplementedError: the input is not floating.
-        RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
-        TypeError: there are a range and edges.
+        RuntimeError: there are no bins, their range is empty or not finite, or the weight has another shape.
+        TypeError: both a range and edges are given.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
     """
 def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Sequence[Tensor], *, range: Sequence[builtins.float] | None = None, weight: Tensor | None = None, density: builtins.bool = False) -> HistogramddResult:
-    """How many points, or what weight, lie in each box of a grid: ``histogram`` in several dimensions.
+    """The number of points, or their weight, in each box of a grid: ``histogram`` in several dimensions.
 
     Derivative: none.
     Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
@@ -3468,7 +3475,7 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     Args:
         input: the input Tensor.
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
-        range: the first and the last edge of each dimension, one after the other; by default those of the points.
+        range: the first and the last edge of each dimension, in one list; by default the range of the points.
         weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
@@ -3476,8 +3483,8 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
 
     Raises:
         NotImplementedError: the input is not floating.
-        TypeError: there are a range and edges.
-        RuntimeError: bins, range or weight do not fit.
+        TypeError: both a range and edges are given.
+        RuntimeError: bins, range or weight have a wrong length or shape.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist
     tensor([[0., 1.],
@@ -3489,13 +3496,13 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 
     Vectors are split along dimension 0.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3510,13 +3517,13 @@ def hsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 
     Vectors are split along dimension 0.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3531,13 +3538,13 @@ def hsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, 
 
     Vectors are split along dimension 0.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3547,11 +3554,11 @@ def hsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, 
     (tensor([0, 1]), tensor([2, 3]))
     """
 def hstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 1)``, of vectors ``cat(tensors, 0)``: the Tensors side by side.
+    """``cat(tensors, 1)``, for vectors ``cat(tensors, 0)``.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; () counts as (1,).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -3567,7 +3574,7 @@ def hypot(input: Tensor, other: Operand) -> Tensor:
 
     Derivative: with h the result, input: ``g * input / h``; other: ``g * other / h``; NaN at the origin.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: one leg of a right triangle.
@@ -3660,19 +3667,19 @@ def index_add(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor, *
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        index: a vector of non-negative integers; slices at repeated positions are summed.
         source: the slices.
-        alpha: a factor for them.
+        alpha: a factor of the source.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3683,19 +3690,19 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on; what is added at a repeated position adds up.
+        index: a vector of non-negative integers; slices at repeated positions are summed.
         source: the slices.
-        alpha: a factor for them.
+        alpha: a factor of the source.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -3705,19 +3712,19 @@ def index_add(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tenso
 def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on.
+        index: a vector of non-negative integers.
         source: the slices.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3727,19 +3734,19 @@ def index_copy(input: Tensor, dim: builtins.int, index: Tensor, source: Tensor) 
 def index_copy(input: Tensor, *, axis: builtins.int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
-    Dtype: any, kept; source has the input's.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on.
+        index: a vector of non-negative integers.
         source: the slices.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -3793,14 +3800,14 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
     Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; the values broadcast to the indexed elements.
-    Dtype: any, kept; values have the input's.
+    ``accumulate``, only for the last value at a repeated position.
+    Shape: any, preserved; the values broadcast to the indexed elements.
+    Dtype: any, preserved; values have the dtype of the input.
 
     Args:
         input: the input Tensor.
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-        values: what is written.
+        values: the values to write.
         accumulate: add instead of replacing; at a repeated position all values are added.
 
     Raises:
@@ -3872,7 +3879,7 @@ def index_select(input: Tensor, dim: builtins.int, index: Tensor) -> Tensor:
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on.
+        index: a vector of non-negative integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3894,7 +3901,7 @@ def index_select(input: Tensor, *, axis: builtins.int, index: Tensor) -> Tensor:
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: a vector of integers from 0 on.
+        index: a vector of non-negative integers.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -3910,7 +3917,7 @@ def inner(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: the sum over ``...'`` of ``g other``; other: the sum over ``...`` of ``g input``.
     Shape: (..., k) and (...', k) to (..., ...'); a 0-d input multiplies.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -4003,7 +4010,7 @@ def isfinite(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any; the result is of bools.
+    Dtype: any; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4012,17 +4019,17 @@ def isfinite(input: Tensor) -> Tensor:
     tensor([ True, False, False])
     """
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: builtins.bool = False, invert: builtins.bool = False) -> Tensor:
-    """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
+    """Whether each of ``elements`` is in ``test_elements``; NaN never is.
 
     Derivative: none.
-    Shape: both any; the result has that of ``elements``.
-    Dtype: all but complex; bool. The two are compared in their common dtype.
+    Shape: any; the result has that of ``elements``.
+    Dtype: any but complex, compared in the common dtype; the result is bool.
 
     Args:
         elements: a Tensor or a number.
-        test_elements: a Tensor or a number, not both numbers.
-        assume_unique: promises that no number occurs twice in either; the result does not depend on it.
-        invert: whether each does *not* occur.
+        test_elements: a Tensor or a number; at least one of both is a Tensor.
+        assume_unique: whether both have no repeated elements; it does not affect the result.
+        invert: return whether elements are *not* in ``test_elements``.
 
     Raises:
         NotImplementedError: an input is complex.
@@ -4037,7 +4044,7 @@ def isinf(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any; the result is of bools.
+    Dtype: any; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4050,7 +4057,7 @@ def isnan(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any; the result is of bools.
+    Dtype: any; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4063,7 +4070,7 @@ def isneginf(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; the result is of bools.
+    Dtype: any but complex; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4077,7 +4084,7 @@ def isposinf(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; the result is of bools.
+    Dtype: any but complex; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4140,10 +4147,10 @@ def kaiser_window(window_length: builtins.int, periodic: builtins.bool = True, b
     Args:
         window_length: the number n of points.
         periodic: divide by n, as spectra want it, instead of n - 1, with which the window is symmetric.
-        beta: how fast the window falls; 0 is a rectangle.
+        beta: the shape parameter; 0 gives a rectangular window.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: the length is negative, or the dtype not floating.
@@ -4158,7 +4165,7 @@ def kron(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: the sum of ``g * other`` over each block; other: the sum of ``input_block * g`` over the blocks.
     Shape: (m, n, ...) and (p, q, ...) to (m p, n q, ...); the one with fewer dimensions gets leading ones.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: each element is the factor of one block.
@@ -4175,13 +4182,13 @@ def kthvalue(input: Operand, k: builtins.int, dim: Dim = -1, keepdim: builtins.b
 
     NaN counts as the largest.
 
-    Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Derivative: ``g`` at the element with the index; equal elements are counted in their order.
+    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
-        k: which, counted from 1.
+        k: the rank, from 1.
         dim: the dimension, by default the last.
         keepdim: keep the reduced dimensions, with length 1.
 
@@ -4340,7 +4347,7 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
         steps: how many numbers.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``start`` is not a Tensor, array or number.
@@ -4441,7 +4448,7 @@ def log_softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4462,7 +4469,7 @@ def log_softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = 
     Args:
         input: the input Tensor.
         dim: the dimension of the sum.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4569,7 +4576,7 @@ def logical_and(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any, where all but 0 is true; the result is of bools.
+    Dtype: any; numbers other than 0 count as True; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4587,7 +4594,7 @@ def logical_not(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any, where all but 0 is true; the result is of bools.
+    Dtype: any; numbers other than 0 count as True; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -4600,7 +4607,7 @@ def logical_or(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any, where all but 0 is true; the result is of bools.
+    Dtype: any; numbers other than 0 count as True; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4618,7 +4625,7 @@ def logical_xor(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any, where all but 0 is true; the result is of bools.
+    Dtype: any; numbers other than 0 count as True; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -4664,7 +4671,7 @@ def logspace(start: Operand, end: Operand, steps: builtins.int, base: builtins.f
         base: the base of the powers.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``start`` is not a Tensor, array or number.
@@ -4722,7 +4729,7 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
 
     Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the sequence, with ``batch_first`` ``(N, T, features)``.
@@ -4753,9 +4760,9 @@ def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_bias
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> builtins.tuple[Tensor, Tensor]:
     """``c' = f * c + i * g, h' = o * tanh(c')``: one step of an ``lstm``.
 
-    Derivative: that of the formula; every argument has one.
+    Derivative: that of the formula, for every argument.
     Shape: input ``(N, features)`` and states ``(N, H)``, or all without a batch; the results have the states'.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
@@ -4800,7 +4807,7 @@ def lu(input: Operand, pivot: builtins.bool = True, get_infos: Literal[False] = 
 
     Derivative: as ``linalg.lu_factor``.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32.
+    Dtype: float32, float64 and complex, preserved; pivots are int32.
 
     Args:
         input: the matrices.
@@ -4824,7 +4831,7 @@ def lu(input: Operand, pivot: builtins.bool = True, *, get_infos: Literal[True])
 
     Derivative: as ``linalg.lu_factor``.
     Shape: (..., m, n) to LU (..., m, n) and pivots (..., min(m, n)).
-    Dtype: float32, float64 and complex; kept; pivots int32.
+    Dtype: float32, float64 and complex, preserved; pivots are int32.
 
     Args:
         input: the matrices.
@@ -4911,7 +4918,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
     Derivative: input: ``g``, 0 where the mask holds. source: ``g`` where the mask holds, in order, and 0 for the rest.
     Shape: input and mask broadcast to the result's; source has at least as many elements as the mask selects.
-    Dtype: any, kept; source has the input's.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
@@ -4926,9 +4933,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     tensor([1., 0., 2.])
     """
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """``input[mask]``: the elements where the mask holds, in row-major order.
+    """``input[mask]``: the elements where the mask is True, in row-major order.
 
-    Derivative: ``g`` where the mask holds, 0 elsewhere.
+    Derivative: ``g`` where the mask is True, 0 elsewhere.
     Shape: input and mask broadcast; the result is a vector.
     Dtype: any; the result has the input's dtype.
 
@@ -4938,7 +4945,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+        RuntimeError: the mask is not bool, or the shapes do not broadcast.
 
     >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
     tensor([1, 3])
@@ -4949,7 +4956,7 @@ def matmul(input: Operand, other: Operand) -> Tensor:
     Derivative: input: ``g @ other^T``; other: ``input^T @ g``.
     Shape: (..., n, k) and (..., k, m) to (..., n, m), batches broadcast. A vector (k) on the left is a row, on the
     right a column, whose dimension is gone from the result; two vectors give their inner product.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the factor on the left.
@@ -5005,17 +5012,17 @@ def max(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
 
     Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
     that the index names; ``max(x, y)``: as ``maximum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5035,17 +5042,17 @@ def max(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
 
     Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
     that the index names; ``max(x, y)``: as ``maximum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5065,17 +5072,17 @@ def max(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 
     Derivative: ``max(x)``: ``g`` at the largest element, ties share it evenly; ``max(x, dim)``: ``g`` at the element
     that the index names; ``max(x, y)``: as ``maximum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5094,7 +5101,7 @@ def maximum(input: Operand, other: Operand) -> Tensor:
 
     Derivative: ``g`` to the larger; halves to both at ties; to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -5109,17 +5116,17 @@ def maximum(input: Operand, other: Operand) -> Tensor:
     tensor([3., 4.])
     """
 def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+    """``sum_i x_i / n`` over all dimensions, one, or several; NaN if there are no elements.
 
     Derivative: ``g / n``, repeated along the reduced dimensions.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5131,11 +5138,11 @@ def mean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False
     """
 @overload
 def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5158,11 +5165,11 @@ def median(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims
     """
 @overload
 def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5185,11 +5192,11 @@ def median(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdim
     """
 @overload
 def median(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5235,17 +5242,17 @@ def min(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: b
 
     Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
     that the index names; ``min(x, y)``: as ``minimum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5262,17 +5269,17 @@ def min(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: 
 
     Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
     that the index names; ``min(x, y)``: as ``minimum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5289,17 +5296,17 @@ def min(input: Operand, dim: Tensor | None = None, keepdim: builtins.bool = Fals
 
     Derivative: ``min(x)``: ``g`` at the smallest element, ties share it evenly; ``min(x, dim)``: ``g`` at the element
     that the index names; ``min(x, y)``: as ``minimum``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: any but complex; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension; or a Tensor, which is ``other``.
+        dim: the dimension; a Tensor is interpreted as ``other``.
         keepdim: keep the reduced dimensions, with length 1.
-        other: the values to compare with, elementwise; they broadcast.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5315,7 +5322,7 @@ def minimum(input: Operand, other: Operand) -> Tensor:
 
     Derivative: ``g`` to the smaller; halves to both at ties; to both where either is NaN.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: real; the result has PyTorch's result type of all.
+    Dtype: real; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -5334,7 +5341,7 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
 
     Derivative: input: ``g @ mat2^T``; mat2: ``input^T @ g``.
     Shape: (n, k) and (k, m) to (n, m).
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the matrix on the left.
@@ -5349,11 +5356,11 @@ def mm(input: Operand, mat2: Operand) -> Tensor:
             [3.]])
     """
 def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis: Dim = -1, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
 
-    Derivative: ``g`` at the element that the index names.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Derivative: ``g`` at the element with the index.
+    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
@@ -5372,7 +5379,7 @@ def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis:
     ValuesIndices(values=tensor(3.), indices=tensor(2))
     """
 def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+    """A view with some dimensions moved to other positions; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
     Shape: any; the lengths are permuted.
@@ -5381,18 +5388,18 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: per dimension its place in the result.
+        destination: the position of each of them in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: they differ in number, or name a dimension twice.
+        RuntimeError: both differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
     """
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+    """A view with some dimensions moved to other positions; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
     Shape: any; the lengths are permuted.
@@ -5401,12 +5408,12 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     Args:
         input: the input Tensor.
         source: the dimensions to move.
-        destination: per dimension its place in the result.
+        destination: the position of each of them in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: they differ in number, or name a dimension twice.
+        RuntimeError: both differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -5414,7 +5421,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
 def msort(input: Operand) -> Tensor:
     """``sort(input, 0)``: the elements in ascending order along the first dimension.
 
-    Derivative: ``g`` at the place each element came from; equal elements keep their order.
+    Derivative: ``g`` at the original position of each element; equal elements keep their order.
     Shape: any; the result has the input's shape.
     Dtype: any but complex; the result has the input's dtype.
 
@@ -5430,7 +5437,7 @@ def mul(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g * other``; other: ``g * input``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -5454,7 +5461,7 @@ def multinomial(input: Tensor, num_samples: builtins.int, replacement: builtins.
         input: weights, at least 0; they need not sum to 1.
         num_samples: how many positions per row.
         replacement: whether one may be drawn again.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5470,7 +5477,7 @@ def multiply(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g * other``; other: ``g * input``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the input Tensor.
@@ -5488,7 +5495,7 @@ def mv(input: Operand, vec: Operand) -> Tensor:
 
     Derivative: input: ``outer(g, vec)``; vec: ``input^T @ g``.
     Shape: (n, k) and (k) to (n).
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the matrix.
@@ -5541,17 +5548,17 @@ def nan_to_num(input: Tensor, nan: builtins.float | None = None, posinf: builtin
     tensor([0., 9., 1.])
     """
 def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dims | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN if there are none.
 
     Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5563,10 +5570,10 @@ def nanmean(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fa
     """
 @overload
 def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5587,10 +5594,10 @@ def nanmedian(input: Operand, dim: Dim, keepdim: builtins.bool = False, *, keepd
     """
 @overload
 def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keepdims: builtins.bool = False) -> ValuesIndices:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5611,10 +5618,10 @@ def nanmedian(input: Operand, *, axis: Dim, keepdim: builtins.bool = False, keep
     """
 @overload
 def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, *, axis: None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
     Dtype: real floating and integers; the result has the input's dtype.
 
     Args:
@@ -5634,11 +5641,11 @@ def nanmedian(input: Operand, dim: None = None, keepdim: builtins.bool = False, 
     tensor(1.)
     """
 def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
-    """``quantile`` of the elements that are not NaN; NaN where there are none.
+    """``quantile`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``quantile``.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
+    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for q; preserved.
 
     Args:
         input: the input Tensor.
@@ -5651,7 +5658,7 @@ def nanquantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = No
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
     >>> rg.nanquantile(rg.tensor([1.0, float("nan"), 3.0]), 0.5)
     tensor(2.)
@@ -5660,14 +5667,14 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
     """``sum_i x_i`` over the elements that are not NaN.
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: floating; integers and bools give int64.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: floating; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5679,7 +5686,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = Fal
     """
 @overload
 def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
-    """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+    """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
     Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
@@ -5688,12 +5695,12 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, lengt
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
-        start: the first slice; negative ones count from the end.
-        length: how many slices.
+        start: the first slice; negative numbers count from the end.
+        length: the number of slices.
 
     Raises:
-        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
-            one integer.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+            integer.
         IndexError: ``dim`` or ``start`` is out of range.
         TypeError: an argument is not an integer.
 
@@ -5702,7 +5709,7 @@ def narrow(input: Tensor, dim: builtins.int, start: builtins.int | Tensor, lengt
     """
 @overload
 def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, length: builtins.int) -> Tensor:
-    """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+    """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
     Derivative: ``g`` in its place, 0 elsewhere.
     Shape: (*, n, *) to (*, length, *).
@@ -5711,12 +5718,12 @@ def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, l
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
-        start: the first slice; negative ones count from the end.
-        length: how many slices.
+        start: the first slice; negative numbers count from the end.
+        length: the number of slices.
 
     Raises:
-        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
-            one integer.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+            integer.
         IndexError: ``dim`` or ``start`` is out of range.
         TypeError: an argument is not an integer.
 
@@ -5725,38 +5732,46 @@ def narrow(input: Tensor, *, axis: builtins.int, start: builtins.int | Tensor, l
     """
 @overload
 def narrow_copy(input: Tensor, dim: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-    """``narrow(input, dim, start, length)`` in memory of its own.
+    """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``narrow``'s.
-    Shape: as ``narrow``'s.
-    Dtype: as ``narrow``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, length, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        start: the first slice; negative numbers count from the end.
+        length: the number of slices.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+            integer.
+        IndexError: ``dim`` or ``start`` is out of range.
+        TypeError: an argument is not an integer.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
     """
 @overload
 def narrow_copy(input: Tensor, *, axis: builtins.int, start: builtins.int, length: builtins.int) -> Tensor:
-    """``narrow(input, dim, start, length)`` in memory of its own.
+    """``narrow(input, dim, start, length)``, copied.
 
-    Derivative: ``narrow``'s.
-    Shape: as ``narrow``'s.
-    Dtype: as ``narrow``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, length, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        start: the first slice; negative numbers count from the end.
+        length: the number of slices.
 
     Raises:
-        TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+            integer.
+        IndexError: ``dim`` or ``start`` is out of range.
+        TypeError: an argument is not an integer.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
@@ -5766,7 +5781,7 @@ def ne(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -5845,7 +5860,7 @@ def nonzero(input: Operand, *, as_tuple: Literal[False] = False) -> Tensor:
 
     Derivative: none.
     Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
-    Dtype: any; gives int64.
+    Dtype: any; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -5864,7 +5879,7 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor
 
     Derivative: none.
     Shape: any (n dimensions); (count, n), or with ``as_tuple`` n results (count); a 0-d input counts as (1).
-    Dtype: any; gives int64.
+    Dtype: any; the result is int64.
 
     Args:
         input: the input Tensor.
@@ -5878,7 +5893,7 @@ def nonzero(input: Operand, *, as_tuple: Literal[True]) -> builtins.tuple[Tensor
             [1, 0]])
     """
 def nonzero_static(input: Tensor, *, size: builtins.int, fill_value: builtins.int = -1) -> Tensor:
-    """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+    """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
     Derivative: none.
     Shape: any; ``(size, ndim)``.
@@ -5903,7 +5918,7 @@ def norm(input: Operand, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro
 
     Derivative: ``g sign(x) (|x| / norm)^(p-1)``; 0 where the norm is 0 and, but for ``p = 2``, where ``x`` is 0.
     Infinite p: ``g sign(x)`` at the extreme, ties share it evenly. ``p = 0``: zeros.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
@@ -5912,7 +5927,7 @@ def norm(input: Operand, p: builtins.float | Literal['fro', 'nuc'] | None = 'fro
             ``"fro"`` and None are 2; ``"nuc"`` is the sum of a matrix's singular values.
         dim: a dimension or several, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first, to one that is not narrower.
+        dtype: convert the input first, to a dtype that is not narrower.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -5933,10 +5948,10 @@ def normal(mean: Operand = 0.0, std: Operand = 1.0, size: Size | None = None, *,
         mean: the mean.
         std: the standard deviation, at least 0.
         size: the lengths of the dimensions, where mean and std are numbers.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype where mean and std are numbers, by default the default dtype.
         device: the device where mean and std are numbers, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``mean`` is not a Tensor, array or number.
@@ -5951,7 +5966,7 @@ def not_equal(input: Operand, other: Operand) -> Tensor:
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: compared in PyTorch's result type; the result is of bools.
+    Dtype: any, compared in PyTorch's result type; the result is bool.
 
     Args:
         input: the input Tensor.
@@ -5988,7 +6003,7 @@ def ones(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None 
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6004,10 +6019,10 @@ def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceLi
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the Tensor after which it is formed.
+        input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6021,7 +6036,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 
     Derivative: ``linalg.householder_product``'s.
     Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -6041,7 +6056,7 @@ def orgqr(input: Tensor, *, tau: Tensor) -> Tensor:
 
     Derivative: ``linalg.householder_product``'s.
     Shape: ``(..., m, n)`` and ``(..., k)``; ``(..., m, n)``.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -6132,7 +6147,7 @@ def outer(input: Operand, vec2: Operand) -> Tensor:
 
     Derivative: input: ``g @ vec2``; vec2: ``input @ g``.
     Shape: (n) and (m) to (n, m).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the vector of the rows.
@@ -6155,7 +6170,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: builtins.float = 2.0, eps: buil
 
     Args:
         x1, x2: the Tensors.
-        p: the norm.
+        p: the order of the norm.
         eps: added to each difference.
         keepdim: keep the last dimension.
 
@@ -6171,7 +6186,7 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
 
     Derivative: that of the steps.
     Shape: ``(..., m, n)``, m examples of n numbers; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
-    Dtype: float32, float64 and complex; kept, S real.
+    Dtype: float32, float64 and complex, preserved; S is real.
 
     Args:
         A: the examples.
@@ -6191,7 +6206,7 @@ def pca_lowrank(A: Tensor, q: builtins.int | None = None, center: builtins.bool 
     tensor([1.])
     """
 def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
+    """``out.shape[i] = input.shape[dims[i]]``: a view with permuted dimensions.
 
     Derivative: ``g`` with its dimensions in the inverse order.
     Shape: any; the lengths are permuted.
@@ -6199,29 +6214,31 @@ def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
     Args:
         input: the input Tensor.
-        dims: per dimension of the result that of the input, one by one or as a sequence.
+        dims: the input dimension of each dimension of the result, as separate arguments or as a sequence.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: ``dims`` does not name every dimension once.
+        RuntimeError: ``dims`` is not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
     """
 def permute_copy(input: Tensor, dims: Dims) -> Tensor:
-    """``permute(input, dims)`` in memory of its own.
+    """``permute(input, dims)``, copied.
 
-    Derivative: ``permute``'s.
-    Shape: as ``permute``'s.
-    Dtype: as ``permute``'s.
+    Derivative: ``g`` with its dimensions in the inverse order.
+    Shape: any; the lengths are permuted.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
+        dims: the input dimension of each dimension of the result, as separate arguments or as a sequence.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
+        RuntimeError: ``dims`` is not a permutation of the dimensions.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -6255,7 +6272,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
     Args:
         input: the rates, not negative.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6323,7 +6340,7 @@ def pow(input: Operand, exponent: Operand) -> Tensor:
     Derivative: input: ``g * exponent * input^(exponent - 1)``, 0 where the exponent is 0; exponent: ``g *
     input^exponent * log(input)``, 0 where the input is 0 and the exponent at least 0, NaN where the input is negative.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the base.
@@ -6361,16 +6378,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False, *, dtype: DTypeLike | None = None, axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
-    every order.
-    Shape: any; the result lacks the reduced dimension, or has length 1 there with ``keepdim``.
-    Dtype: any; integers and bools give int64.
+    Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
+    order.
+    Shape: any; the reduced dimension is removed, or has length 1 with ``keepdim``.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension, by default all.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6384,15 +6401,15 @@ def prod(input: Operand, dim: Dim | None = None, keepdim: builtins.bool = False,
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: builtins.bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; source has as many elements as the index.
-    Dtype: any, kept; source has the input's.
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
+    for a repeated position only the last value, without ``accumulate``.
+    Shape: any, preserved; source has as many elements as the index.
+    Dtype: any, preserved; source has the dtype of the input.
 
     Args:
         input: the input Tensor.
-        index: integers; negative ones count from the end.
-        source: what is written.
+        index: integers; negative numbers count from the end.
+        source: the values to write.
         accumulate: add instead of replacing.
 
     Raises:
@@ -6431,10 +6448,10 @@ def qr(input: Operand, some: builtins.bool = True) -> QRResult:
 def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None, keepdim: builtins.bool = False, *, interpolation: Interpolation = 'linear', axis: Dim | None = None, keepdims: builtins.bool = False) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+    Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
     their difference, 0 where the rank is an integer or rounded.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
+    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for q; preserved.
 
     Args:
         input: the input Tensor.
@@ -6447,7 +6464,7 @@ def quantile(input: Operand, q: builtins.float | Tensor, dim: Dim | None = None,
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -6475,10 +6492,10 @@ def rand(*size: Size, generator: Generator | None = None, dtype: DTypeLike | Non
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6495,11 +6512,11 @@ def rand_like(input: Tensor, *, generator: Generator | None = None, dtype: DType
     Dtype: floating, or complex with both parts drawn; by default the input's.
 
     Args:
-        input: the Tensor after which it is formed.
-        generator: the source of the random numbers, by default the default generator.
+        input: a Tensor with the shape, dtype and device of the result.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6519,10 +6536,10 @@ def randint(low: builtins.int = 0, high: builtins.int | Size | None = None, size
         low: the smallest, by default 0.
         high: one more than the largest.
         size: the lengths of the dimensions.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: ``low`` is not less than ``high``, or the dtype does not hold the numbers between them.
@@ -6538,13 +6555,13 @@ def randint_like(input: Tensor, low: builtins.int | None = None, high: builtins.
     Dtype: any but complex; by default the input's.
 
     Args:
-        input: the Tensor after which it is formed.
+        input: a Tensor with the shape, dtype and device of the result.
         low: the smallest, by default 0; alone it is ``high``.
         high: one more than the largest.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6563,10 +6580,10 @@ def randn(*size: Size, generator: Generator | None = None, dtype: DTypeLike | No
 
     Args:
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -6583,11 +6600,11 @@ def randn_like(input: Tensor, *, generator: Generator | None = None, dtype: DTyp
     Dtype: floating and complex; by default the input's.
 
     Args:
-        input: the Tensor after which it is formed.
-        generator: the source of the random numbers, by default the default generator.
+        input: a Tensor with the shape, dtype and device of the result.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6605,10 +6622,10 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
 
     Args:
         n: how many integers.
-        generator: the source of the random numbers, by default the default generator.
+        generator: the random number generator, by default the default generator.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: ``n`` is negative.
@@ -6619,7 +6636,7 @@ def randperm(n: builtins.int, *, generator: Generator | None = None, dtype: DTyp
 def ravel(input: Tensor, *, order: Literal['C', 'F'] = 'C') -> Tensor:
     """``input.flatten()``: all elements in one dimension, in row-major order.
 
-    A view where the input is contiguous, else a copy.
+    A view if the input is contiguous, else a copy.
 
     Derivative: ``g`` in the input's shape.
     Shape: any to (n,), n the number of elements.
@@ -6631,7 +6648,7 @@ def ravel(input: Tensor, *, order: Literal['C', 'F'] = 'C') -> Tensor:
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        ValueError: another order.
+        ValueError: the order is not supported.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
@@ -6683,7 +6700,7 @@ def remainder(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g``; other: ``-g * floor(input / other)``; at a jump that of the piece above.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         input: the dividend.
@@ -6706,14 +6723,14 @@ def renorm(input: Operand, p: builtins.float, dim: Dim, maxnorm: builtins.float)
 
     Args:
         input: the slices.
-        p: which norm, positive.
+        p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+        RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
@@ -6729,23 +6746,23 @@ def renorm(input: Operand, p: builtins.float, *, axis: Dim, maxnorm: builtins.fl
 
     Args:
         input: the slices.
-        p: which norm, positive.
+        p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+        RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],
             [0.3, 0.4]])
     """
 def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: builtins.int | None = None, *, output_size: builtins.int | None = None, axis: builtins.int | None = None) -> Tensor:
-    """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
+    """Repeat each element ``repeats`` times in succession; ``repeats`` may be a vector with a number per element.
 
-    With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
+    ``repeat_interleave(repeats)`` repeats the positions 0, 1, .. instead.
 
     Derivative: ``g`` summed over the copies of each element.
     Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
@@ -6768,15 +6785,15 @@ def repeat_interleave(input: Tensor, repeats: Dims | Tensor | None = None, dim: 
 def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
-    A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
+    A view if the strides allow it, else a copy. Call it as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
 
     Derivative: ``g`` in the input's shape.
-    Shape: any to ``shape``, of as many elements.
+    Shape: any to ``shape``, with the same number of elements.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
+        shape: the lengths, as separate arguments or as a sequence; one may be -1 and is inferred.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -6792,7 +6809,7 @@ def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
     Derivative: that of the steps, backwards through time; that of relu at 0 is 0; every argument of floating numbers
     has one.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the sequence, with ``batch_first`` ``(N, T, features)``.
@@ -6825,7 +6842,7 @@ def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
 
     Derivative: that of the formula; every argument has one. That of relu at 0 is 0.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
@@ -6845,7 +6862,7 @@ def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
 
     Derivative: that of the steps, backwards through time; every argument of floating numbers has one.
     Shape: input ``(T, N, features)`` to ``(T, N, directions * H)``.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: the sequence, with ``batch_first`` ``(N, T, features)``.
@@ -6876,9 +6893,9 @@ def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bu
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)``: one step of ``rnn_tanh``.
 
-    Derivative: that of the formula; every argument has one.
+    Derivative: that of the formula, for every argument.
     Shape: input ``(N, features)`` and state ``(N, H)``, or both without a batch; the result has the state's.
-    Dtype: real floating, the same of all arguments; the result has it.
+    Dtype: real floating, the same for all arguments and the result.
 
     Args:
         input: ``x``.
@@ -6894,7 +6911,7 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     (2, 4)
     """
 def roll(input: Tensor, shifts: Dims, dims: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
-    """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
+    """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: a circular shift.
 
     Derivative: ``g`` rolled back.
     Shape: any; the result has the input's shape.
@@ -6902,7 +6919,7 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None, *, axis: Dims | 
 
     Args:
         input: the input Tensor.
-        shifts: how many places, per dimension of ``dims``.
+        shifts: the shift, per dimension of ``dims``.
         dims: the dimensions; None rolls the flattened elements.
 
     Raises:
@@ -6914,15 +6931,15 @@ def roll(input: Tensor, shifts: Dims, dims: Dims | None = None, *, axis: Dims | 
     tensor([3, 1, 2])
     """
 def rot90(input: Tensor, k: builtins.int = 1, dims: Sequence[builtins.int] = ...) -> Tensor:
-    """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
+    """A copy rotated by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
 
-    Derivative: ``g`` turned back.
+    Derivative: ``g`` rotated back.
     Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least two dimensions.
-        k: how many times; negative ones turn the other way.
+        k: the number of rotations; negative numbers rotate in the other direction.
         dims: the two dimensions.
 
     Raises:
@@ -6955,11 +6972,11 @@ def round(input: Tensor, *, decimals: builtins.int = 0) -> Tensor:
     tensor([1.24])
     """
 def row_stack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
+    """``cat(tensors, 0)``, with vectors as rows.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; (n,) counts as (1, n).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -7017,7 +7034,7 @@ def scatter(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor | Numbe
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
@@ -7045,7 +7062,7 @@ def scatter(input: Tensor, *, axis: builtins.int, index: Tensor, src: Tensor | N
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         src: a Tensor, or a number.
         value: a number, instead of ``src``.
         reduce: ``"add"`` or ``"multiply"`` instead of replacing.
@@ -7118,7 +7135,7 @@ def scatter_reduce(input: Tensor, dim: builtins.int, index: Tensor, src: Tensor,
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
@@ -7144,7 +7161,7 @@ def scatter_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, src: Ten
     Args:
         input: the input Tensor.
         dim: the dimension.
-        index: integers from 0 on.
+        index: non-negative integers.
         src: the values.
         reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
         include_self: whether the input's element takes part where something is written.
@@ -7158,12 +7175,12 @@ def scatter_reduce(input: Tensor, *, axis: builtins.int, index: Tensor, src: Ten
     tensor([6., 4.])
     """
 def searchsorted(sorted_sequence: Operand, input: Operand, *, out_int32: builtins.bool = False, right: builtins.bool = False, side: Literal['left', 'right'] | None = None, sorter: Tensor | None = None) -> Tensor:
-    """``i`` with ``s[i-1] < x <= s[i]``: where to insert each value to keep the sequence sorted.
+    """``i`` with ``s[i-1] < x <= s[i]``: the index at which each value can be inserted in sorted order.
 
     Derivative: none.
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
     leading dimensions; the result has the input's.
-    Dtype: any but complex; gives int64.
+    Dtype: any but complex; the result is int64.
 
     Args:
         sorted_sequence: in ascending order along the last dimension.
@@ -7219,7 +7236,7 @@ def select(input: Tensor, dim: builtins.int, index: builtins.int | Tensor) -> Te
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
-        index: the slice; negative ones count from the end.
+        index: the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7239,7 +7256,7 @@ def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -
     Args:
         input: a Tensor of at least one dimension.
         dim: the dimension.
-        index: the slice; negative ones count from the end.
+        index: the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7250,38 +7267,40 @@ def select(input: Tensor, *, axis: builtins.int, index: builtins.int | Tensor) -
     """
 @overload
 def select_copy(input: Tensor, dim: builtins.int, index: builtins.int) -> Tensor:
-    """``select(input, dim, index)`` in memory of its own.
+    """``select(input, dim, index)``, copied.
 
-    Derivative: ``select``'s.
-    Shape: as ``select``'s.
-    Dtype: as ``select``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        index: the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
     """
 @overload
 def select_copy(input: Tensor, *, axis: builtins.int, index: builtins.int) -> Tensor:
-    """``select(input, dim, index)`` in memory of its own.
+    """``select(input, dim, index)``, copied.
 
-    Derivative: ``select``'s.
-    Shape: as ``select``'s.
-    Dtype: as ``select``'s.
+    Derivative: ``g`` in its place, 0 elsewhere.
+    Shape: (*, n, *) to (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
+        index: the slice; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -7395,7 +7414,7 @@ def signbit(input: Tensor) -> Tensor:
 
     Derivative: none.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; the result is of bools.
+    Dtype: any but complex; the result is bool.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7444,16 +7463,16 @@ def sinh(input: Tensor) -> Tensor:
     tensor([0.    , 0.5211])
     """
 def slice_copy(input: Tensor, dim: builtins.int = 0, start: builtins.int | None = None, end: builtins.int | None = None, step: builtins.int = 1, *, axis: builtins.int = 0) -> Tensor:
-    """``input[..., start:end:step, ...]`` along ``dim``, in memory of its own.
+    """``input[..., start:end:step, ...]`` along ``dim``, copied.
 
     Derivative: ``g`` at the slices, 0 elsewhere.
-    Shape: any with a dimension; the result has the input's, but for ``dim``.
+    Shape: any with a dimension; the result has the input's except for ``dim``.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
         dim: the dimension.
-        start: the first slice; negative ones count from the end.
+        start: the first slice; negative numbers count from the end.
         end: the slice after the last one.
         step: the distance between slices, positive.
 
@@ -7517,7 +7536,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7538,7 +7557,7 @@ def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None
     Args:
         input: the input Tensor.
         dim: the dimension along which the result sums to 1.
-        dtype: converts the input first.
+        dtype: convert the input first.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7551,15 +7570,15 @@ def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None
 def sort(input: Operand, dim: Dim = -1, descending: builtins.bool = False, stable: builtins.bool = True, *, axis: Dim = -1) -> ValuesIndices:
     """``y_0 <= y_1 <= ...``: the elements in order along ``dim``, with their indices. NaN counts as the largest.
 
-    Derivative: ``g`` at the place each element came from; equal elements keep their order.
+    Derivative: ``g`` at the original position of each element; equal elements keep their order.
     Shape: any; the result has the input's shape.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
         dim: the dimension, by default the last.
-        descending: sort the largest first.
-        stable: accepted; every sort here is stable.
+        descending: sort in descending order.
+        stable: accepted for compatibility; sorting is always stable.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -7577,7 +7596,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
 
     Derivative: values: ``g`` at the coordinates.
     Shape: indices ``(d, nnz)``; values ``(nnz, ...)``; the result ``size``, whose last dimensions are the values'.
-    Dtype: indices are integers; the result has that of the values.
+    Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
         indices: the coordinates of the values, a column each.
@@ -7585,7 +7604,7 @@ def sparse_coo_tensor(indices: Operand | Sequence[Any], values: Operand | Sequen
         size: the shape, by default the smallest that has all coordinates.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether gradients with respect to values that are given as data are wanted.
+        requires_grad: whether the result requires grad, if the values are data.
         check_invariants: accepted for compatibility; coordinates are always checked.
         is_coalesced: promises that every coordinate occurs once, in row-major order.
 
@@ -7601,7 +7620,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
 
     Derivative: values: ``g`` at their places.
     Shape: ccol_indices ``(columns + 1,)``, row_indices and values ``(nnz,)``; the result ``size``.
-    Dtype: indices are integers; the result has that of the values.
+    Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
         ccol_indices: where each column's values begin, and the last one's end.
@@ -7610,7 +7629,7 @@ def sparse_csc_tensor(ccol_indices: Operand | Sequence[builtins.object], row_ind
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether gradients with respect to values that are given as data are wanted.
+        requires_grad: whether the result requires grad, if the values are data.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
@@ -7625,7 +7644,7 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
 
     Derivative: values: ``g`` at their places.
     Shape: crow_indices ``(rows + 1,)``, col_indices and values ``(nnz,)``; the result ``size``.
-    Dtype: indices are integers; the result has that of the values.
+    Dtype: indices are integers; the result has the dtype of the values.
 
     Args:
         crow_indices: where each row's values begin, and the last one's end.
@@ -7634,7 +7653,7 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
         size: the shape, by default the smallest that has all places.
         dtype: the dtype of the values.
         device: the device.
-        requires_grad: whether gradients with respect to values that are given as data are wanted.
+        requires_grad: whether the result requires grad, if the values are data.
         check_invariants: accepted for compatibility; indices are always checked.
 
     Raises:
@@ -7645,9 +7664,9 @@ def sparse_csr_tensor(crow_indices: Operand | Sequence[builtins.object], col_ind
             [3., 4.]])
     """
 def split(tensor: Tensor, split_size_or_sections: Dims, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
+    """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension; the last one may be smaller.
 
-    Derivative: the pieces' ``g`` joined.
+    Derivative: ``g`` of the pieces, concatenated.
     Shape: (*, n, *) to pieces (*, size, *).
     Dtype: any; the result has the input's dtype.
 
@@ -7659,17 +7678,17 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: builtins.int = 0, *
     Raises:
         TypeError: ``tensor`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a length is negative, or they do not add up.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
 def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``, each piece in memory of its own.
+    """``split(input, split_size, dim)``, a copy of each piece.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: ``g`` of the pieces, concatenated.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7678,6 +7697,7 @@ def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -7685,7 +7705,7 @@ def split_copy(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *
 def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:n_1], x[n_1:n_1 + n_2], ...]``: views of pieces of the given lengths along a dimension.
 
-    Derivative: the pieces' ``g`` joined.
+    Derivative: ``g`` of the pieces, concatenated.
     Shape: (*, n, *) to pieces (*, split_sizes[i], *).
     Dtype: any; the result has the input's dtype.
 
@@ -7697,17 +7717,17 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: bu
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
-        RuntimeError: a length is negative, or they do not add up.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
     """
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
+    """``split_with_sizes(input, split_sizes, dim)``, a copy of each piece.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: ``g`` of the pieces, concatenated.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -7716,6 +7736,7 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[builtins.int], di
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -7725,7 +7746,7 @@ def spmm(input: builtins.object, mat2: Tensor) -> Tensor:
 
     Derivative: ``sparse.mm``'s.
     Shape: ``(n, m)`` and ``(m, k)``; ``(n, k)``.
-    Dtype: floating and complex, the same of all arguments; the result has it.
+    Dtype: floating and complex, the same for all arguments and the result.
 
     Args:
         input: the input Tensor.
@@ -7769,12 +7790,12 @@ def squeeze(input: Tensor, dim: Dims | None = None, *, axis: Dims | None = None)
     """``input`` without its dimensions of length 1, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+    Shape: any; dimensions of length 1, or those in ``dim`` of length 1, are removed.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimensions to leave out where they have length 1; None for all.
+        dim: the dimensions to remove if they have length 1; None for all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7785,33 +7806,34 @@ def squeeze(input: Tensor, dim: Dims | None = None, *, axis: Dims | None = None)
     ((2, 3), (2, 3, 1))
     """
 def squeeze_copy(input: Tensor, dim: Dims | None = None, *, axis: Dims | None = None) -> Tensor:
-    """``squeeze(input, dim)`` in memory of its own.
+    """``squeeze(input, dim)``, copied.
 
-    Derivative: ``squeeze``'s.
-    Shape: as ``squeeze``'s.
-    Dtype: as ``squeeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; dimensions of length 1, or those in ``dim`` of length 1, are removed.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several, by default all.
+        dim: the dimensions to remove if they have length 1; None for all.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a dimension is given twice.
 
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
     """
 def stack(tensors: Sequence[Operand], dim: builtins.int = 0, *, axis: builtins.int = 0) -> Tensor:
-    """``out[.., i, ..] = tensors[i]``: Tensors of one shape side by side along a new dimension.
+    """``out[.., i, ..] = tensors[i]``: Tensors of one shape joined along a new dimension.
 
     Derivative: each Tensor's slice of ``g``.
-    Shape: one shape for all; the result has a new dimension of their number at ``dim``.
-    Dtype: any; the result has PyTorch's result type of all.
+    Shape: equal; the result has a new dimension ``dim``, whose length is the number of Tensors.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
-        dim: the place of the new dimension.
+        dim: the position of the new dimension.
 
     Raises:
         IndexError: ``dim`` is out of range.
@@ -7825,7 +7847,7 @@ def std(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
     """``sqrt(sum_i |x_i - mean|^2 / (n - correction))`` over all dimensions, one, or several.
 
     Derivative: ``g (x - mean) / (std (n - correction))``; 0 where the deviation is 0.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
@@ -7947,14 +7969,14 @@ def sum(input: Operand, dim: Dims | None = None, keepdim: builtins.bool = False,
     for millions of elements. float16 is summed in float32.
 
     Derivative: ``g``, repeated along the reduced dimensions.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
-    Dtype: any; integers and bools give int64.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: any; the result for integers and bools is int64.
 
     Args:
         input: the input Tensor.
-        dim: a dimension or several; all of them by default, and for ``()``.
+        dim: a dimension or several; all for None and ``()``.
         keepdim: keep the reduced dimensions, with length 1.
-        dtype: converts the input first; sums of integers wrap around in it.
+        dtype: convert the input first; sums of integers wrap around.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -7996,7 +8018,7 @@ def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int = 2, 
 
     Derivative: that of the steps.
     Shape: A ``(..., m, n)``, M broadcasts with it; U ``(..., m, q)``, S ``(..., q)``, V ``(..., n, q)``.
-    Dtype: float32, float64 and complex; kept, S real.
+    Dtype: float32, float64 and complex, preserved; S is real.
 
     Args:
         A: the matrices.
@@ -8017,10 +8039,10 @@ def svd_lowrank(A: Tensor, q: builtins.int | None = 6, niter: builtins.int = 2, 
     tensor([3.4641])
     """
 def swapaxes(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
-    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-    has dimensions (unless these are two), gives them a new order.
+    NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+    there are not two), specifies a permutation.
 
     Derivative: ``g`` with the same dimensions exchanged.
     Shape: any; the lengths of the two dimensions are exchanged.
@@ -8033,16 +8055,16 @@ def swapaxes(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: a new order does not name every dimension once.
+        RuntimeError: the numbers are not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
 def swapdims(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
-    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-    has dimensions (unless these are two), gives them a new order.
+    NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+    there are not two), specifies a permutation.
 
     Derivative: ``g`` with the same dimensions exchanged.
     Shape: any; the lengths of the two dimensions are exchanged.
@@ -8055,7 +8077,7 @@ def swapdims(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: a new order does not name every dimension once.
+        RuntimeError: the numbers are not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
@@ -8064,7 +8086,7 @@ def t(input: Tensor) -> Tensor:
     """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
 
     Derivative: the transpose of ``g``.
-    Shape: (m, n) to (n, m); (n,) and () stay.
+    Shape: (m, n) to (n, m); (n,) and () are unchanged.
     Dtype: any; the result has the input's dtype.
 
     Raises:
@@ -8075,14 +8097,15 @@ def t(input: Tensor) -> Tensor:
     (3, 2)
     """
 def t_copy(input: Tensor) -> Tensor:
-    """``t(input)`` in memory of its own.
+    """``t(input)``, copied.
 
-    Derivative: ``t``'s.
-    Shape: as ``t``'s.
-    Dtype: as ``t``'s.
+    Derivative: the transpose of ``g``.
+    Shape: (m, n) to (n, m); (n,) and () are unchanged.
+    Dtype: any; the result has the input's dtype.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: there are more than two dimensions.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -8097,7 +8120,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
     Args:
         input: the input Tensor.
-        index: integers; negative ones count from the end.
+        index: integers; negative numbers count from the end.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8111,7 +8134,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: builtins.int | None = No
     """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
     Derivative: ``g`` added at the positions.
-    Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+    Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -8160,16 +8183,16 @@ def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: Dev
 
     Derivative: none; the result has no history.
     Shape: that of the data.
-    Dtype: Python floats become the default dtype, ints int64; arrays and Tensors keep theirs.
+    Dtype: the default dtype for Python floats, int64 for ints; that of arrays and Tensors.
 
     Args:
         data: a number, nested sequences of numbers, an array or a Tensor.
         dtype: the dtype, by default as above.
-        device: the device, by default the data's, or the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        device: the device, by default that of the data, or the default device.
+        requires_grad: whether the result requires grad.
 
     Raises:
-        TypeError: the data are not numbers.
+        TypeError: the data are not numeric.
         ValueError: the nested sequences are ragged.
         RuntimeError: a gradient is wanted for integers or bools.
 
@@ -8181,13 +8204,13 @@ def tensor(data: builtins.object, *, dtype: DTypeLike | None = None, device: Dev
 def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
+    Derivative: ``g`` of the pieces, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
         dim: the dimension.
 
     Raises:
@@ -8202,13 +8225,13 @@ def tensor_split(input: Tensor, indices_or_sections: Dims | Tensor, dim: builtin
 def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
+    Derivative: ``g`` of the pieces, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
         dim: the dimension.
 
     Raises:
@@ -8223,13 +8246,13 @@ def tensor_split(input: Tensor, *, indices: Dims | Tensor, dim: builtins.int = 0
 def tensor_split(input: Tensor, *, sections: Dims | Tensor, dim: builtins.int = 0, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of nearly equal pieces along a dimension, or of those between given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
+    Derivative: ``g`` of the pieces, each in its place.
     Shape: (*, n, *) to pieces (*, n // count or one more, *).
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: a Tensor of at least one dimension.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
         dim: the dimension.
 
     Raises:
@@ -8245,7 +8268,7 @@ def tensordot(a: Operand, b: Operand, dims: builtins.int | Tensor | Sequence[Seq
 
     Derivative: that of the product of matrices it is: a: ``g`` with ``b`` over b's other dimensions; b: likewise.
     Shape: the dimensions of a that are not summed, then those of b; a dimension of length 1 pairs with any.
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         a: the factor on the left.
@@ -8289,7 +8312,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
     Args:
         input: the input Tensor.
-        dims: per dimension how many copies, one by one or as a sequence.
+        dims: the number of copies per dimension, as separate arguments or as a sequence.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8306,14 +8329,14 @@ def topk(input: Operand, k: builtins.int, dim: Dim = -1, largest: builtins.bool 
 
     Derivative: ``g`` at the place each element came from.
     Shape: any; the results have length ``k`` along ``dim``.
-    Dtype: any but complex; values keep the input's dtype, indices are int64.
+    Dtype: any but complex; values have the dtype of the input, indices are int64.
 
     Args:
         input: the input Tensor.
         k: how many, from 0 to the length.
         dim: the dimension, by default the last.
         largest: the largest elements; otherwise the smallest.
-        sorted: accepted; the elements always come in order.
+        sorted: accepted for compatibility; the elements are always sorted.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -8332,7 +8355,7 @@ def trace(input: Operand) -> Tensor:
 
     Derivative: ``g`` times the unit matrix.
     Shape: (m, n) to ().
-    Dtype: any; integers and bools give int64.
+    Dtype: any; the result for integers and bools is int64.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8342,10 +8365,10 @@ def trace(input: Operand) -> Tensor:
     tensor(3.)
     """
 def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
-    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-    has dimensions (unless these are two), gives them a new order.
+    NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+    there are not two), specifies a permutation.
 
     Derivative: ``g`` with the same dimensions exchanged.
     Shape: any; the lengths of the two dimensions are exchanged.
@@ -8358,17 +8381,17 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: a dimension is out of range.
-        RuntimeError: a new order does not name every dimension once.
+        RuntimeError: the numbers are not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
 def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Tensor:
-    """``transpose(input, dim0, dim1)`` in memory of its own.
+    """``transpose(input, dim0, dim1)``, copied.
 
-    Derivative: ``transpose``'s.
-    Shape: as ``transpose``'s.
-    Dtype: as ``transpose``'s.
+    Derivative: ``g`` with the same dimensions exchanged.
+    Shape: any; the lengths of the two dimensions are exchanged.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8376,6 +8399,8 @@ def transpose_copy(input: Tensor, dim0: builtins.int, dim1: builtins.int) -> Ten
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        IndexError: a dimension is out of range.
+        RuntimeError: the numbers are not a permutation of the dimensions.
 
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
@@ -8385,13 +8410,13 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -8406,13 +8431,13 @@ def trapz(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | None = 
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
     Dtype: any but bool; integers become the default dtype.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
         dim: the dimension, by default the last.
 
     Raises:
@@ -8428,7 +8453,7 @@ def triangular_solve(input: Operand, A: Operand, upper: builtins.bool = True, tr
 
     Derivative: as ``linalg.solve_triangular``.
     Shape: A (..., n, n), input (..., n, k), batches broadcast; X has the input's.
-    Dtype: float32, float64 and complex, the same of all arguments; the result has it.
+    Dtype: float32, float64 and complex, the same for all arguments and the result.
 
     Args:
         input: the right-hand sides.
@@ -8457,7 +8482,7 @@ def tril(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
 
     Args:
         input: a Tensor of at least two dimensions.
-        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+        diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8477,7 +8502,7 @@ def tril_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0,
     Args:
         row: the number of rows of the matrix.
         col: the number of its columns.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
 
@@ -8497,7 +8522,7 @@ def triu(input: Tensor, diagonal: builtins.int = 0) -> Tensor:
 
     Args:
         input: a Tensor of at least two dimensions.
-        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+        diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8517,7 +8542,7 @@ def triu_indices(row: builtins.int, col: builtins.int, offset: builtins.int = 0,
     Args:
         row: the number of rows of the matrix.
         col: the number of its columns.
-        offset: which diagonal: 0 the main one, > 0 above it, < 0 below it.
+        offset: the number of the diagonal: 0 for the main diagonal, > 0 above, < 0 below.
         dtype: the dtype, by default int64.
         device: the device, by default the default device.
 
@@ -8533,7 +8558,7 @@ def true_divide(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g / other``; other: ``-g * input / other^2``; infinite or NaN where other is 0.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the dividend.
@@ -8561,7 +8586,7 @@ def trunc(input: Tensor) -> Tensor:
     tensor([-1.,  1.])
     """
 def unbind(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
+    """``input[.., i, ..]`` for every i: views of the slices along a dimension.
 
     Derivative: the slices' ``g`` stacked.
     Shape: (*, n, *) to n slices (*, *).
@@ -8579,19 +8604,19 @@ def unbind(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> b
     (tensor(0), tensor(1))
     """
 def unbind_copy(input: Tensor, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``unbind(input, dim)``, each slice in memory of its own.
+    """``unbind(input, dim)``, a copy of each slice.
 
-    Derivative: ``unbind``'s.
-    Shape: as ``unbind``'s.
-    Dtype: as ``unbind``'s.
+    Derivative: the slices' ``g`` stacked.
+    Shape: (*, n, *) to n slices (*, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        IndexError: ``dim`` is out of range.
+        IndexError: ``dim`` is out of range, or the input is 0-d.
 
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
@@ -8607,7 +8632,7 @@ def unflatten(input: Tensor, dim: builtins.int, sizes: Size) -> Tensor:
     Args:
         input: the input Tensor.
         dim: the dimension to split.
-        sizes: the lengths it is split into; one may be -1, to be inferred.
+        sizes: the new lengths; one may be -1 and is inferred.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8628,7 +8653,7 @@ def unflatten(input: Tensor, *, axis: builtins.int, sizes: Size) -> Tensor:
     Args:
         input: the input Tensor.
         dim: the dimension to split.
-        sizes: the lengths it is split into; one may be -1, to be inferred.
+        sizes: the new lengths; one may be -1 and is inferred.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8639,18 +8664,22 @@ def unflatten(input: Tensor, *, axis: builtins.int, sizes: Size) -> Tensor:
     (2, 3, 4)
     """
 def unfold_copy(input: Tensor, dimension: builtins.int, size: builtins.int, step: builtins.int) -> Tensor:
-    """``input.unfold(dimension, size, step)`` in memory of its own.
+    """``input.unfold(dimension, size, step)``, copied.
 
-    Derivative: ``unfold``'s.
-    Shape: as ``unfold``'s.
-    Dtype: as ``unfold``'s.
+    Derivative: ``g`` in its place, summed where windows overlap.
+    Shape: (*, n, *) to (*, (n - size) // step + 1, *, size); () to (size,).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        size: the lengths of the dimensions.
+        dimension: the dimension; in the result it counts the windows.
+        size: the length of a window.
+        step: the distance of the starts of consecutive windows.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
+        IndexError: the dimension is out of range.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -8661,14 +8690,14 @@ def unique(input: Operand, sorted: builtins.bool = True, *, return_inverse: Lite
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        sorted: accepted; the elements always come in order.
-        return_inverse: give also, per element (slice), its index among the distinct ones.
-        return_counts: give also how often each occurs.
+        sorted: accepted for compatibility; the elements are always sorted.
+        return_inverse: also return, per element (slice), its index among the distinct elements.
+        return_counts: also return the number of occurrences of each.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8686,14 +8715,14 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        sorted: accepted; the elements always come in order.
-        return_inverse: give also, per element (slice), its index among the distinct ones.
-        return_counts: give also how often each occurs.
+        sorted: accepted for compatibility; the elements are always sorted.
+        return_inverse: also return, per element (slice), its index among the distinct elements.
+        return_counts: also return the number of occurrences of each.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8708,16 +8737,16 @@ def unique(input: Operand, sorted: builtins.bool = True, return_inverse: builtin
     """
 @overload
 def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: Dim | None = None, axis: Dim | None = None) -> Tensor:
-    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        return_inverse: give also, per element (slice), its index in the result.
-        return_counts: also return how many equal neighbours each element replaces.
+        return_inverse: also return, per element (slice), its index in the result.
+        return_counts: also return the number of consecutive equal elements.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8732,16 +8761,16 @@ def unique_consecutive(input: Operand, *, return_inverse: Literal[False] = False
     """
 @overload
 def unique_consecutive(input: Operand, return_inverse: builtins.bool = False, return_counts: builtins.bool = False, dim: Dim | None = None, *, axis: Dim | None = None) -> Tensor | builtins.tuple[Tensor, ...]:
-    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
         input: the input Tensor.
-        return_inverse: give also, per element (slice), its index in the result.
-        return_counts: also return how many equal neighbours each element replaces.
+        return_inverse: also return, per element (slice), its index in the result.
+        return_counts: also return the number of consecutive equal elements.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -8776,29 +8805,31 @@ def unravel_index(indices: Tensor, shape: Size) -> builtins.tuple[Tensor, ...]:
     (tensor([1, 0]), tensor([2, 0]))
     """
 def unsafe_chunk(input: Tensor, chunks: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``chunk(input, chunks, dim)``; the pieces are views.
 
-    Derivative: ``chunk``'s.
-    Shape: as ``chunk``'s.
-    Dtype: as ``chunk``'s.
+    Derivative: ``g`` of the pieces, concatenated.
+    Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the input Tensor.
+        input: a Tensor of at least one dimension.
+        chunks: the number of pieces.
         dim: the dimension.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: ``chunks`` is not positive.
 
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
 def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split(input, split_size, dim)``; the pieces are views.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: ``g`` of the pieces, concatenated.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8807,16 +8838,17 @@ def unsafe_split(input: Tensor, split_size: builtins.int, dim: builtins.int = 0,
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
     """
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], dim: builtins.int = 0, *, axis: builtins.int = 0) -> builtins.tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views.
 
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    Derivative: ``g`` of the pieces, concatenated.
+    Shape: (*, n, *) to pieces (*, size, *).
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
@@ -8825,6 +8857,7 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[builtins.int], 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
         IndexError: ``dim`` is out of range.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -8834,12 +8867,12 @@ def unsqueeze(input: Tensor, dim: builtins.int) -> Tensor:
     """``input`` with a dimension of length 1 inserted, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: any; the result has one dimension more.
+    Shape: any; the result has one more dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the place of the new dimension in the result.
+        dim: the position of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8853,12 +8886,12 @@ def unsqueeze(input: Tensor, *, axis: builtins.int) -> Tensor:
     """``input`` with a dimension of length 1 inserted, as a view.
 
     Derivative: ``g`` in the input's shape.
-    Shape: any; the result has one dimension more.
+    Shape: any; the result has one more dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the place of the new dimension in the result.
+        dim: the position of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8869,15 +8902,15 @@ def unsqueeze(input: Tensor, *, axis: builtins.int) -> Tensor:
     """
 @overload
 def unsqueeze_copy(input: Tensor, dim: builtins.int) -> Tensor:
-    """``unsqueeze(input, dim)`` in memory of its own.
+    """``unsqueeze(input, dim)``, copied.
 
-    Derivative: ``unsqueeze``'s.
-    Shape: as ``unsqueeze``'s.
-    Dtype: as ``unsqueeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one more dimension.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension.
+        dim: the position of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8888,15 +8921,15 @@ def unsqueeze_copy(input: Tensor, dim: builtins.int) -> Tensor:
     """
 @overload
 def unsqueeze_copy(input: Tensor, *, axis: builtins.int) -> Tensor:
-    """``unsqueeze(input, dim)`` in memory of its own.
+    """``unsqueeze(input, dim)``, copied.
 
-    Derivative: ``unsqueeze``'s.
-    Shape: as ``unsqueeze``'s.
-    Dtype: as ``unsqueeze``'s.
+    Derivative: ``g`` in the input's shape.
+    Shape: any; the result has one more dimension.
+    Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        dim: the dimension.
+        dim: the position of the new dimension in the result.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -8910,7 +8943,7 @@ def var(input: Operand, dim: Dims | builtins.bool | None = None, unbiased: built
 
     Derivative: ``2 g (x - mean) / (n - correction)``. Where ``correction`` is ``n`` or more the variance is infinite,
     and the derivative PyTorch's: of all elements infinite (NaN at the mean), along dimensions that of the formula.
-    Shape: any; the result lacks the reduced dimensions, or has length 1 there with ``keepdim``.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
     Dtype: floating and complex; the result is real.
 
     Args:
@@ -8959,7 +8992,7 @@ def vdot(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``conj(g) other``; other: ``g input``, as PyTorch's gradients are.
     Shape: (n) and (n) to ().
-    Dtype: any, the same of all arguments; the result has it.
+    Dtype: any, the same for all arguments and the result.
 
     Args:
         input: the vector that is conjugated.
@@ -8987,14 +9020,15 @@ def view_as_complex(input: Tensor) -> Tensor:
     tensor([1.+2.j], dtype=complex64)
     """
 def view_as_complex_copy(input: Tensor) -> Tensor:
-    """``view_as_complex(input)`` in memory of its own.
+    """``view_as_complex(input)``, copied.
 
-    Derivative: ``view_as_complex``'s.
-    Shape: as ``view_as_complex``'s.
-    Dtype: as ``view_as_complex``'s.
+    Derivative: ``view_as_real(g)``.
+    Shape: (*, 2) to (*).
+    Dtype: float32 and float64; the result is complex64 or complex128.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the Tensor is not float32 or float64, or its last dimension has not length 2.
 
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -9014,23 +9048,24 @@ def view_as_real(input: Tensor) -> Tensor:
     tensor([[1., 2.]])
     """
 def view_as_real_copy(input: Tensor) -> Tensor:
-    """``view_as_real(input)`` in memory of its own.
+    """``view_as_real(input)``, copied.
 
-    Derivative: ``view_as_real``'s.
-    Shape: as ``view_as_real``'s.
-    Dtype: as ``view_as_real``'s.
+    Derivative: ``view_as_complex(g)``.
+    Shape: (*) to (*, 2).
+    Dtype: complex only; the result is of its parts'.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
+        RuntimeError: the Tensor is not complex.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
     """
 def view_copy(input: Tensor, size: Size) -> Tensor:
-    """``input.view(size)`` in memory of its own.
+    """``input.view(size)``, copied.
 
     Derivative: ``reshape``'s.
-    Shape: any; ``size``, which has as many elements; one length may be -1.
+    Shape: any; ``size``, with the same number of elements; one length may be -1.
     Dtype: any; the result has the input's dtype.
 
     Args:
@@ -9048,13 +9083,13 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
 def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9067,13 +9102,13 @@ def vsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> builtins.tuple[
 def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9086,13 +9121,13 @@ def vsplit(input: Tensor, *, indices: Dims | Tensor) -> builtins.tuple[Tensor, .
 def vsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, ...]:
     """``[x[:a], x[a:b], ...]``: views of equal pieces along dimension 0, or of those between the given positions.
 
-    Derivative: the pieces' ``g``, each in its place.
-    Shape: pieces that are equal but in that dimension.
+    Derivative: ``g`` of the pieces, each in its place.
+    Shape: that of the input except for this dimension.
     Dtype: any; the result has the input's dtype.
 
     Args:
         input: the input Tensor.
-        indices_or_sections: how many pieces, or where to cut.
+        indices_or_sections: the number of pieces, or the positions of the cuts.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
@@ -9102,11 +9137,11 @@ def vsplit(input: Tensor, *, sections: Dims | Tensor) -> builtins.tuple[Tensor, 
     [(2, 3), (2, 3)]
     """
 def vstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
+    """``cat(tensors, 0)``, with vectors as rows.
 
     Derivative: each Tensor's piece of ``g``.
     Shape: as ``cat``; (n,) counts as (1, n).
-    Dtype: any; the result has PyTorch's result type of all.
+    Dtype: any; the result has PyTorch's result type of the arguments.
 
     Args:
         tensors: a list or tuple of Tensors.
@@ -9175,7 +9210,7 @@ def xlogy(input: Operand, other: Operand) -> Tensor:
 
     Derivative: input: ``g * log(other)``, 0 where the input is 0 and other <= 0; other: ``g * input / other``.
     Shape: any; the arguments broadcast, and the result has their common shape.
-    Dtype: floating: PyTorch's result type of all; integers become the default dtype.
+    Dtype: floating, PyTorch's result type of the arguments; integers become the default dtype.
 
     Args:
         input: the factor.
@@ -9200,7 +9235,7 @@ def zeros(*size: Size, dtype: DTypeLike | None = None, device: DeviceLike | None
         size: the lengths of the dimensions; also by the names ``size`` and, as in NumPy, ``shape``.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         RuntimeError: a length is negative.
@@ -9217,10 +9252,10 @@ def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, device: DeviceL
     Dtype: any; the result has the input's dtype.
 
     Args:
-        input: the Tensor after which it is formed.
+        input: a Tensor with the shape, dtype and device of the result.
         dtype: the dtype, by default the input's.
         device: the device, by default the input's.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.

@@ -23,7 +23,7 @@ def bartlett(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -45,7 +45,7 @@ def blackman(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | N
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -67,7 +67,7 @@ def cosine(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | Non
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -91,7 +91,7 @@ def exponential(M: builtins.int, *, center: builtins.float | None = None, tau: b
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, tau is not positive, a symmetric window has a center, or the dtype is not
@@ -115,7 +115,7 @@ def gaussian(M: builtins.int, *, std: builtins.float = 1.0, sym: builtins.bool =
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, std is not positive, or the dtype not floating.
@@ -138,7 +138,7 @@ def general_cosine(M: builtins.int, *, a: Iterable[builtins.float], sym: builtin
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, there are no weights, or the dtype not floating.
@@ -157,11 +157,11 @@ def general_hamming(M: builtins.int, *, alpha: builtins.float = 0.54, sym: built
 
     Args:
         M: the number of points.
-        alpha: the constant part.
+        alpha: the constant term.
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -183,7 +183,7 @@ def hamming(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -205,7 +205,7 @@ def hann(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | None 
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.
@@ -224,11 +224,11 @@ def kaiser(M: builtins.int, *, beta: builtins.float = 12.0, sym: builtins.bool =
 
     Args:
         M: the number of points.
-        beta: how fast the window falls; 0 is a rectangle.
+        beta: the shape parameter; 0 gives a rectangular window.
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, beta is negative, or the dtype not floating.
@@ -250,7 +250,7 @@ def nuttall(M: builtins.int, *, sym: builtins.bool = True, dtype: DTypeLike | No
         sym: whether the window is symmetric, or else periodic.
         dtype: the dtype, by default the default dtype.
         device: the device, by default the default device.
-        requires_grad: whether gradients with respect to the result are wanted.
+        requires_grad: whether the result requires grad.
 
     Raises:
         ValueError: the length is negative, or the dtype not floating.

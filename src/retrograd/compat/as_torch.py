@@ -28,7 +28,7 @@ from .absent import sentence
 from .modules.toplevel import __version__
 from .names import missing, name_as_torch
 
-if TYPE_CHECKING:  # its import takes 20 ms
+if TYPE_CHECKING:  # importing it takes 20 ms
     from importlib.metadata import Distribution, DistributionFinder
 
 _NAMES = ("torch", "functorch")

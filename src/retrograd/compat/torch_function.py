@@ -54,7 +54,7 @@ def _disabled_torch_function_impl(
         return func(*args, **(kwargs or {}))
 
 
-def _is_asked(kind: type) -> bool:
+def _overrides_operators(kind: type) -> bool:
     """Return whether operators call ``__torch_function__`` of the type."""
     found = _known.get(kind)
     if found is None:
@@ -69,7 +69,7 @@ def _is_asked(kind: type) -> bool:
     return found
 
 
-def _asked(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
+def _overriding_values(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
     """Return the values whose ``__torch_function__`` counts, also those within lists and tuples."""
     for value in values:
         kind = type(value)
@@ -77,8 +77,8 @@ def _asked(values: Iterable[Value], depth: int = 2) -> Iterator[Value]:
             continue
         if kind is list or kind is tuple:
             if depth:
-                yield from _asked(value, depth - 1)
-        elif _is_asked(kind) and (_state.subclasses or not isinstance(value, Tensor)):
+                yield from _overriding_values(value, depth - 1)
+        elif _overrides_operators(kind) and (_state.subclasses or not isinstance(value, Tensor)):
             yield value
 
 
@@ -120,7 +120,7 @@ def answer(function: Function, args: tuple[Value, ...], kwargs: dict[str, Value]
     """Return what objects of other classes answer to an operator that failed; without any, NotImplemented."""
     if not _state.enabled:
         return NotImplemented
-    values = [value for value in _asked((*args, *kwargs.values())) if not isinstance(value, Tensor)]
+    values = [value for value in _overriding_values((*args, *kwargs.values())) if not isinstance(value, Tensor)]
     return dispatch(function, values, args, kwargs) if values else NotImplemented
 
 
@@ -137,7 +137,7 @@ def _overridable(inner: Function, public: Function) -> Function:
             else:
                 return inner(*args)
         if _state.enabled:
-            values = list(_asked((*args, *kwargs.values()) if kwargs else args))
+            values = list(_overriding_values((*args, *kwargs.values()) if kwargs else args))
             if values or _state.modes:
                 return dispatch(public, values, args, kwargs)
         return inner(*args, **kwargs)
@@ -428,7 +428,7 @@ class DisableTorchFunction(_Switch):
 
 def has_torch_function(relevant_args: Iterable[Value]) -> bool:
     """Return whether a mode is entered, or one of the arguments decides what operators do with it."""
-    return _state.enabled and (bool(_state.modes) or any(True for _ in _asked(relevant_args, 0)))
+    return _state.enabled and (bool(_state.modes) or any(True for _ in _overriding_values(relevant_args, 0)))
 
 
 def has_torch_function_unary(relevant_arg: Value) -> bool:
@@ -447,7 +447,7 @@ def handle_torch_function(public_api: Function, relevant_args: Iterable[Value], 
     Raises:
         TypeError: every ``__torch_function__`` returned NotImplemented.
     """
-    return dispatch(public_api, _asked(relevant_args, 0), args, kwargs)
+    return dispatch(public_api, _overriding_values(relevant_args, 0), args, kwargs)
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Value]]) -> Callable[[Function], Function]:

@@ -23,8 +23,8 @@ from .nccl import NCCLTransport
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)
 _TEXT = 512  # bytes of a call's description that ranks compare
-_SPIN_SECONDS = 2e-3  # of waiting before a rank sleeps between polls
-_REPORT_SECONDS = 0.5  # of waiting before a rank informs the hub
+_SPIN_SECONDS = 2e-3  # how long a rank polls without sleeping
+_REPORT_SECONDS = 0.5  # how long a rank waits before it informs the hub
 _BACKGROUND_POLL_SECONDS = 5e-4  # between polls on the communicator's thread
 
 urgent = threading.Event()  # set while the program waits for the communicator's thread

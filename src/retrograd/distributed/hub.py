@@ -24,11 +24,11 @@ from typing import Any, TypeAlias
 
 TOKEN = "RETROGRAD_HUB_TOKEN"  # environment variable of the token that ranks authenticate with
 GRACE = 2.0  # seconds to wait for an answer, for a delayed ``left``, and for an exit
-AUTHENTICATION_SECONDS = 20.0  # in which a connection must authenticate
+AUTHENTICATION_SECONDS = 20.0  # the time in which a connection must authenticate
 MAX_UNAUTHENTICATED = 64  # unauthenticated connections; of more, the oldest is closed
 MAX_LINE_UNAUTHENTICATED, MAX_LINE = 1 << 12, 1 << 24  # bytes per line before and after authentication
 
-Message: TypeAlias = dict[str, Any]  # of JSON: its kind as ``do``, and the fields of that kind
+Message: TypeAlias = dict[str, Any]  # a JSON object: its kind is ``do``, the other fields depend on the kind
 
 # The fields of each message. A key is only compared with other keys.
 _TEXT_OR_NONE = (str, type(None))
@@ -122,7 +122,7 @@ class Hub:
                 self.accept()
                 continue
             peer = key.data
-            if peer.closed:  # by an event handled earlier in this loop
+            if peer.closed:  # closed by an event handled earlier in this loop
                 continue
             try:
                 data = peer.connection.recv(1 << 16)
@@ -144,7 +144,7 @@ class Hub:
     def accept(self) -> None:
         with contextlib.suppress(OSError):  # disconnected again, or too many open files
             peer = Peer(self.listener.accept()[0])
-            peer.connection.settimeout(GRACE)  # for a rank that does not read
+            peer.connection.settimeout(GRACE)  # so that a rank that does not read cannot block
             self.peers.append(peer)
             self.selector.register(peer.connection, selectors.EVENT_READ, peer)
         for peer in self.unauthenticated()[:-MAX_UNAUTHENTICATED]:

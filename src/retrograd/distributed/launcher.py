@@ -41,6 +41,4 @@ def integer_of(name: str) -> int:
     try:
         return int(os.environ[name])
     except ValueError:
-        raise RuntimeError(
-            f"{name}: wanted an integer in this environment variable, got {os.environ[name]!r:.80}"
-        ) from None
+        raise RuntimeError(f"environment variable {name} must be an integer, got {os.environ[name]!r:.80}") from None

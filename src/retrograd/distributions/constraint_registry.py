@@ -1,4 +1,4 @@
-"""From constraints to transforms onto them: ``biject_to`` and ``transform_to``.
+"""Map constraints to transforms onto the constrained region: ``biject_to`` and ``transform_to``.
 
 ``biject_to(constraint)`` is a bijective transform from the real numbers to the region, with its log-determinant: for
 sampling in free coordinates. ``transform_to(constraint)`` need not be bijective: for optimizing free parameters.
@@ -18,7 +18,7 @@ Factory = TypeVar("Factory", bound=Callable[..., Transform])
 
 
 class ConstraintRegistry:
-    """Which transform leads to the region of which constraint.
+    """A registry of the transforms whose outputs satisfy a constraint.
 
     >>> distributions = rg.distributions
     >>> transform = distributions.transform_to(distributions.constraints.positive)
@@ -31,7 +31,7 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Constraint | type[Constraint], factory: Factory | None = None) -> Any:
-        """Enter a factory of transforms for a constraint's class; without the factory, a decorator for it.
+        """Register a factory of transforms for a class of constraints; without ``factory``, return a decorator.
 
         Args:
             constraint: a class of constraints, or an instance of it.
@@ -49,7 +49,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Constraint) -> Transform:
-        """The transform to the constraint's region.
+        """Return a transform whose outputs satisfy the constraint.
 
         Raises:
             NotImplementedError: none is registered.
@@ -89,7 +89,7 @@ def _below(constraint: Any) -> Transform:
 
 
 def _by_pieces(registry: ConstraintRegistry) -> None:
-    """Enter the constraints that are made of others, whose transforms come from the same registry."""
+    """Register the composite constraints; the transforms of their parts come from the same registry."""
     registry.register(
         constraints.independent,
         lambda c: transforms.IndependentTransform(registry(c.base_constraint), c.reinterpreted_batch_ndims),

@@ -1,6 +1,6 @@
 """Regions in which parameters and samples must lie, under the names of ``torch.distributions.constraints``.
 
-``constraints.positive.check(x)`` returns for every event of x whether it is in the region.
+``constraints.positive.check(x)`` returns for every event of x whether it is in the region (its support).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .._generated.toplevel import stack as stacked
 from .._generated.toplevel import where
 from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
-from .utils import eps_of, shown
+from .utils import eps_of, parameter_text
 
 __all__ = [
     "Constraint",
@@ -58,14 +58,16 @@ class Constraint:
     """A region for a variable. A subclass defines ``check``, and declares whether its values are discrete."""
 
     is_discrete: bool = False
-    event_dim: int = 0  # how many last dimensions make one event; check leaves them away
+    event_dim: int = 0  # the number of trailing dimensions that form one event; ``check`` reduces them
 
     def check(self, value: Tensor) -> Tensor:
-        """Whether each event lies in the region: bools of the shape without the event's dimensions."""
+        """Return whether each event lies in the region, as bools of the shape without the event dimensions."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        bounds = ", ".join(f"{name}={shown(value)}" for name, value in vars(self).items() if not name.startswith("_"))
+        bounds = ", ".join(
+            f"{name}={parameter_text(value)}" for name, value in vars(self).items() if not name.startswith("_")
+        )
         return f"{type(self).__name__.lstrip('_')}({bounds})"
 
 
@@ -73,7 +75,7 @@ class Constraint:
 
 
 class Dependent(Constraint):
-    """Stands for a region that depends on other variables, and so is known for instances only."""
+    """A placeholder for a region that depends on other variables, so that only instances know it."""
 
     def __init__(self, *, is_discrete: bool | None = None, event_dim: int | None = None) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -112,13 +114,13 @@ def is_dependent(constraint: object) -> bool:
 
 # The docstrings of properties that have none of their own.
 _DESCRIPTIONS = {
-    "domain": "The constraint on what the transform takes.",
-    "codomain": "The constraint that its results fulfil.",
+    "domain": "The constraint on the transform's input.",
+    "codomain": "The constraint that the transform's output satisfies.",
 }
 
 
 class DependentProperty(property, Dependent):
-    """A property that is a constraint: on the class a Dependent, on an instance what the function gives.
+    """A property whose value is a constraint. On the class it is a ``Dependent`` placeholder.
 
     ``@dependent_property(is_discrete=False, event_dim=0)`` declares the properties that do not depend on the instance.
     """
@@ -139,15 +141,15 @@ class DependentProperty(property, Dependent):
         return DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
-# Constraints made of others
+# Constraints composed of other constraints
 
 
 class _Wrapper(Constraint):
-    """A constraint on another one's events."""
+    """A constraint that wraps another constraint."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
-            raise TypeError(f"{type(self).__name__}: wanted a Constraint, got {type(base_constraint).__name__}")
+            raise TypeError(f"{type(self).__name__}: expected a Constraint, got {type(base_constraint).__name__}")
         self.base_constraint = base_constraint
 
     @property
@@ -156,7 +158,7 @@ class _Wrapper(Constraint):
 
 
 class IndependentConstraint(_Wrapper):
-    """An event of several: valid when all events along the last dimensions are.
+    """Reinterpret batch dimensions as event dimensions: an event is valid if all of its parts are.
 
     >>> constraints = rg.distributions.constraints
     >>> constraints.independent(constraints.positive, 1).check(rg.tensor([[1.0, 2.0], [1.0, -2.0]]))
@@ -184,7 +186,7 @@ class IndependentConstraint(_Wrapper):
 
 
 class MixtureSameFamilyConstraint(_Wrapper):
-    """The support of a mixture: valid where every component's support holds the value."""
+    """The support of a mixture: a value is valid if it lies in the support of every component."""
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
@@ -200,11 +202,11 @@ class MixtureSameFamilyConstraint(_Wrapper):
 
 
 class _Joined(Constraint):
-    """A constraint per piece along a dimension."""
+    """One constraint per piece along a dimension."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         if not all(isinstance(constraint, Constraint) for constraint in cseq):
-            raise TypeError(f"{type(self).__name__}: wanted a sequence of Constraints, got {cseq!r}")
+            raise TypeError(f"{type(self).__name__}: expected a sequence of Constraints, got {cseq!r}")
         self.cseq = list(cseq)
         self.dim = dim
 
@@ -214,7 +216,7 @@ class _Joined(Constraint):
 
 
 class Cat(_Joined):
-    """A constraint per piece along ``dim``, the pieces being ``lengths`` long: it goes with ``rg.cat``."""
+    """One constraint per piece along ``dim``, for Tensors joined by ``rg.cat``; ``lengths`` are those of the pieces."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
         super().__init__(cseq, dim)
@@ -232,7 +234,7 @@ class Cat(_Joined):
 
 
 class Stack(_Joined):
-    """A constraint per position along ``dim``: it goes with ``rg.stack``."""
+    """One constraint per index along ``dim``, for Tensors joined by ``rg.stack``."""
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
@@ -264,7 +266,7 @@ class Real(Constraint):
 
 
 class GreaterThan(Constraint):
-    """Above the bound."""
+    """Greater than the bound."""
 
     def __init__(self, lower_bound: Bound) -> None:
         self.lower_bound = lower_bound
@@ -274,14 +276,14 @@ class GreaterThan(Constraint):
 
 
 class GreaterThanEq(GreaterThan):
-    """Not below the bound."""
+    """Greater than or equal to the bound."""
 
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
 
 
 class IntegerGreaterThan(GreaterThan):
-    """Integers not below the bound."""
+    """Integers greater than or equal to the bound."""
 
     is_discrete = True
 
@@ -290,7 +292,7 @@ class IntegerGreaterThan(GreaterThan):
 
 
 class LessThan(Constraint):
-    """Below the bound."""
+    """Less than the bound."""
 
     def __init__(self, upper_bound: Bound) -> None:
         self.upper_bound = upper_bound
@@ -329,7 +331,7 @@ class IntegerInterval(Interval):
 
 
 class OneHot(Constraint):
-    """Vectors of zeros and a single 1."""
+    """One-hot vectors: one element is 1, all others are 0."""
 
     is_discrete = True
     event_dim = 1
@@ -348,7 +350,7 @@ class Simplex(Constraint):
 
 
 class Multinomial(Constraint):
-    """Vectors of non-negative numbers that sum to the bound at most, as in PyTorch."""
+    """Vectors of non-negative numbers whose sum is at most the bound, as in PyTorch."""
 
     is_discrete = True
     event_dim = 1
@@ -418,7 +420,7 @@ class PositiveSemidefinite(Symmetric):
         if value.shape[-2] != value.shape[-1]:
             return possible
         possible = possible & _every(value.isfinite())
-        # Eigenvalues of a value that is not a candidate may not exist.
+        # Matrices that are not symmetric and finite are replaced by zeros, since eigvalsh may fail for them.
         eigenvalues = eigvalsh(where(possible[..., None, None], value.detach(), value.new_zeros(())))
         return possible & self._fits(eigenvalues).all(-1)
 

@@ -1,4 +1,4 @@
-"""The base class of distributions: shapes, checks of parameters and samples, expansion, and what follows from them."""
+"""The base class of distributions: shapes, validation of parameters and samples, and expansion."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.arrays.dtypes import get_default_dtype
 from ..core.graph.modes import recording
 from ..core.tensor.tensor import Size, Tensor
 from .constraints import Constraint, is_dependent
-from .utils import Number, broadcast_all, lazy_property, shown, sum_rightmost
+from .utils import Number, broadcast_all, lazy_property, parameter_text, sum_rightmost
 
 Self = TypeVar("Self", bound="Distribution")
 
@@ -22,9 +22,9 @@ Shape = Sequence[int]
 class Distribution:
     """A probability distribution, or a batch of them.
 
-    A family declares ``arg_constraints`` (a constraint per parameter) and ``support``, and gives as many as it has of
+    A family declares ``arg_constraints`` (a constraint per parameter) and ``support``, and implements any of
     ``rsample`` (or ``sample``), ``_log_prob``, ``_cdf``, ``icdf``, ``mean``, ``mode``, ``variance`` and ``entropy``.
-    Classes outside this library may give ``log_prob`` and ``cdf`` themselves, as they do for PyTorch.
+    Classes outside this library may override ``log_prob`` and ``cdf`` themselves, as for PyTorch.
 
     Args:
         batch_shape: the shape of the batch of distributions.
@@ -32,7 +32,7 @@ class Distribution:
         validate_args: whether parameters and values are checked; None for the default, which is to check.
 
     Raises:
-        ValueError: a parameter breaks its constraint.
+        ValueError: a parameter violates its constraint.
     """
 
     has_rsample: bool = False
@@ -47,7 +47,7 @@ class Distribution:
             ValueError: the value is not a bool.
         """
         if value not in (True, False):
-            raise ValueError(f"set_default_validate_args: wanted True or False, got {value!r}")
+            raise ValueError(f"set_default_validate_args: value must be True or False, got {value!r}")
         Distribution._validate_args = bool(value)
 
     def __init__(self, batch_shape: Shape = (), event_shape: Shape = (), validate_args: bool | None = None) -> None:
@@ -59,7 +59,7 @@ class Distribution:
         super().__init__()
 
     def _set(self, validate_args: bool | None, **parameters: Tensor | Number) -> None:
-        """Make a distribution of numbers from its parameters, which are broadcast to the shape of the batch."""
+        """Initialize a distribution of scalars from its parameters, which are broadcast to the batch shape."""
         for name, value in zip(parameters, broadcast_all(*parameters.values())):
             vars(self)[name] = value if value.is_floating_point() else value.to(dtype=get_default_dtype())
         Distribution.__init__(self, vars(self)[next(iter(parameters))].shape, validate_args=validate_args)
@@ -88,11 +88,7 @@ class Distribution:
                 )
 
     def _validate_sample(self, value: Tensor) -> None:
-        """Check that a value has the shape of samples and lies in the support.
-
-        Raises:
-            ValueError: it does not.
-        """
+        """Raise ValueError unless a value has the shape of a sample and lies in the support."""
         if not isinstance(value, Tensor):
             raise ValueError(f"The value argument to log_prob must be a Tensor, not {type(value).__name__}")
         shape, event = tuple(value.shape), tuple(self._event_shape)
@@ -129,13 +125,13 @@ class Distribution:
         return self._event_shape
 
     def _extended_shape(self, sample_shape: Shape = ()) -> Size:
-        """The shape of a sample of ``sample_shape``."""
+        """Return ``sample_shape + batch_shape + event_shape``."""
         if isinstance(sample_shape, int):
             raise TypeError(f"sample_shape must be a sequence of lengths such as ({sample_shape},), got an int")
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def expand(self: Self, batch_shape: Shape, _instance: Self | None = None) -> Self:
-        """The same distribution with its batch expanded to a shape; parameters are expanded without a copy.
+        """Return the distribution expanded to a batch shape; parameters are expanded without a copy.
 
         >>> rg.distributions.Normal(rg.zeros(3), 1.0).expand((2, 3)).batch_shape
         (2, 3)
@@ -150,19 +146,19 @@ class Distribution:
         return new
 
     def _get_checked_instance(self: Self, cls: type, _instance: Self | None = None) -> Self:
-        """The instance that ``expand`` fills: a new one, or that of a subclass with its own ``expand``."""
+        """Return the instance that ``expand`` initializes: a new one, unless a subclass's ``expand`` passes its own."""
         return type(self).__new__(type(self)) if _instance is None else _instance
 
-    # What a family declares or gives
+    # Declared or implemented by subclasses
 
     @property
     def arg_constraints(self) -> Mapping[str, Constraint]:
-        """The constraint of each parameter, by its name."""
+        """The constraint of each parameter, by name."""
         raise NotImplementedError(f"{type(self).__name__} does not declare arg_constraints")
 
     @property
     def support(self) -> Constraint:
-        """The region of samples."""
+        """The constraint that samples satisfy."""
         raise NotImplementedError(f"{type(self).__name__} does not declare a support")
 
     @property
@@ -186,20 +182,20 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
-        """A sample of shape ``sample_shape + batch_shape + event_shape``, without gradient."""
+        """Draw a sample of shape ``sample_shape + batch_shape + event_shape``, without gradient."""
         with recording(False):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """A sample through which gradients flow to the parameters."""
+        """Draw a reparameterized sample, which is differentiable with respect to the parameters."""
         raise NotImplementedError(f"{type(self).__name__} does not implement rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        """``sample((n,))``, as older programs call it."""
+        """Return ``sample((n,))``; older programs use this name."""
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density, or of the probability, at the value.
+        """Return the logarithm of the density, or of the probability, at a value.
 
         Args:
             value: a Tensor whose shape broadcasts with ``batch_shape + event_shape``.
@@ -215,7 +211,7 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} does not implement log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of samples not above the value.
+        """Return the cumulative distribution function at a value.
 
         Raises:
             ValueError: the value has another shape or lies outside the support.
@@ -228,14 +224,14 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} does not implement cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The number that samples are not above with the probability ``value``."""
+        """Return the inverse of the cumulative distribution function at a probability."""
         raise NotImplementedError(f"{type(self).__name__} does not implement icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values of a discrete distribution along a new first dimension.
+        """Return all values of a discrete distribution along a new first dimension.
 
         Args:
-            expand: whether the batch's dimensions have their lengths, or length 1.
+            expand: whether to expand the batch dimensions, which otherwise have length 1.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement enumerate_support")
 
@@ -246,23 +242,23 @@ class Distribution:
         return values.expand((len(values), *self._batch_shape, *event)) if expand else values
 
     def entropy(self) -> Tensor:
-        """The entropy in nats, in the shape of the batch."""
+        """Return the entropy in nats, in the batch shape."""
         raise NotImplementedError(f"{type(self).__name__} does not implement entropy")
 
     def perplexity(self) -> Tensor:
-        """The exponential of the entropy."""
+        """Return the exponential of the entropy."""
         return self.entropy().exp()
 
     def __repr__(self) -> str:
         parameters = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
-        parts = [f"{name}: {shown(x) if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
+        parts = [f"{name}: {parameter_text(x) if x.numel() == 1 else x.shape}" for name, x in parameters.items()]
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
 class ExponentialFamily(Distribution):
     """A family of densities exp(<t(x), theta> - F(theta) + k(x)): entropy and KL divergence follow from F by gradients.
 
-    A subclass gives its natural parameters theta, the log normalizer F, and the expectation of k. The families of
+    A subclass implements the natural parameters theta, the log normalizer F, and the expectation of k. The families of
     this library have closed forms instead. After F. Nielsen and R. Nock, "Entropies and cross-entropies of
     exponential families" (2010).
     """
@@ -271,17 +267,17 @@ class ExponentialFamily(Distribution):
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
-        raise NotImplementedError(f"{type(self).__name__} does not give its natural parameters")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _natural_params")
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} does not give its log normalizer")
+        raise NotImplementedError(f"{type(self).__name__} does not implement _log_normalizer")
 
     def entropy(self) -> Tensor:
-        """F(theta) - <theta, dF/dtheta> - E[k]."""
+        """Return ``F(theta) - <theta, dF/dtheta> - E[k]``."""
         return self.cross_entropy_to(self) - self._mean_carrier_measure
 
     def cross_entropy_to(self, q: ExponentialFamily) -> Tensor:
-        """-E[log q(x)] for samples x of this distribution and a q of the same family, but for the part of k."""
+        """Return -E[log q(x)] for samples x of this distribution and q of the same family, without the term of k."""
         parameters = self._natural_params
         with recording(True):
             expected = self._expected_statistics(parameters)
@@ -291,7 +287,7 @@ class ExponentialFamily(Distribution):
         return total
 
     def _expected_statistics(self, parameters: tuple[Tensor, ...]) -> list[Tensor]:
-        """E[t(x)] = dF/dtheta; it stays attached to parameters that need gradients."""
+        """Return E[t(x)] = dF/dtheta, differentiable if a parameter requires grad."""
         attached = any(theta.requires_grad for theta in parameters)
         leaves = [theta + zeros_like(theta).requires_grad_() for theta in parameters]
         normalizer = self._log_normalizer(*leaves)

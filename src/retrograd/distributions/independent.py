@@ -1,4 +1,4 @@
-"""Batches of distributions as one distribution of more dimensions."""
+"""Reinterpret batch dimensions of a distribution as event dimensions."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class MixtureSameFamily(Distribution):
         component_distribution: the components, along the last dimension of the batch.
 
     Raises:
-        ValueError: the two do not fit.
+        ValueError: the batch shapes of the two are incompatible.
 
     >>> distributions = rg.distributions
     >>> weights = distributions.Categorical(rg.tensor([0.5, 0.5]))
@@ -73,7 +73,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self) -> Categorical:
-        """The distribution of the components' positions."""
+        """The distribution of the component index."""
         return self._mixture_distribution
 
     @property
@@ -86,11 +86,11 @@ class MixtureSameFamily(Distribution):
         return -1 - len(self._event_shape)
 
     def _pad(self, x: Tensor) -> Tensor:
-        """Values with a dimension for the components."""
+        """Insert a dimension for the components."""
         return x.unsqueeze(self._component_dim)
 
     def _averaged(self, values: Tensor) -> Tensor:
-        """The components' values averaged by their weights."""
+        """Return the weighted mean of the components' values."""
         weights = self._mixture_distribution.probs
         weights = weights.reshape((*weights.shape, *[1] * len(self._event_shape)))
         return (weights * values).sum(self._component_dim)

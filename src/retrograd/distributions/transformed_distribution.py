@@ -24,7 +24,7 @@ class TransformedDistribution(Distribution):
 
     Args:
         base_distribution: the distribution of x.
-        transforms: a transform, or several that are applied in turn.
+        transforms: a transform, or several that are applied one after the other.
 
     Raises:
         ValueError: no transforms, or a base distribution with too few dimensions for them.
@@ -52,7 +52,7 @@ class TransformedDistribution(Distribution):
         domain_dim, codomain_dim = chain.domain.event_dim, chain.codomain.event_dim
         if len(shape) < domain_dim:
             raise ValueError(f"base_distribution needs to have shape with size at least {domain_dim}, but got {shape}.")
-        # A transform whose parameters have more dimensions than the batch makes the batch as large.
+        # The batch is broadcast to the parameters of the transforms, which may have more dimensions.
         forward_shape = chain.forward_shape(shape)
         needed = chain.inverse_shape(forward_shape)
         if tuple(needed) != shape:
@@ -85,16 +85,16 @@ class TransformedDistribution(Distribution):
             x = transform(x)
         return x
 
-    def _kept(self, x: Tensor) -> Tensor:
-        """Return samples inside the support, also those that rounding moved to its bounds. Families override this."""
+    def _move_into_support(self, x: Tensor) -> Tensor:
+        """Move samples that rounding put on the bounds of the support into it. Families override this method."""
         return x
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         with recording(False):
-            return self._kept(self._transformed(self.base_dist.sample(sample_shape)))
+            return self._move_into_support(self._transformed(self.base_dist.sample(sample_shape)))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        return self._kept(self._transformed(self.base_dist.rsample(sample_shape)))
+        return self._move_into_support(self._transformed(self.base_dist.rsample(sample_shape)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         event_dim = len(self._event_shape)
@@ -110,7 +110,7 @@ class TransformedDistribution(Distribution):
         return base if total is None else total + base
 
     def _where_increasing(self, probability: Tensor) -> Tensor:
-        """The probability itself where the transforms increase, else that of the other side."""
+        """Return the probability where the transforms are increasing, else 1 minus the probability."""
         sign = ComposeTransform(self.transforms).sign
         if isinstance(sign, int):
             return probability if sign == 1 else 1 - probability

@@ -1,4 +1,4 @@
-"""What several families share: broadcasting of parameters, probabilities and logits, triangles of matrices."""
+"""Helpers of the families: broadcasting of parameters, conversion of probabilities and logits, triangular matrices."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Value = TypeVar("Value")
 
 
 def is_number(value: object) -> bool:
-    """Whether the value is a number of Python's or NumPy's, which takes the dtype of the Tensors beside it."""
+    """Return whether the value is a Python or NumPy number, which takes the dtype of other operands."""
     return isinstance(value, (bool, int, float, np.number))
 
 
 def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
-    """The values as Tensors of one common shape; numbers take dtype and device of the first Tensor among them.
+    """Broadcast values to Tensors of one shape; numbers take the dtype and device of the first Tensor.
 
     Raises:
         ValueError: a value is neither a Tensor, nor an array, nor a number.
@@ -41,28 +41,24 @@ def broadcast_all(*values: Tensor | Number) -> tuple[Tensor, ...]:
         if not isinstance(value, Tensor) and not is_array(value) and not is_number(value):
             raise ValueError(f"parameters must be Tensors, arrays or numbers, got {type(value).__name__}")
     first = next((as_tensor(value) for value in values if not is_number(value)), None)
-    # Numbers become floats beside integers too: 0.5 must not be cut to 0.
+    # If all Tensors hold integers, numbers become floats: 0.5 must not be truncated to 0.
     like = tensor(0.0) if first is None or not first.is_floating_point() else first
     tensors = [
         tensor(value, dtype=like.dtype, device=like.device) if is_number(value) else as_tensor(value)
         for value in values
     ]
     shape = broadcast_shapes(*[x.shape for x in tensors])
-    # What has the shape stays itself: a leaf then has no graph that the first backward would free.
+    # A Tensor that already has the shape is returned as it is: expand would record a node, which backward frees.
     return tuple([x if x.shape == shape else x.expand(shape) for x in tensors])
 
 
-def shown(value: object) -> str:
-    """A parameter as representations show it: a Tensor without dimensions as its number."""
+def parameter_text(value: object) -> str:
+    """Return the text of a parameter in a repr; a 0-d Tensor is shown as a number."""
     return str(value.item() if isinstance(value, Tensor) and value.dim() == 0 else value)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
-    """The shape that arrays of these shapes broadcast to.
-
-    Raises:
-        RuntimeError: they do not broadcast.
-    """
+    """Return the shape to which the shapes broadcast; raise RuntimeError if they do not broadcast."""
     try:
         return Size(np.broadcast_shapes(*shapes))
     except ValueError:
@@ -70,53 +66,53 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> Size:
 
 
 def sum_rightmost(value: Tensor, dims: int) -> Tensor:
-    """The sum over the last ``dims`` dimensions."""
+    """Return the sum over the last ``dims`` dimensions."""
     return value.sum(tuple(range(-dims, 0))) if dims else value
 
 
 def eps_of(x: Tensor) -> float:
-    """The distance from 1 to the next number of the dtype."""
+    """Return the machine epsilon of the dtype."""
     return float(np.finfo(x.dtype).eps)
 
 
 def tiny_of(x: Tensor) -> float:
-    """The smallest positive normal number of the dtype."""
+    """Return the smallest positive normal number of the dtype."""
     return float(np.finfo(x.dtype).tiny)
 
 
 def max_of(x: Tensor) -> float:
-    """The largest finite number of the dtype."""
+    """Return the largest finite number of the dtype."""
     return float(np.finfo(x.dtype).max)
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept off 0 and 1 by the dtype's precision."""
+    """Clamp probabilities to ``[eps, 1 - eps]``, where eps is the machine epsilon."""
     eps = eps_of(probs)
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: log-odds where binary, else log-probabilities along the last dimension."""
+    """Convert logits to probabilities: log-odds if binary, else log-probabilities along the last dimension."""
     return sigmoid(logits) if is_binary else softmax(logits, dim=-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Logits of probabilities, kept finite: log-odds where binary, else log-probabilities."""
+    """Convert probabilities, clamped so that results are finite, to log-odds if binary, else to log-probabilities."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 def choose(condition: Tensor, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-    """``where`` in which numbers take the dtype of the Tensor beside them."""
+    """Return ``where(condition, x, y)``; a number takes the dtype of the other value."""
     like = x if isinstance(x, Tensor) else operand(y)
     x, y = (tensor(v, dtype=like.dtype, device=like.device) if is_number(v) else v for v in (x, y))
     return where(condition, x, y)
 
 
 class lazy_property(Generic[Value]):
-    """A property that is computed when first read and then kept in the instance's dictionary.
+    """A property that is computed on first access and cached in the instance's dictionary.
 
-    It is recorded for gradients even where ``no_grad`` holds at the first reading, since later ones may want them.
+    The computation is recorded even inside ``no_grad``, since a later access may need gradients.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -140,13 +136,13 @@ class lazy_property(Generic[Value]):
 
 
 def _below(n: int, diag: int, like: Tensor) -> Tensor:
-    """A mask of an n x n matrix: up to diagonal ``diag``."""
+    """Return an n x n mask that is True up to diagonal ``diag``."""
     index = arange(n, device=like.device)
     return index < index.unsqueeze(-1) + (diag + 1)
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The lower triangle of square matrices, up to diagonal ``diag``, as vectors in the order of rows.
+    """Return the lower triangle of square matrices, up to diagonal ``diag``, as vectors, row by row.
 
     Raises:
         ValueError: the matrix has no such diagonal.
@@ -161,10 +157,10 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """Vectors as the lower triangles of square matrices that are 0 elsewhere: the inverse of tril_matrix_to_vec.
+    """Return square matrices with the vectors as lower triangle, else 0: the inverse of ``tril_matrix_to_vec``.
 
     Raises:
-        ValueError: a triangle has no such number of elements.
+        ValueError: no triangle has this number of elements.
 
     >>> rg.distributions.utils.vec_to_tril_matrix(rg.tensor([1, 3, 4]))
     tensor([[1, 0],

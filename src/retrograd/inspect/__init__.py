@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .watching.watch import watch as watch
 
 # The module of each public name. No module has the name of a function, since its import would replace the function.
-_WHERE = {
+_MODULES = {
     "Drawing": "drawing.draw",
     "diagnose": "diagnosing.doctor_mode",
     "doctor": "diagnosing.doctor_mode",
@@ -36,13 +36,13 @@ _WHERE = {
     "watch": "watching.watch",
 }
 
-__all__ = list(_WHERE)
+__all__ = list(_MODULES)
 
 if not TYPE_CHECKING:  # type checkers use the imports above
     _legacy_name = legacy_names(__name__)
 
     def __getattr__(name: str) -> Any:
-        if name not in _WHERE:
+        if name not in _MODULES:
             return _legacy_name(name)
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         return value

@@ -44,8 +44,8 @@ class Names:
     """
 
     def __init__(self) -> None:
-        self.path = ""  # of the innermost active module
-        self.classes: dict[str, str] = {}  # of modules, by path
+        self.path = ""  # the path of the innermost active module
+        self.classes: dict[str, str] = {}  # class names of modules by path
         self._entered: list[str] = []
         self._modules: dict[int, tuple[ref[Any], str]] = {}
         self._taken: dict[str, ref[object]] = {}

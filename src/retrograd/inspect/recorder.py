@@ -61,7 +61,7 @@ class Recorder(Observer):
     The recorder refers to no Tensor and no node: it uses sequence numbers and weak references.
     """
 
-    accounts = True  # of saved memory
+    accounts = True  # whether the observer accounts for saved memory
 
     def __init__(self, keep: str | None = None) -> None:
         self.keep = keep
@@ -80,7 +80,7 @@ class Recorder(Observer):
         self._walks: list[int] = []  # the number of active calls at the start of each nested backward pass
         self._steps = 0  # steps of all backward passes
         self._count = 0  # the number of records at the start of the outermost backward pass
-        self._passed = 0  # and at the end of the last one
+        self._passed = 0  # the number of records at the end of the last backward pass
         self.clock = 0.0  # the end of the last public operator
         self._left: Node | None = None
         self._device: Any = None  # the array module of a device other than the CPU, if one was seen

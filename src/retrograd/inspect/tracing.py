@@ -140,7 +140,7 @@ class Records:
         sites = {id(record.site) for record in self.records if fits(record)}
         found = [x for x in self.records if fits(x)]
         wanted = {"operator": operator, "module": module, "line": line, "phase": phase}
-        missing = "" if found or not self.records else _nothing(self.records, wanted)
+        missing = "" if found or not self.records else _no_match_text(self.records, wanted)
         kept = Records(found, [x for x in self._departures if id(x.site) in sites], missing)
         kept._leaves = self._leaves
         return kept
@@ -312,7 +312,7 @@ def _names(record: Record) -> set[str]:
     return {record.operator, record.label, record.call, record.call.strip("_")}
 
 
-def _nothing(records: list[Record], wanted: dict[str, Any]) -> str:
+def _no_match_text(records: list[Record], wanted: dict[str, Any]) -> str:
     """Return the text for a filter without matches, with the available names."""
     asked = {name: value for name, value in wanted.items() if value is not None}
     text = f"nothing matches {', '.join(f'{name}={value!r}' for name, value in asked.items()) or 'the predicate'}"

@@ -26,7 +26,7 @@ class KeyValueCache:
 
     def __init__(self) -> None:
         self._layers: list[tuple[Tensor, Tensor]] = []
-        self._memory: list[tuple[Array, Array]] = []  # which the keys and values are views of, with room for more
+        self._memory: list[tuple[Array, Array]] = []  # buffers with room for more; keys and values are views
 
     @property
     def length(self) -> int:

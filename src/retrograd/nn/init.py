@@ -1,4 +1,4 @@
-"""Initial values: every function fills the Tensor it is given in place, without recording it, and returns it."""
+"""Initialization of parameters. Each function fills a Tensor in place, without recording, and returns it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..ops.table.documentation import like
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor on the standard deviation that keeps the variance through a nonlinearity.
+    """Return the factor of the standard deviation that preserves the variance through a nonlinearity.
 
     Args:
         nonlinearity: the name of a function of ``nn.functional``.
@@ -54,7 +54,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers in ``[a, b)``, drawn from ``generator`` where one is given.
+    """Fill a Tensor with uniform numbers in ``[a, b)``.
 
     Args:
         tensor: written in place and returned, of any shape and a floating dtype.
@@ -73,7 +73,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
 @like(uniform_)
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers of mean ``mean`` and standard deviation ``std``, from ``generator`` where one is given.
+    """Fill a Tensor with normal numbers of mean ``mean`` and standard deviation ``std``.
 
     Args:
         mean, std: mean and standard deviation.
@@ -97,39 +97,39 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers of mean ``mean`` and standard deviation ``std``, those outside ``[a, b]`` drawn again.
+    """Fill a Tensor with normal numbers of the given mean and standard deviation, truncated to ``[a, b]``.
 
     Args:
-        mean, std: those of the normal numbers before truncation.
+        mean, std: mean and standard deviation before the truncation.
 
     Raises:
         ValueError: the standard deviation is not positive, or the interval is empty.
-        NotImplementedError: the Tensor is not real floating.
+        NotImplementedError: its dtype is not real floating.
 
     >>> rg.nn.init.trunc_normal_(rg.empty(1000)).abs().max().item() <= 2
     True
     """
     _require_floating("trunc_normal_", tensor)
     if std <= 0 or a >= b:
-        raise ValueError(f"trunc_normal_: wanted std > 0 and a < b, got std={std}, a={a}, b={b}")
+        raise ValueError(f"trunc_normal_: std must be positive and a < b, got std={std}, a={a}, b={b}")
     low, high = (a - mean) / std, (b - mean) / std
     values = _truncated_normal(tensor.numel(), low, high, generator).reshape(tensor.shape)
-    # Rounding to the dtype of the Tensor must not leave the interval.
+    # Rounding to the dtype of the Tensor must not produce numbers outside the interval.
     return tensor.copy_(new_tensor(np.clip(mean + std * values, a, b))).clamp_(a, b)
 
 
 def _require_floating(name: str, tensor: Tensor) -> None:
     if not tensor.is_floating_point():
-        raise NotImplementedError(f"{name}: wanted a floating Tensor, got {describe(tensor)}")
+        raise NotImplementedError(f"{name}: expected a floating Tensor, got {describe(tensor)}")
 
 
 def _truncated_normal(count: int, low: float, high: float, generator: Generator | None) -> np.ndarray:
-    """Standard normal numbers in ``[low, high]``, by rejection."""
+    """Draw standard normal numbers in ``[low, high]``, by rejection sampling."""
     if low + high < 0:
         return -_truncated_normal(count, -high, -low, generator)
     mass = (erf(high / sqrt(2)) - erf(low / sqrt(2))) / 2
     nearest = max(low, 0.0)
-    # Where normal numbers seldom fall inside, uniform ones are proposed, up to where the density is negligible.
+    # If normal numbers are rarely inside, propose uniform numbers, up to where the density is negligible.
     far = min(high, nearest + 40 / max(nearest, 5.0))
     parts: list[np.ndarray] = []
     found = 0
@@ -150,7 +150,7 @@ def _truncated_normal(count: int, low: float, high: float, generator: Generator 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """The number ``val`` everywhere.
+    """Fill a Tensor with the number ``val``.
 
     Args:
         tensor: written in place and returned, of any shape and dtype.
@@ -165,7 +165,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 @like(constant_)
 @no_grad()
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones.
+    """Fill a Tensor with ones.
 
     >>> rg.nn.init.ones_(rg.empty(2))
     tensor([1., 1.])
@@ -176,7 +176,7 @@ def ones_(tensor: Tensor) -> Tensor:
 @like(constant_)
 @no_grad()
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros.
+    """Fill a Tensor with zeros.
 
     >>> rg.nn.init.zeros_(rg.empty(2))
     tensor([0., 0.])
@@ -186,7 +186,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix: a linear layer that passes on as many of its inputs as it has outputs.
+    """Fill a matrix with the identity, so that a linear layer preserves its inputs where possible.
 
     Args:
         tensor: a matrix, written in place and returned.
@@ -205,11 +205,11 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @no_grad()
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Dirac's delta: a convolution that passes on as many of its input channels as it has outputs, in each group.
+    """Fill a weight with the Dirac delta, so that a convolution preserves its input channels where possible.
 
     Args:
         tensor: the weight of a convolution, ``(out, in / groups, *kernel)``.
-        groups: those of the convolution.
+        groups: the number of groups of the convolution.
 
     Raises:
         ValueError: the Tensor is not the weight of a convolution, or the groups do not divide its first dimension.
@@ -231,9 +231,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor.copy_(new_tensor(values))
 
 
-# PyTorch's name, which initializations elsewhere import.
+# PyTorch's name, which other packages import.
 def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[int, int]:
-    """Return the number of inputs that an output depends on, and of outputs that an input affects."""
+    """Return fan_in, the number of inputs of an output, and fan_out, the number of outputs of an input."""
     if tensor.ndim < 2:
         raise ValueError(f"{name}: fan in and fan out need a Tensor of at least 2 dimensions, got {describe(tensor)}")
     outputs, inputs, *lengths = tensor.shape
@@ -244,7 +244,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor, name: str = "init") -> tuple[i
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform in ``±gain * sqrt(6 / (fan_in + fan_out))``, which keeps variances forward and backward alike.
+    """Fill a Tensor with uniform numbers in ``±gain * sqrt(6 / (fan_in + fan_out))``.
 
     Args:
         tensor: a weight of at least 2 dimensions, ``(out, in, *kernel)``.
@@ -265,7 +265,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 @like(xavier_uniform_, raises="ValueError", source=True)
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal with the standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
+    """Fill a Tensor with normal numbers of standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``.
 
     >>> rg.nn.init.xavier_normal_(rg.empty(3, 5)).shape
     (3, 5)
@@ -278,7 +278,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"{name}: mode {mode!r} is not supported, wanted 'fan_in' or 'fan_out'")
+        raise ValueError(f"{name}: mode {mode!r} is not supported, use 'fan_in' or 'fan_out'")
     fan = _calculate_fan_in_and_fan_out(tensor, name)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / sqrt(fan) if fan else inf
 
@@ -291,11 +291,11 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniform in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
+    """Fill a Tensor with uniform numbers in ``±gain * sqrt(3 / fan)`` (He et al., 2015).
 
     Args:
         a: the negative slope of a leaky relu.
-        mode: ``"fan_in"`` keeps the variance of activations, ``"fan_out"`` that of gradients.
+        mode: ``"fan_in"`` preserves the variance of activations, ``"fan_out"`` that of gradients.
         nonlinearity: the activation function after the layer; see ``calculate_gain``.
 
     Raises:
@@ -321,7 +321,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with the standard deviation ``gain / sqrt(fan)`` (He et al., 2015).
+    """Fill a Tensor with normal numbers of standard deviation ``gain / sqrt(fan)`` (He et al., 2015).
 
     >>> rg.nn.init.kaiming_normal_(rg.empty(4, 6), mode="fan_out", nonlinearity="relu").shape
     (4, 6)
@@ -335,14 +335,14 @@ def kaiming_normal_(
 @like(xavier_uniform_, raises="ValueError")
 @no_grad()
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
-    """A random matrix with orthonormal rows or columns, whichever are fewer, times ``gain`` (Saxe et al., 2013).
+    """Fill a Tensor with a random matrix with orthonormal rows or columns, times ``gain`` (Saxe et al., 2013).
 
     Args:
-        tensor: of at least 2 dimensions; those after the first count as one.
+        tensor: of at least 2 dimensions; all after the first are flattened.
         gain: a factor.
 
     Raises:
-        NotImplementedError: it is not real floating.
+        NotImplementedError: the Tensor is not real floating.
 
     >>> w = rg.nn.init.orthogonal_(rg.empty(2, 5))
     >>> rg.allclose(w @ w.T, rg.eye(2), atol=1e-6)
@@ -357,7 +357,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     columns = tensor.numel() // rows
     draws = empty(rows, columns, dtype=np.float64, device="cpu").normal_(generator=generator).array
     q, r = np.linalg.qr(draws.T if rows < columns else draws)
-    # QR alone does not draw uniformly; the signs of R's diagonal do (Mezzadri, 2006).
+    # Q alone is not uniformly distributed; multiplying by the signs of R's diagonal mends this (Mezzadri, 2006).
     q = q * np.sign(np.diag(r))
     return tensor.copy_(new_tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
 
@@ -365,12 +365,12 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
 @like(uniform_, eye_, raises="ValueError")
 @no_grad()
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
-    """Normal numbers with the share ``sparsity`` of every column set to zero (Martens, 2010).
+    """Fill a matrix with normal numbers, a fraction ``sparsity`` of each column set to zero (Martens, 2010).
 
     Args:
         tensor: a matrix.
-        sparsity: the share, in ``[0, 1]``; rounded up to whole elements.
-        std: the standard deviation of the others.
+        sparsity: the fraction, in ``[0, 1]``, rounded up to whole elements.
+        std: the standard deviation of the other elements.
 
     >>> int((rg.nn.init.sparse_(rg.empty(10, 3), 0.5) == 0).sum())
     15

@@ -1,4 +1,4 @@
-"""Parameters and buffers: the Tensors a module owns."""
+"""Parameters and buffers: the Tensors that modules own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Parameter(Tensor):
     """A Tensor that a Module trains: a leaf that requires grad and is listed by ``parameters()``.
 
     Args:
-        data: the Tensor it is made from, whose memory it shares; by default an empty one.
-        requires_grad: whether it is trained.
+        data: a Tensor, whose memory the Parameter shares; by default an empty one.
+        requires_grad: whether to compute its gradient.
 
     Raises:
         TypeError: ``data`` is not a Tensor.
@@ -37,7 +37,7 @@ class Parameter(Tensor):
         if data is None:
             data = Tensor([])
         elif not isinstance(data, Tensor):
-            raise TypeError(f"Parameter: wanted a Tensor, got {type(data).__name__}")
+            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
         self._initialise(data.array)
         share(self, data, related=False)
         self.requires_grad = requires_grad
@@ -50,7 +50,7 @@ class Parameter(Tensor):
 
 @like(Parameter)
 class Buffer(Tensor):
-    """A Tensor that a Module keeps in its state without training it; assigning one to an attribute registers it.
+    """A Tensor in the state of a Module that is not trained. Assigning a Buffer to an attribute registers it.
 
     Args:
         persistent: whether it is a part of ``state_dict()``.
@@ -74,7 +74,7 @@ class Buffer(Tensor):
 
 
 def new_parameter(shape: tuple[int, ...], device: DeviceLike = None, dtype: DTypeLike = None) -> Parameter:
-    """A Parameter whose values are still to be set."""
+    """Return an uninitialized Parameter."""
     return Parameter(empty(shape, device=device, dtype=dtype))
 
 
@@ -83,34 +83,34 @@ _swap_on_conversion = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Whether ``Module.to`` and its kind make new Parameters (True), or change those there are (False, the default)."""
+    """Set whether ``Module.to`` and similar methods create new Parameters (default: False, modify them)."""
     global _overwrite_on_conversion
     _overwrite_on_conversion = value
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """Whether ``Module.to`` and its kind make new Parameters."""
+    """Return whether ``Module.to`` and similar methods create new Parameters."""
     return _overwrite_on_conversion
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Whether ``load_state_dict`` keeps every Parameter object and gives it what its ``module_load`` returns.
+    """Set whether ``load_state_dict`` keeps the Parameter objects and stores the result of ``module_load`` in them.
 
-    ``Module.to`` and its kind keep the Parameter objects in either case.
+    ``Module.to`` and similar methods always keep the Parameter objects.
     """
     global _swap_on_conversion
     _swap_on_conversion = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """Whether ``load_state_dict`` keeps every Parameter object and gives it what its ``module_load`` returns."""
+    """Return whether ``load_state_dict`` keeps the Parameter objects; see the setter."""
     return _swap_on_conversion
 
 
 def convert(parameter: Parameter, function: Callable[[Tensor], Tensor]) -> Parameter:
     """Apply ``function`` to the values and the gradient of a Parameter; return the Parameter.
 
-    Under ``set_overwrite_module_params_on_conversion(True)`` return a new Parameter, and leave the given one alone.
+    Under ``set_overwrite_module_params_on_conversion(True)`` return a new Parameter instead.
     """
     gradient = parameter.grad
     if _overwrite_on_conversion:

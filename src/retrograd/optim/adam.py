@@ -45,7 +45,7 @@ class Adam(Optimizer):
     Args:
         weight_decay: L2 penalty, part of the gradient.
         amsgrad: divide by the largest second moment so far.
-        decoupled_weight_decay: shrink the parameters instead, as AdamW does.
+        decoupled_weight_decay: multiply the parameters by ``1 - lr * weight_decay`` instead, as AdamW does.
 
     Source: Kingma and Ba, Adam: a method for stochastic optimization, 2015; Reddi, Kale and Kumar, On the convergence
     of Adam and beyond, 2018.
@@ -96,7 +96,7 @@ class Adam(Optimizer):
         return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """``adam``: the options, and what is made of them alone."""
+        """Return the form ``adam``, with the options and the numbers that are computed from them."""
         lr, eps, weight_decay = numbers(group, "lr", "eps", "weight_decay")
         beta1, beta2 = map(number, group["betas"])
         if group["amsgrad"] or group["maximize"] or 1 - beta1 >= 0.5 or type(self)._update is not Adam._update:
@@ -150,7 +150,7 @@ class AdamW(Adam):
 
 
 class Adamax(Optimizer):
-    r"""Adam by the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr * m / ((1 - beta1^t) * u)``.
+    r"""Adam with the infinity norm: ``u = max(beta2 * u, |g| + eps)``, ``p -= lr * m / ((1 - beta1^t) * u)``.
 
     Args:
         betas: the decay rates of the moment and the norm.
@@ -210,9 +210,9 @@ class NAdam(Optimizer):
     ``u = (1 - mu_t) / (1 - M_t) * g + mu_(t+1) / (1 - M_(t+1)) * m``.
 
     Args:
-        weight_decay: L2 penalty, or with ``decoupled_weight_decay`` the shrinking of the parameters.
+        weight_decay: L2 penalty, or the decoupled weight decay.
         momentum_decay: the rate at which ``mu_t`` grows to ``beta1``.
-        decoupled_weight_decay: shrink the parameters, as AdamW does.
+        decoupled_weight_decay: multiply the parameters by ``1 - lr * weight_decay``, as AdamW does.
 
     Source: Dozat, Incorporating Nesterov momentum into Adam, 2016.
 
@@ -276,7 +276,7 @@ class NAdam(Optimizer):
 
 @like(NAdam)
 class RAdam(Optimizer):
-    r"""Adam whose step is rectified while the second moment is still uncertain, and plain momentum at the very start.
+    r"""Adam with a rectification of the variance of the adaptive learning rate; momentum alone in the first steps.
 
     With ``rho = 2 / (1 - beta2) - 1`` and ``rho_t = rho - 2 t beta2^t / (1 - beta2^t)``: for ``rho_t > 5`` Adam's
     step times ``sqrt((rho_t - 4)(rho_t - 2) rho / ((rho - 4)(rho - 2) rho_t))``, before that
@@ -339,16 +339,16 @@ class RAdam(Optimizer):
 
 
 class SparseAdam(Optimizer):
-    r"""Adam that moves only the rows with a gradient.
+    r"""Adam that updates only the rows with a nonzero gradient.
 
     ``p -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * (m / (sqrt(v) + eps))`` with Adam's moments m and v.
 
-    Rows of zeros in the gradient are left as they are, their moments, too; the others have Adam's. Gradients are dense
-    here: of ``Embedding(sparse=True)``, rows that were not looked up are zero.
+    Rows whose gradient is zero keep their values and moments. Gradients are dense here: for
+    ``Embedding(sparse=True)``, the rows that were not looked up are zero.
 
     Args:
         betas: the factors of the moments.
-        eps: keeps the quotient finite.
+        eps: added to the denominator for numerical stability.
 
     Source: Kingma and Ba, Adam, 2015.
 

@@ -1,4 +1,4 @@
-"""Optimizers with a step size of its own for every coordinate, from the history of its gradient."""
+"""Optimizers with a step size per element, computed from the history of its gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Adagrad(Optimizer):
     ``s += g^2``; ``p -= lr * g / ((1 + (t - 1) * lr_decay) * (sqrt(s) + eps))``.
 
     Args:
-        lr_decay: how fast the learning rate falls with the number of steps t.
+        lr_decay: how fast the learning rate decreases with the number of steps t.
         initial_accumulator_value: the value of ``s`` before the first step.
 
     Source: Duchi, Hazan and Singer, Adaptive subgradient methods for online learning and stochastic optimization, 2011.
@@ -76,7 +76,7 @@ class Adagrad(Optimizer):
 
 
 class Adadelta(Optimizer):
-    r"""Steps in the units of the parameter: the root mean square of past steps over that of past gradients.
+    r"""Scale the gradient by the root mean square of past updates divided by that of past gradients.
 
     ``v += (1 - rho) * (g**2 - v)``, ``d = sqrt((u + eps) / (v + eps)) * g``, ``u += (1 - rho) * (d**2 - u)`` and
     ``p -= lr * d``.
@@ -84,7 +84,7 @@ class Adadelta(Optimizer):
     Args:
         lr: the factor of the steps.
         rho: the decay rate of the averages.
-        eps: keeps the division finite, and the first steps above zero.
+        eps: added to both averages for numerical stability; it determines the first updates.
 
     Source: Zeiler, ADADELTA: an adaptive learning rate method, 2012.
 
@@ -192,7 +192,7 @@ class RMSprop(Optimizer):
                 p -= np.multiply(velocity, lr, out=b)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """``rmsprop``: the options."""
+        """Return the form ``rmsprop`` with the options."""
         lr, eps, alpha, momentum, decay = numbers(group, "lr", "eps", "alpha", "momentum", "weight_decay")
         if group["maximize"] or group["centered"] or type(self)._update is not RMSprop._update:
             return None
@@ -208,18 +208,19 @@ class RMSprop(Optimizer):
 
 
 class Rprop(Optimizer):
-    r"""Steps by the gradient's sign only; their sizes grow while the sign stays and shrink when it turns.
+    r"""Use only the sign of the gradient; a step size per element grows while the sign stays the same, else shrinks.
 
-    Where ``g`` and the last ``g`` agree in sign the step size grows by ``etas[1]``; where they differ it shrinks by
-    ``etas[0]`` and the coordinate rests for a step. ``p -= sign(g) * size``. For full batches.
+    If ``g`` and the previous ``g`` have the same sign, the step size is multiplied by ``etas[1]``; if they have
+    opposite signs, it is multiplied by ``etas[0]`` and the element is not updated in this step. Otherwise
+    ``p -= sign(g) * size``. For full batches.
 
     Args:
-        lr: the step size at the start.
-        etas: the factors by which it shrinks and grows.
-        step_sizes: its bounds.
+        lr: the initial step size.
+        etas: the factors for opposite and for equal signs.
+        step_sizes: the smallest and the largest step size.
 
     Raises:
-        ValueError: a negative ``lr``, or not ``0 < etas[0] < 1 < etas[1]``.
+        ValueError: ``lr`` is negative, or not ``0 < etas[0] < 1 < etas[1]``.
 
     Source: Riedmiller and Braun, A direct adaptive method for faster backpropagation learning: RPROP, 1993.
 
@@ -258,7 +259,7 @@ class Rprop(Optimizer):
             np.minimum(np.maximum(size, smallest, out=size), largest, out=size)
             last[...] = np.where(turned, 0, d)
             b[...] = last > 0
-            b -= last < 0  # NaN has no sign: its coordinate rests, as in PyTorch
+            b -= last < 0  # elements with a NaN gradient are not updated, as in PyTorch
             b *= size
             p -= b
 

@@ -1,8 +1,8 @@
-"""Steps that are recorded: with ``differentiable=True`` a step is made of operators, and gradients flow through it.
+"""Optimizer steps as recorded operators, for ``differentiable=True``: gradients flow through the step.
 
-Each function here is the update of one optimizer (whose class gives the formula) on Tensors: it writes to the
-parameter in place, and puts new Tensors in its state. Gradients reach the parameter's old value, its gradient, the
-state, and a learning rate that is a Tensor. Parameters are then usually not leaves.
+Each function is the update of one optimizer on Tensors (for the formula see the class): it writes to the parameter in
+place and stores new Tensors in its state. Gradients flow to the previous value of the parameter, its gradient, the
+state, and a learning rate that is a Tensor. Parameters are usually not leaves then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
 
 
 def _direction(p: Tensor, g: Tensor, group: ParamGroup) -> Tensor:
-    """Return the descent direction with weight decay; decoupled weight decay shrinks ``p`` instead."""
+    """Return the descent direction with weight decay; decoupled weight decay is applied to ``p`` instead."""
     decay = group.get("weight_decay", 0)
     d = -g if group["maximize"] else g
     if isinstance(decay, Tensor) or decay:
@@ -56,7 +56,7 @@ def _count(self: Any, state: dict[str, Any]) -> int:
 
 
 def _average(state: dict[str, Any], name: str, value: Tensor, rate: Any) -> Tensor:
-    """Move one average of the state towards the value: ``average += rate * (value - average)``."""
+    """Update an exponential moving average of the state: ``average += rate * (value - average)``."""
     before = state.get(name)
     before = zeros_like(value) if before is None else before
     state[name] = before * (1 - rate) + value * rate
@@ -95,7 +95,7 @@ def asgd(self: ASGD, p: Tensor, g: Tensor, group: ParamGroup) -> None:
 
 
 def _moments(p: Tensor, g: Tensor, group: ParamGroup, state: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the direction and the new averages of its elements and of their squares."""
+    """Return the descent direction and the updated first and second moments."""
     d, (beta1, beta2) = _direction(p, g, group), group["betas"]
     return d, _average(state, "exp_avg", d, 1 - beta1), _average(state, "exp_avg_sq", d * d, 1 - beta2)
 

@@ -20,26 +20,25 @@ ParamGroup: TypeAlias = dict[str, Any]  # the options of a parameter group, and 
 
 
 def number(value: float | Tensor) -> float:
-    """A hyper-parameter as a Python number; PyTorch allows Tensors of one element, too."""
+    """Return a hyper-parameter as a Python number; PyTorch also allows Tensors of one element."""
     return float(value.item()) if isinstance(value, Tensor) else value
 
 
 def numbers(group: ParamGroup, *names: str) -> list[float]:
-    """Options of a parameter group as Python numbers."""
+    """Return options of a parameter group as Python numbers."""
     return [number(group[name]) for name in names]
 
 
 @dataclass(frozen=True)
 class Range:
-    """The condition for a hyperparameter, in words and as a predicate of its number, or of ``count`` numbers one by
-    one."""
+    """The condition on a hyper-parameter, as text and as a predicate of a number, or of each of ``count`` numbers."""
 
     words: str
     allows: Callable[[Any], bool]
     count: int | None = None
 
     def check(self, optimizer: str, name: str, value: Any) -> None:
-        """ValueError for a value out of range, TypeError for what cannot be compared."""
+        """Raise ValueError if the value is out of range, TypeError if it cannot be compared."""
         if self.count is not None:
             if len(value) != self.count:
                 raise ValueError(f"{optimizer}: {name} must be {self.count} numbers, got {value}")
@@ -66,12 +65,12 @@ Betas: TypeAlias = Annotated[tuple[float | Tensor, float | Tensor], DECAY]
 
 
 def hyperparameters(arguments: dict[str, object]) -> dict[str, Any]:
-    """The defaults of an optimizer's groups: the ``locals()`` of its ``__init__``, checked against their ranges."""
+    """Return the defaults of the groups from the ``locals()`` of ``__init__``, after checking their ranges."""
     optimizer = type(arguments["self"]).__name__
     defaults = {name: value for name, value in arguments.items() if name not in ("self", "params", "__class__")}
     for name, allowed in _ranges(arguments["__class__"]).items():
         allowed.check(optimizer, name, defaults[name])
-    # How a step is carried out is decided here: foreach, fused and capturable mean nothing. This cannot be ignored:
+    # foreach, fused and capturable have no effect, but PyTorch refuses this combination.
     if defaults.get("fused") and defaults.get("foreach"):
         raise RuntimeError(f"{optimizer}: `fused` and `foreach` cannot be `True` together.")
     return defaults
@@ -79,19 +78,19 @@ def hyperparameters(arguments: dict[str, object]) -> dict[str, Any]:
 
 @cache
 def _ranges(optimizer: type) -> dict[str, Range]:
-    """The ranges in the signature of a class's own ``__init__``."""
+    """Return the ranges in the signature of the ``__init__`` of the class."""
     hints = get_type_hints(optimizer.__dict__["__init__"], include_extras=True)
     return {
         name: note for name, hint in hints.items() for note in getattr(hint, "__metadata__", ()) if type(note) is Range
     }
 
 
-# Sentences that docstrings of optimizers share: descriptions of arguments, and the errors that an argument raises.
+# Descriptions of arguments, and errors per argument, for the docstrings of all optimizers.
 ARGUMENTS = {
     "params": "the parameters, or groups of them.",
     "lr": "the learning rate.",
     "betas": "the decay rates of the two moments.",
-    "eps": "added to the denominator, which keeps the division finite.",
+    "eps": "added to the denominator for numerical stability.",
     "weight_decay": "L2 penalty.",
     "maximize": "ascend instead of descending.",
     "foreach": "accepted, without effect.",

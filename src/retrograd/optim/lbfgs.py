@@ -20,7 +20,7 @@ from .optimizer import Optimizer, ParamsT, writable
 
 
 class Trial(NamedTuple):
-    """A point on the search line: how far, the loss there, its gradient, and the slope along the line."""
+    """A point of the line search: the step length, the loss, its gradient, and the directional derivative."""
 
     t: float
     loss: float
@@ -29,9 +29,9 @@ class Trial(NamedTuple):
 
 
 class LBFGS(Optimizer):
-    r"""L-BFGS: the inverse Hessian, as the last moves and gradient differences tell it, times the gradient.
+    r"""L-BFGS: approximates the inverse Hessian by the last steps and gradient differences.
 
-    The direction is computed by the two-loop recursion from at most ``history_size`` pairs ``s`` (move) and ``y``
+    The direction is computed by the two-loop recursion from at most ``history_size`` pairs ``s`` (step) and ``y``
     (gradient difference) with ``<s, y> > 1e-10``, starting from ``<s, y> / <y, y>`` times the identity. ``step`` needs
     a closure, which it calls several times. One parameter group only.
 
@@ -40,14 +40,14 @@ class LBFGS(Optimizer):
         lr: the step length (with a line search, its first trial).
         max_iter: iterations per ``step``.
         max_eval: calls of the closure per ``step``; by default ``max_iter * 5 / 4``.
-        tolerance_grad: end when the largest gradient is below.
-        tolerance_change: end when loss or parameters change less.
-        history_size: how many pairs are kept.
+        tolerance_grad: stop when the largest absolute gradient is below this bound.
+        tolerance_change: stop when the loss or the parameters change by less.
+        history_size: the number of pairs to store.
         line_search_fn: None or ``"strong_wolfe"``.
 
     Raises:
-        ValueError: a negative ``lr`` or more than one group.
-        RuntimeError: another line search.
+        ValueError: ``lr`` is negative, or there are several groups.
+        RuntimeError: ``line_search_fn`` is not supported.
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4, 3.5 and 3.6.
 
@@ -90,7 +90,7 @@ class LBFGS(Optimizer):
         return self.param_groups[0]["params"]
 
     def _flat_gradient(self) -> Array:
-        """All gradients in one vector, complex ones as pairs; zeros where there is none."""
+        """Return all gradients as one vector; complex numbers count as pairs, missing gradients as zeros."""
         pieces = []
         for parameter in self._params:
             array = parameter.array
@@ -177,7 +177,7 @@ class LBFGS(Optimizer):
         return first_loss
 
     def _direction(self, state: dict[str, Any], gradient: Array, history_size: int) -> Array:
-        """Minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
+        """Return minus the approximate inverse Hessian times the gradient, by the two-loop recursion."""
         if state["n_iter"] == 1:
             state["old_dirs"], state["old_stps"], state["ro"], state["H_diag"] = [], [], [], 1.0
             return -gradient
@@ -214,11 +214,11 @@ def strong_wolfe(
     c2: float = 0.9,
     tolerance_change: float = 1e-9,
 ) -> Trial:
-    """A point with enough decrease, ``f(t) <= f(0) + c1 t f'(0)``, and a flat enough slope, ``|f'(t)| <= c2 |f'(0)|``.
+    """Find t with ``f(t) <= f(0) + c1 t f'(0)`` and ``|f'(t)| <= c2 |f'(0)|`` (the strong Wolfe conditions).
 
-    First the interval is stretched until it must hold such a point, then it is shrunk by cubic interpolation.
-    ``longest`` is the largest component of the direction; an interval that moves no parameter by more than
-    ``tolerance_change`` is not shrunk further. After ``max_trials`` the best point so far is returned.
+    The bracket is extended until it contains such a point, then reduced by cubic interpolation. ``longest`` is the
+    largest component of the direction; the search stops when the bracket changes no parameter by more than
+    ``tolerance_change``. After ``max_trials`` the best point so far is returned.
     """
 
     def decreases_too_little(point: Trial) -> bool:
@@ -246,11 +246,11 @@ def strong_wolfe(
     progressed = True
     while trials < max_trials and abs(high.t - low.t) * longest >= tolerance_change:
         left, right = min(low.t, high.t), max(low.t, high.t)
-        # `low` and `high` are swapped when their losses are; the interpolation does not mind their order.
+        # `low` and `high` are swapped with their losses; the interpolation works in either order.
         t = cubic_minimum(low, high, (left, right))
         margin = 0.1 * (right - left)
         if min(right - t, t - left) < margin:
-            # Close to an end twice in a row, or on it: keep away from it.
+            # If the trial is close to an end of the bracket twice in a row, or on it, move it away from the end.
             if not progressed or t >= right or t <= left:
                 t = right - margin if abs(t - right) < abs(t - left) else left + margin
                 progressed = True
@@ -274,13 +274,13 @@ def strong_wolfe(
 
 
 def cubic_minimum(first: Trial, second: Trial, bounds: tuple[float, float]) -> float:
-    """Where the cubic with the two losses and slopes has its minimum, within the bounds; their middle if it has none.
+    """Return the minimizer, within the bounds, of the cubic through two losses and slopes, or else the midpoint.
 
     Source: Nocedal and Wright, Numerical Optimization, 2006, equation 3.59.
     """
     if first.t > second.t:
         first, second = second, first
-    if first.t == second.t:  # steps below the smallest number, after a gradient that is not finite
+    if first.t == second.t:  # steps that underflow, after a gradient that is not finite
         return (bounds[0] + bounds[1]) / 2
     d1 = first.slope + second.slope - 3 * (first.loss - second.loss) / (first.t - second.t)
     square = d1 * d1 - first.slope * second.slope

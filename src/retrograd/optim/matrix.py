@@ -1,4 +1,4 @@
-"""Optimizers that see a parameter as a matrix: Adafactor and Muon."""
+"""Optimizers that treat parameters as matrices: Adafactor and Muon."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .steps import decay_towards
 def _norm(x: Array) -> float:
     flat = x.reshape(-1)
     if flat.dtype == float16:
-        flat = flat.astype(float32)  # the squares of most numbers leave float16's range
+        flat = flat.astype(float32)  # squares would overflow or underflow in float16
     return sqrt(float(beside_pool(np.dot, flat, flat)))
 
 
 class Adafactor(Optimizer):
-    r"""Adam without first moment, whose second moment of a matrix is kept as one row and one column.
+    r"""Adam without first moment, with the second moment of a matrix factored into a row and a column.
 
     With ``b = t^beta2_decay``: ``R += b * (mean_j g_ij^2 - R)``, ``C += b * (mean_i g_ij^2 - C)``,
     ``V = R C / mean(R)`` (for vectors ``V`` is the average of ``g^2`` itself), ``U = g / sqrt(V)``, and
@@ -33,14 +33,14 @@ class Adafactor(Optimizer):
 
     Args:
         lr: bounds the relative step size.
-        beta2_decay: how the averages slow down.
-        eps: the floor under the second moment (None: the dtype's epsilon) and under the parameter's root mean square.
+        beta2_decay: the exponent in the weight of the averages.
+        eps: lower bounds of the second moment (None: machine epsilon) and of the parameter's root mean square.
         d: clips the root mean square of the update.
         weight_decay: decoupled, ``p <- (1 - lr * weight_decay) * p``.
-        maximize: climb instead.
+        maximize: maximize instead of minimizing.
 
     Raises:
-        RuntimeError: a complex parameter.
+        RuntimeError: a parameter is complex.
 
     Source: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory cost, 2018.
 
@@ -118,7 +118,7 @@ class Adafactor(Optimizer):
 
 
 class Muon(Optimizer):
-    r"""Momentum whose matrix is replaced by (nearly) the closest orthogonal one before the step.
+    r"""Momentum, orthogonalized: the update is approximately the closest orthogonal matrix to the momentum.
 
     ``b += (1 - momentum) * (g - b)``, ``u = g + momentum * (b - g)`` with ``nesterov``, else ``b``;
     ``p = (1 - lr * weight_decay) * p - lr * s * orthogonal(u)`` with ``s = sqrt(max(1, rows / columns))``, or
@@ -127,18 +127,18 @@ class Muon(Optimizer):
     where PyTorch rounds to bfloat16.
 
     Args:
-        params: matrices, or groups of them; everything else in a network wants another optimizer.
+        params: matrices, or groups of them; use another optimizer for all other parameters.
         weight_decay: decoupled.
-        momentum: how much of the last moves is kept.
-        nesterov: look ahead along the momentum.
+        momentum: the momentum factor.
+        nesterov: whether to use Nesterov's momentum.
         ns_coefficients: ``a``, ``b`` and ``c``.
-        eps: keeps the normalization finite.
-        ns_steps: how many iterations, under 100.
+        eps: added to the norm for numerical stability.
+        ns_steps: the number of iterations, below 100.
         adjust_lr_fn: ``"original"`` (also None) or ``"match_rms_adamw"``.
 
     Raises:
-        ValueError: a parameter that is not a matrix, or a hyper-parameter out of range.
-        RuntimeError: a complex parameter.
+        ValueError: a parameter is not a matrix, or a hyper-parameter is out of range.
+        RuntimeError: a parameter is complex.
 
     Source: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024.
 
@@ -169,7 +169,7 @@ class Muon(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        """Optimize further matrices; ValueError for a parameter that is none."""
+        """Add a group of matrices; raise ValueError if a parameter is not a matrix."""
         super().add_param_group(param_group)
         for parameter in self.param_groups[-1]["params"]:
             if parameter.ndim != 2:
@@ -208,10 +208,10 @@ class Muon(Optimizer):
 
 
 def orthogonalized(x: Array, coefficients: tuple[float, float, float], steps: int, eps: float) -> Array:
-    """A fresh matrix with x's singular vectors and singular values near 1, by the quintic Newton-Schulz iteration."""
+    """Return a matrix with x's singular vectors and singular values near 1, by the quintic Newton-Schulz iteration."""
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    x = x / max(_norm(x), eps)  # singular values at most 1
+    x = x / max(_norm(x), eps)  # so that the singular values are at most 1
     if tall:
         x = x.T
     for _ in range(steps):

@@ -40,17 +40,17 @@ def minimize(
     callback: Callable[..., object] | None = None,
     options: dict[str, object] | None = None,
 ) -> Any:
-    r"""``argmin f(x)`` by SciPy's methods; values, gradients and products with the Hessian come from ``func``.
+    r"""Minimize ``f(x)`` by SciPy's methods, with gradients and Hessian-vector products by differentiation.
 
-    Nothing is differenced: BFGS, L-BFGS-B, CG, TNC and SLSQP get the gradient, Newton-CG, trust-ncg, trust-krylov and
-    trust-constr also products ``H(x) @ v``, whose Hessian is never formed, dogleg and trust-exact the whole Hessian.
-    Between steps SciPy keeps one float64 vector of all numbers of the nest; ``fun`` is called in the dtypes of ``x0``,
-    and float64 is what line searches want.
+    No finite differences are used: BFGS, L-BFGS-B, CG, TNC and SLSQP get the gradient; Newton-CG, trust-ncg,
+    trust-krylov and trust-constr also Hessian-vector products; dogleg and trust-exact the whole Hessian.
+    SciPy works on one float64 vector of all numbers of the nest; ``fun`` is called with the dtypes of ``x0``. Line
+    searches work best in float64.
 
     Args:
-        fun: a nest like ``x0`` and ``args`` to a real Tensor of one element.
-        x0: where to begin: a Tensor or an array, or a nest of them (dicts, lists, tuples, named tuples, dataclasses).
-            A number, or a list of numbers, is an array of float64, as for SciPy.
+        fun: a function of a nest like ``x0``, and of ``args``, that returns a real Tensor of one element.
+        x0: the initial point: a Tensor, an array, or a nest of them (dicts, lists, tuples, named tuples,
+            dataclasses). A number, or a list of numbers, is an array of float64, as for SciPy.
         args: further arguments of ``fun``.
         method: a name of SciPy; by default BFGS, L-BFGS-B with bounds, or SLSQP with constraints.
         hess: form the whole Hessian for methods that can use products.
@@ -114,7 +114,7 @@ def minimize(
 
 
 def _is_numbers(part: object) -> bool:
-    """Whether this is a list of numbers, or of such lists."""
+    """Return whether a value is a list of numbers, or a list of such lists."""
     return (
         isinstance(part, (list, tuple))
         and bool(part)
@@ -123,7 +123,7 @@ def _is_numbers(part: object) -> bool:
 
 
 class _Nest:
-    """Between the nest that programs see and the vector that SciPy keeps."""
+    """Converts between the nest of the user's function and SciPy's vector."""
 
     def __init__(self, x0: object) -> None:
         leaves, self.structure = flatten(x0, _is_numbers)
@@ -148,12 +148,12 @@ class _Nest:
         return leaf.detach()
 
     def vector(self, leaves: Any = None) -> np.ndarray:
-        """The numbers of all leaves, in order."""
+        """Return the numbers of all leaves, in order, as a vector."""
         leaves = self.points if leaves is None else leaves
         return np.concatenate([leaf.detach().cpu().numpy().astype(np.float64).reshape(-1) for leaf in leaves])
 
     def leaves(self, vector: Any) -> tuple[Tensor, ...]:
-        """The Tensors, in memory of their own, that the numbers are."""
+        """Return the leaves as new Tensors with the numbers of a vector."""
         found: list[Tensor] = []
         start = 0
         for point, size in zip(self.points, self.sizes, strict=True):
@@ -163,7 +163,7 @@ class _Nest:
         return tuple(found)
 
     def given(self, vector: Array) -> Any:
-        """The nest, with Tensors where ``x0`` has them and arrays elsewhere."""
+        """Return the nest, with Tensors where ``x0`` has Tensors, and arrays elsewhere."""
         leaves = self.leaves(vector)
         return self.structure.unflatten(
             [leaf if kept else leaf.array for leaf, kept in zip(leaves, self.is_tensor, strict=True)]
@@ -190,7 +190,7 @@ class _Nest:
         return list(zip(np.concatenate(lower).tolist(), np.concatenate(upper).tolist(), strict=True))
 
     def _is_by_number(self, bounds: object) -> bool:
-        """Whether bounds are one pair of numbers for each number of the nest."""
+        """Return whether bounds are one pair of numbers per number of the nest."""
         return (
             isinstance(bounds, (list, tuple, np.ndarray, zip))
             and not (self.structure.type is not None and not isinstance(bounds, list))
@@ -207,15 +207,14 @@ def _is_pair(pair: object) -> bool:
 
 
 class _Function:
-    """A function of the nest as SciPy calls it: of a vector, giving numbers."""
+    """A function of the nest as a function of a vector that returns numbers, for SciPy."""
 
     def __init__(self, name: str, function: Callable[[Any], object], nest: _Nest) -> None:
         self.name, self.function, self.nest = name, function, nest
         self._product: tuple[bytes, Any] = (b"", None)
 
     def tensor(self, *leaves: Tensor) -> Tensor:
-        """The function's value; a list of them as one Tensor. Plain numbers are allowed only where no derivative is
-        needed."""
+        """Return the function's value as one Tensor; it may be a number only if no derivative is needed."""
         y = self.function(self.nest.structure.unflatten(leaves))
         if isinstance(y, (list, tuple)) and any(isinstance(part, Tensor) for part in y):
             y = stack([operand(part) for part in y])
@@ -315,7 +314,7 @@ def _with(function: Callable[..., object], args: tuple[object, ...], nest: objec
 
 
 def _callback(callback: Callable[..., object], nest: _Nest) -> Callable[..., Any]:
-    """The callback in the form that SciPy recognizes by its argument's name."""
+    """Return the callback with an argument name that SciPy recognizes."""
     try:
         names = list(inspect.signature(callback).parameters)
     except ValueError:

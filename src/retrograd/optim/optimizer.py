@@ -1,4 +1,4 @@
-"""Optimizer: parameter groups, state, hooks, and the walk over a parameter in blocks that stay in the cache."""
+"""The base class Optimizer: parameter groups, state, hooks, and updates in cache-sized blocks."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ BLOCK = 1 << 15
 class UpdateForm(NamedTuple):
     """A description of the computation of ``_update``, for compiled code that repeats it operation by operation.
 
-    ``static``: the form's name, then what the formula consists of; ``numbers``: those that may differ from step to
-    step; ``state``: the names of the entries of a parameter's state."""
+    ``static``: the name of the form and its options; ``numbers``: those that may change from step to step; ``state``:
+    the names of the entries of a parameter's state."""
 
     static: tuple[Any, ...]
     numbers: tuple[float, ...]
@@ -49,12 +49,12 @@ class UpdateForm(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Which formula it is."""
+        """The name of the form."""
         return str(self.static[0])
 
 
 class _Required:
-    """As a default: an option that every parameter group has to give."""
+    """The default of an option that every parameter group must specify."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -62,7 +62,7 @@ class _Required:
 
 required: Final = _Required()
 
-# What a step with ``differentiable=True`` does in the place of an optimizer's ``_update`` (see differentiable.py).
+# The functions that replace ``_update`` in a step with ``differentiable=True`` (see differentiable.py).
 recorded_updates: dict[Callable[..., Any], Callable[..., None]] = {}
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -80,10 +80,10 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 def writable(parameter: Tensor) -> Array:
-    """The parameter's array, to be written in place: a fresh copy where a graph node still needs the old values.
+    """Return the parameter's array for writing in place: a copy if a graph node still needs the old values.
 
     Raises:
-        RuntimeError: several elements share one place in memory (expand).
+        RuntimeError: several elements share a memory location (expand).
     """
     array = parameter.array
     if not array.flags.c_contiguous and overlaps_itself(array):
@@ -95,14 +95,14 @@ def writable(parameter: Tensor) -> Array:
 
 
 @cache
-def _stand_together(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
-    """Whether a class has both forms of a step, its methods ``_loop`` and ``_update``, from one and the same base."""
+def _loop_matches_update(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
+    """Return whether a class inherits ``_loop`` and ``_update`` from the same base, so that they agree."""
     origins = [next(base for base in cls.__mro__ if name in base.__dict__) for name in ("_loop", "_update")]
     return origins[0] is origins[1]
 
 
 def with_hooks(step: Step) -> Step:
-    """Run the step hooks around ``step``; once, where a step calls the one it overrides."""
+    """Run the step hooks around ``step``; only once if a step calls the step that it overrides."""
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: object, **kwargs: object) -> Any:
@@ -130,18 +130,18 @@ def _no_hooks(optimizer: Optimizer) -> OrderedDict[int, Callable[..., Any]]:
 
 
 class Optimizer:
-    """The base of every optimizer, with PyTorch's interface.
+    """The base class of optimizers, with PyTorch's interface.
 
-    A subclass gives its defaults and writes ``step``; the optimizers here write ``_update``, which moves one parameter.
-    Parameters may have any shape and any floating or complex dtype, in which they are updated, in place.
+    A subclass passes its defaults and implements ``step``; the optimizers of this package implement ``_update``, the
+    update of one parameter. Parameters may have any shape and any floating or complex dtype, and are updated in place.
 
     Args:
         params: Tensors, ``(name, Tensor)`` pairs, or dictionaries, each a group with ``params`` and its own options.
         defaults: the options of groups without options of their own.
 
     Raises:
-        TypeError: something is not a Tensor, or a set, whose order changes from run to run.
-        ValueError: no parameters, one that is not a leaf, one in two groups, or names for some only.
+        TypeError: a parameter is not a Tensor, or ``params`` is a set, whose order changes from run to run.
+        ValueError: there are no parameters, one is not a leaf or in two groups, or only some have names.
 
     >>> x = rg.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = rg.optim.SGD([x], lr=0.1)
@@ -151,10 +151,10 @@ class Optimizer:
     tensor([0.8, 1.6])
     """
 
-    # State that is one number, not an array of the parameter's shape; kept in its own dtype when it is loaded.
+    # Entries of the state that are one number, and not an array of the parameter's shape; loading keeps their dtype.
     scalar_state: frozenset[str] = frozenset({"step"})
 
-    # Made when first read: some subclasses do not call __init__, and copies and pickles come without.
+    # Created on first access: some subclasses do not call __init__, and copies and pickles omit them.
     _step_pre_hooks = cached_property(_no_hooks)
     _step_post_hooks = cached_property(_no_hooks)
     _state_dict_pre_hooks = cached_property(_no_hooks)
@@ -163,7 +163,7 @@ class Optimizer:
     _load_state_dict_post_hooks = cached_property(_no_hooks)
     _scratch: cached_property[dict[tuple[type, DType], Any]] = cached_property(lambda self: {})
     _stepping = False
-    _stepped = False  # schedulers warn when they go first
+    _stepped = False  # schedulers warn if they step before the optimizer
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -197,7 +197,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for group in state.get("param_groups", ()):  # those of an older version may lack options
+        for group in state.get("param_groups", ()):  # groups from an older version may lack options
             for name, default in self.__dict__.get("defaults", {}).items():
                 group.setdefault(name, default)
 
@@ -211,8 +211,8 @@ class Optimizer:
     # Parameters
 
     def add_param_group(self, param_group: ParamGroup) -> None:
-        """Optimize further parameters: ``{"params": ..., "lr": ...}``, with the defaults for missing options."""
-        if modes.tracer is not None:  # each call makes an optimizer, or a group, of its own, with a state of its own
+        """Add a group of parameters, ``{"params": ..., "lr": ...}``; missing options have their defaults."""
+        if modes.tracer is not None:  # each call creates an optimizer or a group with a new state
             modes.tracer.breaks("it makes an optimizer, or adds a parameter group to one")
         me = type(self).__name__
         if not isinstance(param_group, dict):
@@ -255,7 +255,7 @@ class Optimizer:
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters, or set them to zero."""
+        """Set the gradients of all parameters to None, or to zero."""
         kept = []
         for parameter in chain.from_iterable(group["params"] for group in self.param_groups):
             if watchers and modes.tracer is not None:
@@ -278,10 +278,10 @@ class Optimizer:
 
     @with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Move every parameter that has a gradient once.
+        """Update every parameter that has a gradient.
 
         Args:
-            closure: computes the loss and its gradients; what it returns is returned.
+            closure: a function that computes the loss and its gradients; ``step`` returns its result.
         """
         loss = None
         if closure is not None:
@@ -296,14 +296,14 @@ class Optimizer:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
             if group.get("differentiable"):
                 self._update_recorded(moved, group)
-            elif not self._update_together(moved, group):
+            elif not self._update_in_one_loop(moved, group):
                 for parameter in moved:
                     self._update(parameter, parameter._grad.array, group)
 
     def _after_pre_hooks(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Return the arguments of a step as the hooks before it change them."""
+        """Run the pre-hooks and return the arguments of the step, which hooks may change."""
         for hook in [*_pre_hooks_of_all.values(), *self._step_pre_hooks.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -321,10 +321,10 @@ class Optimizer:
         for parameter in moved:
             update(self, parameter, parameter._grad, group)
 
-    def _update_together(self, moved: list[Tensor], group: ParamGroup) -> bool:
-        """Do what ``_update`` does, for many parameters in one pass; or nothing, where that cannot be."""
+    def _update_in_one_loop(self, moved: list[Tensor], group: ParamGroup) -> bool:
+        """Update many parameters in one compiled loop, if there is one; leave the others to ``_update``."""
         cls = type(self)
-        if not moved or not _stand_together(cls, cls._loop, cls._update):  # type: ignore[arg-type]
+        if not moved or not _loop_matches_update(cls, cls._loop, cls._update):  # type: ignore[arg-type]
             return False
         loop = self._loop(group)
         if loop is None:
@@ -344,7 +344,7 @@ class Optimizer:
         for parameter, row in zip(moved, rows, strict=True):
             if len(row) < 2 + len(states):
                 row[2:] = [self._state_array(parameter, key) for key in states]
-            storage_of(parameter).version += 1  # the loops take writable arrays only, so no copy is made
+            storage_of(parameter).version += 1  # the loops accept writable arrays only, so nothing is copied
         weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
         if group.get("decoupled_weight_decay"):
             weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay
@@ -352,21 +352,21 @@ class Optimizer:
         return True
 
     def _loop(self, group: ParamGroup) -> LoopCall | None:
-        """The compiled form of ``_update``: the loop's name, the arrays of the state and the numbers that it takes."""
+        """Return the compiled form of ``_update``: the name of the loop, entries of the state, and numbers."""
         return None
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        """Return those numbers of an ``_update`` that differ between parameters, and count the step."""
+        """Return the numbers of an update that differ between parameters, and count the step."""
         loop = self._loop(group)
         self._begin(parameter, *(loop[1] if loop else ()))
         return ()
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the description of an ``_update`` with the current options; None where no compiled code repeats it."""
+        """Return the description of an update with the current options; None if no compiled code implements it."""
         return None
 
     def step_is_watched(self) -> bool:
-        """Whether ``step`` is more than a walk over the parameters with ``_update``: it has hooks, or is overridden."""
+        """Whether ``step`` does more than call ``_update`` per parameter: it has hooks, or is overridden."""
         return bool(
             _pre_hooks_of_all
             or _post_hooks_of_all
@@ -376,13 +376,13 @@ class Optimizer:
         )
 
     def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        """Move one parameter along its gradient, an array."""
-        raise NotImplementedError(f"{type(self).__name__} has neither a step nor an _update of its own")
+        """Update one parameter; the gradient is an array."""
+        raise NotImplementedError(f"{type(self).__name__} implements neither step nor _update")
 
     def _blocks(self, parameter: Tensor, gradient: Tensor, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
-        """Matching pieces of parameter, gradient, ``scratch`` spare arrays and state, to be written in place.
+        """Yield matching blocks of parameter, gradient, ``scratch`` temporary arrays and state, to be written in place.
 
-        Complex numbers come as their real and imaginary parts.
+        Complex numbers are split into real and imaginary parts.
         """
         p = writable(parameter)
         arrays = [p, gradient, *[None if tensor is None else tensor.array for tensor in state]]
@@ -394,7 +394,7 @@ class Optimizer:
 
     def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[object]]:
         p = arrays[0]
-        if p.dtype.kind == "V":  # bfloat16 is kept in two bytes per number, and computed in float32
+        if p.dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
             wide = [None if array is None else array.astype(np.float32) for array in arrays]
             yield from self._pieces(wide, scratch)
             for array, result in zip(arrays, wide):
@@ -416,7 +416,7 @@ class Optimizer:
             yield [*piece[:2], *[row[: p.size].reshape(p.shape) for row in rows], *piece[2:]]
 
     def _scratch_rows(self, like: Array, count: int, size: int) -> Array:
-        """``count`` rows of at least ``size`` numbers that the steps of all parameters use in turn."""
+        """Return ``count`` temporary arrays of at least ``size`` numbers, which all parameters of a step reuse."""
         key = (type(like), like.dtype)
         rows = self._scratch.get(key)
         if rows is None or rows.shape[0] < count or rows.shape[1] < size:
@@ -435,12 +435,11 @@ class Optimizer:
         return new_tensor(backend_of(parameter.array).xp.zeros_like(parameter.array))
 
     def _scalar(self, value: float) -> Tensor:
-        """A number of the state: 0-d, on the host, float32 unless the default dtype is float64, as PyTorch keeps it."""
+        """Return a number of the state as a 0-d CPU Tensor, in float32 or, if that is the default dtype, float64."""
         return new_tensor(np.array(value, float64 if get_default_dtype() == float64 else float32))
 
     def _begin(self, parameter: Tensor, *names: str, **scalars: float) -> tuple[dict[str, Any], int]:
-        """Return the parameter's state, with missing entries set to zeros or the given numbers, and the number of this
-        step."""
+        """Count a step; return the parameter's state, with missing entries initialized, and the number of the step."""
         state = self.state[parameter]
         for name in names:
             if name not in state:
@@ -452,20 +451,19 @@ class Optimizer:
                 state[name] = self._scalar(value)
         count = state["step"].array
         step = int(count) + 1
-        count[...] = step  # a third of the time that += takes
+        count[...] = step  # takes a third of the time of +=
         return state, step
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
-        """The shape that an entry of the state must have; None where any shape is allowed, as in an optimizer of a
-        program."""
+        """Return the shape that an entry of the state must have; None if any shape is allowed (users' optimizers)."""
         if type(self).step is not Optimizer.step:
             return None
         return () if key in self.scalar_state else parameter.array.shape
 
     def state_dict(self) -> dict[str, Any]:
-        """The state and the groups' options, with parameters numbered in the order of the groups.
+        """Return the state and the options of the groups, with parameters numbered in the order of the groups.
 
-        The format is PyTorch's; the state's Tensors are the optimizer's own, not copies.
+        The format is that of PyTorch. The Tensors are those of the optimizer, not copies.
         """
         for hook in self._state_dict_pre_hooks.values():
             hook(self)
@@ -486,11 +484,11 @@ class Optimizer:
         return packed_state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over a state that ``state_dict()`` gave, here or in PyTorch. Arrays are copied.
+        """Restore a state from ``state_dict()``, of Retrograd or PyTorch. Arrays are copied.
 
         Raises:
-            ValueError: the groups differ in number or size, or a state's array does not fit its parameter. Nothing
-                was loaded.
+            ValueError: the groups differ in number or size, or an array of the state has another shape than its
+                parameter. The optimizer is unchanged.
         """
         me = type(self).__name__
         given = dict(state_dict)
@@ -527,7 +525,7 @@ class Optimizer:
             hook(self)
 
     def _loaded(self, key: str, value: Tensor, parameter: Tensor) -> Tensor:
-        """A copy of one entry of a loaded state, in the parameter's dtype and place."""
+        """Return a copy of an entry of a loaded state, with the dtype and device of the parameter."""
         if isinstance(value, (list, tuple)):
             return type(value)(self._loaded(key, item, parameter) for item in value)
         if key in self.scalar_state and isinstance(value, (int, float)):
@@ -535,7 +533,7 @@ class Optimizer:
         if not isinstance(value, Tensor) and not is_array(value):
             if not hasattr(value, "__array__"):
                 return deepcopy(value)
-            value = np.asarray(value)  # another library's tensor
+            value = np.asarray(value)  # a tensor of another library
         shape = self._state_shape(key, parameter)
         if shape is not None and value.shape != shape:
             me = type(self).__name__
@@ -558,7 +556,7 @@ class Optimizer:
         return func
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(optimizer, args, kwargs)`` before each step; what it returns replaces ``(args, kwargs)``."""
+        """Call ``hook(optimizer, args, kwargs)`` before each step; its result replaces ``(args, kwargs)``."""
         return RemovableHandle(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -570,11 +568,11 @@ class Optimizer:
         return RemovableHandle(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; what it returns replaces the dictionary."""
+        """Call ``hook(optimizer, state_dict)`` after each ``state_dict()``; its result replaces the dictionary."""
         return RemovableHandle(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; what it returns is loaded instead."""
+        """Call ``hook(optimizer, state_dict)`` before each ``load_state_dict``; its result is loaded instead."""
         return RemovableHandle(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:

@@ -13,16 +13,16 @@ from .steps import decay_towards, descent
 class SGD(Optimizer):
     r"""Stochastic gradient descent, optionally with momentum: ``p -= lr * d``.
 
-    ``d = g + weight_decay * p``. With momentum the buffer ``b = momentum * b + (1 - dampening) * d``, which begins as
-    ``d``, takes the place of ``d``; with ``nesterov``, ``d + momentum * b`` does.
+    ``d = g + weight_decay * p``. With momentum the buffer ``b = momentum * b + (1 - dampening) * d``, initially
+    ``d``, replaces ``d``; with ``nesterov``, ``d + momentum * b`` replaces it.
 
     Args:
         momentum: the factor of the buffer.
-        dampening: reduces the gradient that enters the buffer.
+        dampening: the factor of the gradient in the buffer is ``1 - dampening``.
         nesterov: use Nesterov's momentum.
 
     Raises:
-        ValueError: a hyper-parameter out of range, or ``nesterov`` without momentum or with dampening.
+        ValueError: a hyper-parameter is out of range, or ``nesterov`` is used without momentum or with dampening.
 
     Source: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013.
 
@@ -76,7 +76,7 @@ class SGD(Optimizer):
             p -= np.multiply(d, lr, out=b)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """``sgd``: lr, weight decay, momentum and what of a gradient enters the buffer."""
+        """Return the form ``sgd`` with lr, weight decay, momentum and ``1 - dampening``."""
         if type(self)._update is not SGD._update:
             return None
         lr, momentum, dampening, weight_decay = numbers(group, "lr", "momentum", "dampening", "weight_decay")
@@ -101,9 +101,9 @@ class ASGD(Optimizer):
     ``ax += mu * (p - ax)`` with ``mu = 1 / max(1, step - t0)``.
 
     Args:
-        lr: the learning rate at the start.
-        lambd: decay of the parameters.
-        alpha: the power by which the learning rate falls.
+        lr: the initial learning rate.
+        lambd: the decay of the parameters.
+        alpha: the exponent of the decay of the learning rate.
         t0: the step at which averaging starts.
 
     Source: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.

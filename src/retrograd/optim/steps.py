@@ -1,4 +1,4 @@
-"""What updates of several optimizers have in common, on arrays that are written in place."""
+"""Common operations of optimizer updates, on arrays that are written in place."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .hyperparameters import ParamGroup, number
 
 
 def descent(p: Array, g: Array, out: Array, group: ParamGroup) -> Array:
-    """The direction to descend along, ``g`` or ``-g`` with weight decay: in ``out``, or ``g`` itself where it is that.
+    """Return the descent direction, ``g`` or ``-g`` with weight decay, in ``out`` unless it is ``g`` itself.
 
-    Weight decay is a part of the gradient, or, where the group says ``decoupled_weight_decay``, shrinks ``p`` at once.
+    Weight decay is added to the gradient or, with the option ``decoupled_weight_decay``, applied to ``p``.
     """
     weight_decay, maximize = number(group.get("weight_decay", 0)), group["maximize"]
     if weight_decay and group.get("decoupled_weight_decay"):
@@ -29,18 +29,18 @@ def descent(p: Array, g: Array, out: Array, group: ParamGroup) -> Array:
 
 
 def decay_towards(average: Array, value: Array, rate: float, scratch: Array) -> None:
-    """``average += rate * (value - average)``: the exponential moving average."""
+    """Update an exponential moving average: ``average += rate * (value - average)``."""
     np.subtract(value, average, out=scratch)
     if rate < 0.5:
         scratch *= rate
         average += scratch
-    else:  # from the nearer end, as PyTorch's lerp: value itself where rate is 1
+    else:  # for rate >= 0.5 start from value, as PyTorch's lerp does, so that rate 1 returns value exactly
         scratch *= 1 - rate
         np.subtract(value, scratch, out=average)
 
 
 def average_all(averages: Sequence[Array], values: Sequence[Array], rate: float) -> None:
-    """``decay_towards`` for many arrays; averages of integers are the values themselves."""
+    """Apply ``decay_towards`` to many arrays; integers are copied, not averaged."""
     rows = list(zip(averages, values, strict=True))
     if rows and updates.takes(rows, "averaged", 2):
         updates.update("averaged", rows, (), (rate, 1 - rate))
@@ -53,9 +53,9 @@ def average_all(averages: Sequence[Array], values: Sequence[Array], rate: float)
 
 
 def decay_towards_square(average: Array, value: Array, decay: float, scratch: Array) -> None:
-    """``average = decay * average + (1 - decay) * value**2``.
+    """Update ``average = decay * average + (1 - decay) * value**2``.
 
-    In this order ``average`` stays finite for a value whose square is not, and an infinite one is no ``inf - inf``.
+    This order of operations avoids an overflow of ``value**2`` where possible, and ``inf - inf``.
     """
     np.multiply(value, 1 - decay, out=scratch)
     scratch *= value
@@ -64,8 +64,8 @@ def decay_towards_square(average: Array, value: Array, decay: float, scratch: Ar
 
 
 def descend(p: Array, rate: float, numerator: Array, denominator: Array, scratch: Array) -> None:
-    """``p -= rate * numerator / denominator``, the product first, as in PyTorch: a quotient alone may overflow."""
-    if p.dtype == float16:  # whose range is too small even for the product
+    """Update ``p -= rate * numerator / denominator``. The product comes first: the quotient alone may overflow."""
+    if p.dtype == float16:  # the range of float16 is too small even for the product
         p -= rate * numerator.astype(float32) / denominator
         return
     np.multiply(numerator, rate, out=scratch)

@@ -1,4 +1,4 @@
-"""Averages of weights along a training run (Izmailov et al., 2018), and the learning rate for them."""
+"""Stochastic weight averaging (Izmailov et al., 2018), and its learning rate scheduler."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AverageOfLists = Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], No
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """``decay * average + (1 - decay) * parameter``: the exponential moving average."""
+    """Return a function for the exponential moving average ``decay * average + (1 - decay) * parameter``."""
     _check_decay(decay)
 
     @no_grad()
@@ -33,7 +33,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """``average + (parameter - average) / (count + 1)``: the mean."""
+    """Return a function for the running mean ``average + (parameter - average) / (count + 1)``."""
 
     @no_grad()
     def average(averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor | int) -> Tensor:
@@ -52,13 +52,13 @@ def _of_lists(average: Average) -> AverageOfLists:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageOfLists:
-    """``get_ema_avg_fn`` for lists of parameters, in place."""
+    """Return the in-place form of ``get_ema_avg_fn`` for lists of parameters."""
     _check_decay(decay)
     return _towards(lambda num_averaged: 1 - decay)
 
 
 def get_swa_multi_avg_fn() -> AverageOfLists:
-    """``get_swa_avg_fn`` for lists of parameters, in place."""
+    """Return the in-place form of ``get_swa_avg_fn`` for lists of parameters."""
     return _towards(lambda num_averaged: 1 / (int(num_averaged) + 1))
 
 
@@ -79,11 +79,11 @@ class AveragedModel(Module):
     """A copy of a model whose parameters are averages of the model's, by default their mean.
 
     Args:
-        model: the model; its copy is ``module`` here.
-        device: where the copy lives.
-        avg_fn: ``avg_fn(average, parameter, count)`` gives the new average.
+        model: the model; its copy is the attribute ``module``.
+        device: the device of the copy.
+        avg_fn: ``avg_fn(average, parameter, count)`` returns the new average.
         multi_avg_fn: ``multi_avg_fn(averages, parameters, count)`` writes the new averages.
-        use_buffers: average buffers, too; else they are copied.
+        use_buffers: whether to average the buffers, too, instead of copying them.
 
     >>> import retrograd as rg
     >>> model = rg.nn.Linear(1, 1, bias=False)
@@ -127,7 +127,7 @@ class AveragedModel(Module):
 
         mine = tensors(self.module)
         its = [x.to(own.device) for own, x in zip(mine, tensors(model), strict=True)]
-        if self.n_averaged == 0:  # a compiled step checks the comparison, and not the number, which grows
+        if self.n_averaged == 0:  # a compiled step guards this comparison, and not the changing number
             for own, x in zip(mine, its, strict=True):
                 own.copy_(x)
         else:
@@ -145,8 +145,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
 
     Args:
         loader: batches, or lists and tuples that begin with one.
-        model: whose layers are updated.
-        device: where the batches are moved.
+        model: the model whose layers are updated.
+        device: the device to move the batches to.
     """
     layers = {module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)}
     if not layers:
@@ -167,12 +167,12 @@ def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> No
 
 
 class SWALR(LRScheduler):
-    """Go to a fixed learning rate in ``anneal_epochs``, and stay there.
+    """Anneal the learning rate to a fixed value in ``anneal_epochs`` epochs, and keep it.
 
     Args:
-        optimizer: whose learning rates change.
-        swa_lr: the learning rate at the end, one or one per group.
-        anneal_epochs: epochs until then.
+        optimizer: the optimizer whose learning rates change.
+        swa_lr: the final learning rate, or a list with one per group.
+        anneal_epochs: the number of epochs of the annealing.
         anneal_strategy: ``"cos"`` or ``"linear"``.
         last_epoch: the epochs already done; -1 to start.
     """

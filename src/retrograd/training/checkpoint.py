@@ -193,7 +193,7 @@ class _Snapshot:
     """A copy of the state of a run's parts and random generators."""
 
     def __init__(self, parts: Iterable[Any], generators: Iterable[Any]) -> None:
-        held = [part for part in map(_held, parts) if part is not None]
+        held = [part for part in map(_own_share, parts) if part is not None]
         self._parts = [(part, dict(_attributes(part)), deepcopy(part.state_dict())) for part in held]
         self._generators = [(generator, _state_of(generator)) for generator in (*generators, default_generator)]
         self._grad_enabled = is_grad_enabled()
@@ -227,7 +227,7 @@ def _plain(part: object) -> Any:
     return part.module if isinstance(part, DistributedDataParallel) else part
 
 
-def _held(part: Any) -> Any:
+def _own_share(part: Any) -> Any:
     """Return this process's share of a part: of a sharded optimizer its own, which may be empty."""
     return part.optim if hasattr(part, "consolidate_state_dict") else part
 

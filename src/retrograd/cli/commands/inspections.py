@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     End: TypeAlias = "tuple[Record | Departure | None, int]"
 
 
-_MOST = 3  # gradients explained by default
-_PICKED = 12  # steps that a drawing shows
+_EXPLAINED_GRADIENTS = 3  # the number of gradients explained by default
+_DRAWN_STEPS = 12  # the number of steps that a drawing shows
 
 EXAMPLES = {
     "explain": "  retrograd explain train.py                    gradients that are zero or missing\n"
@@ -76,15 +76,15 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
 def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, list[End]], None], kept: int) -> int:
     """Run the script under a trace to its n-th backward pass, call ``act`` with the loss, and end the script.
 
-    The trace has the records of ``kept`` steps, and ``act`` gets their ends: the record of each loss, and the number of
-    records before its step.
+    The trace has the records of the last ``kept`` steps. ``act`` receives their ends: the record of each loss, and the
+    number of records before its step.
     """
     from retrograd.inspect import trace
 
     check_script(options)
     passes = start = 0
     ends: list[End] = []
-    problems: list[UserError] = []  # which are not errors of the script
+    problems: list[UserError] = []  # errors of the command, not of the script
 
     def at(loss: Tensor) -> None:
         nonlocal passes, start
@@ -116,7 +116,7 @@ def _until_backward(options: argparse.Namespace, act: Callable[[Tensor, trace, l
 
 def explain_script(options: argparse.Namespace) -> int:
     """Print the gradients of the script's loss, and explanations of some."""
-    present = WeakSet(_modules())  # of a program that calls this function, not of the script
+    present = WeakSet(_modules())  # modules of a program that calls this function, not of the script
 
     def act(loss: Tensor, t: trace, ends: list[End]) -> None:
         from retrograd import autograd
@@ -142,7 +142,7 @@ def explain_script(options: argparse.Namespace) -> int:
             print(f"{name:<{width}}  {tuple(p.shape)!s:<18} no gradient: {why}")
         zero = [name for name, norm in zip(names, norms, strict=True) if norm == 0]
         wanted = options.name or [*zero, *(name for name, p in others.items() if p.requires_grad)] or names[:1]
-        for name in wanted[: None if options.name else _MOST]:
+        for name in wanted[: None if options.name else _EXPLAINED_GRADIENTS]:
             one = next((table[name] for table in (leaves, others) if name in table), None)
             one = _by_variable(name) if one is None else one
             if one is None:
@@ -206,14 +206,14 @@ def draw_script(options: argparse.Namespace) -> int:
         _, completes = reachable([edge_of(loss)])
         found = [x for leaves in completes.values() for x in leaves]
         if found:
-            autograd.grad(loss.sum(), found)  # for the colours of gradients
+            autograd.grad(loss.sum(), found)  # the drawing shows gradients by colour
         try:
             draw(t.filter(lambda record: record.index in needed)).save(out)
         except ValueError as error:
             raise UserError(str(error)) from None
         print(out)
 
-    return _until_backward(options, act, kept=_PICKED)
+    return _until_backward(options, act, kept=_DRAWN_STEPS)
 
 
 def _leading_to(ends: list[End], t: trace) -> set[int]:

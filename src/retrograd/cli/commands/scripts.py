@@ -105,10 +105,10 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watching_script(out: Path) -> Iterator[None]:
-    """Watch the models and optimizers of a script; at the end, write ``out`` and alarms.
+    """Watch the models and optimizers of a script; at the end, write ``out`` and print the alarms.
 
-    A script is watched from its first call of a module on if its optimizers exist then and all of them step in turn,
-    else from the second step of one of them.
+    Watching begins at the first call of a module if the optimizers exist then and all of them step in turn, else at the
+    second step of one of them.
     """
     from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch

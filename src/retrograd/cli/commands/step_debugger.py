@@ -265,7 +265,7 @@ class Debugger(cmd.Cmd):
         return event
 
     def _go(self, fits: Callable[[Event], object], wanted: str) -> None:
-        """Move to the next event that fits; stay if there is none."""
+        """Move to the next event that satisfies the conditions, if there is one."""
         here = 0 if self.stepper.event is None else self.stepper.event.index + 1
         ahead = [] if self.stepper.at_end else self.stepper.events[here:]
         target = next((event for event in ahead if fits(event)), None)

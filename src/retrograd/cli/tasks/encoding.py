@@ -10,7 +10,7 @@ import numpy as np
 from ..console import UserError
 from .csv_files import CsvFile, is_missing
 
-MOST_VALUES = 32  # of a column of text that is encoded
+MAX_CATEGORIES = 32  # the most distinct values of a text column that is encoded
 MOST_CLASSES = 100
 MOST_NUMBERED_CLASSES = 10  # distinct integers in a target column that are classes and not quantities
 Array = np.ndarray
@@ -197,8 +197,8 @@ def _column(table: CsvFile, name: str, train: Array) -> Number | Category | str:
     counts = Counter(cells[row] for row in train)
     if len(counts) == 1:
         return f"is {cells[train[0]]!r} in all training rows"
-    if len(counts) > MOST_VALUES:
-        return f"has {len(counts):,} distinct texts, more than {MOST_VALUES}"
+    if len(counts) > MAX_CATEGORIES:
+        return f"has {len(counts):,} distinct texts, more than {MAX_CATEGORIES}"
     return Category(name, sorted(counts))
 
 

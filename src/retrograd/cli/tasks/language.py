@@ -14,7 +14,7 @@ from ..training.report import Section, Text
 from .base import Array, Classification, Predict, Split, check_batch_size, shuffled
 from .csv_files import read_text
 
-STEPS_PER_EPOCH = 250  # of Shakespeare, whose pieces start at random positions
+STEPS_PER_EPOCH = 250  # for Shakespeare, whose sequences start at random positions
 CONTEXT = 64
 EVALUATED = 2_048  # pieces of validation text at most, so that evaluation of a whole book takes seconds
 END = "\n"  # between names

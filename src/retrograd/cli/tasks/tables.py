@@ -21,10 +21,10 @@ from .encoding import Encoding, Kind, Number, fit
 
 FEWEST_ROWS = 10
 WORSE = 1.2  # squared error, as a multiple of that of least squares, from which the report gives advice
-SHARE = 0.8  # of the rows that train
+TRAIN_FRACTION = 0.8  # the fraction of the rows used for training
 HIDDEN = (64, 64)
 MOST_SHOWN_CLASSES = 30
-MOST_SCORED_ROWS = 2000  # of the importance of columns
+MOST_SCORED_ROWS = 2000  # the most rows used for the importance of columns
 
 
 class TableTask(Task):
@@ -187,7 +187,9 @@ def table_task(
         table = replace(table, columns={name: [column[row] for row in known] for name, column in table.columns.items()})
     if len(known) < FEWEST_ROWS:
         raise UserError(f"{path} has {len(known)} rows with {target!r}; at least {FEWEST_ROWS} are needed")
-    train, validation = np.split(np.random.default_rng(seed).permutation(len(known)), [int(SHARE * len(known))])
+    train, validation = np.split(
+        np.random.default_rng(seed).permutation(len(known)), [int(TRAIN_FRACTION * len(known))]
+    )
     encoding = fit(table, target, kind, train)
     inputs, targets = encoding.encode(table), encoding.encode_target(table)
     splits = Split("train", inputs[train], targets[train]), Split("validation", inputs[validation], targets[validation])

@@ -17,7 +17,7 @@ class Recipe:
     optimizer: str = "adamw"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.9  # for sgd and rmsprop
+    momentum: float = 0.9  # used by sgd and rmsprop
     decay: str = "cosine"
     warmup: float = 0.0
     floor: float = 0.0

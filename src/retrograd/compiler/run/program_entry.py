@@ -37,19 +37,29 @@ from .replay import Miss, Replay, live_instructions
 
 @dataclass(slots=True)
 class SavedCall:
-    """The data that a call saves for its backward part: arrays, and versions that show whether it can run again."""
+    """The data of a call that its backward pass uses.
+
+    Attributes:
+        arrays: values that the forward program computed and the backward program reads.
+        leaves: the leaves of the arguments, with which a second derivative runs the function again, eagerly.
+        versions, numbers: the write counts of Tensors and the values of variables that the function read; if they have
+            changed since the call, the function cannot be run again.
+        inputs: array, graph edge and storage of each Tensor input, None if the backward program does not read it.
+        storages: the storages of results that share memory with ``arrays``, which protect it from writes.
+        forms: shape and dtype of each differentiable result, if there are several.
+    """
 
     arrays: list[Any]
     leaves: list[Any]
     versions: list[int]
     numbers: list[Any]
-    inputs: list[Any] = field(default_factory=list)  # inputs of the operator in whose memory the arrays lie, or None
-    storages: list[object] = field(default_factory=list)  # storages of results in whose memory the arrays lie
-    forms: list[tuple[object, object]] = field(default_factory=list)  # shape and dtype of results, if there are several
+    inputs: list[Any] = field(default_factory=list)
+    storages: list[object] = field(default_factory=list)
+    forms: list[tuple[object, object]] = field(default_factory=list)
 
     @property
     def reads(self) -> tuple[Any, Any]:
-        """The versions and numbers that the function read."""
+        """``versions`` and ``numbers``, for comparison with those of a later call."""
         return self.versions, self.numbers
 
 

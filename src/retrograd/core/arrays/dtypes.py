@@ -178,7 +178,7 @@ def result_type(*operands: Any) -> DType:
     return _result_type(*kinds)
 
 
-_DIMENSIONED, _ZERO_DIM, _NUMBER = range(3)  # by falling priority
+_DIMENSIONED, _ZERO_DIM, _NUMBER = range(3)  # in order of decreasing priority
 
 
 @lru_cache(maxsize=512)

@@ -173,7 +173,7 @@ class Batched(Wrapping):
             (out,) = kwargs.pop("out") if isinstance(kwargs["out"], tuple) else (kwargs.pop("out"),)
             out[...] = getattr(ufunc, method)(*inputs, **kwargs)
             return out
-        return _asked(getattr(ufunc, method), inputs, kwargs)
+        return _call_on_tensors(getattr(ufunc, method), inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(issubclass(kind, Tensor) for kind in types):
@@ -184,7 +184,7 @@ class Batched(Wrapping):
             return FACTS[function](*args)
         if function in LIKE:
             return _like(function, *args, **kwargs)
-        return _asked(function, args, kwargs)
+        return _call_on_tensors(function, args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
         return new_tensor(self)[_tensors(key)].array
@@ -255,7 +255,7 @@ def _arrays(value: object) -> Any:
     return type(value)([_arrays(item) for item in value]) if isinstance(value, (tuple, list)) else value
 
 
-def _asked(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a NumPy function on Tensors in place of Batched arrays; return arrays."""
     if modes.level is None:
         for value in args:

@@ -24,7 +24,7 @@ class Copies:
 
     def __copy__(self: Any) -> Any:
         if self._node is not None:
-            return self.view_as(self)  # with its history
+            return self.view_as(self)  # the view has the history of this Tensor
         copied = _blank(type(self))
         copied._initialise(self.array)
         share(copied, self, related=False)

@@ -488,7 +488,7 @@ def to_array(data: object, dtype: object = None, device: str | Device | None = N
             data = whole_number(data, dtype)
     else:
         copy = copy and not isinstance(data, (list, tuple))
-        if hasattr(data, "__array__"):  # of pandas, for example, whose elements have NumPy's dtypes
+        if hasattr(data, "__array__"):  # such as a pandas Series, whose elements have NumPy's dtypes
             # Storages of PyTorch decide how to read their bytes.
             data = data.read_as(dtype) if hasattr(data, "read_as") else np.asarray(data)
         data, dtype = _nested(data, dtype)

@@ -1,1 +1,1 @@
-"""The distributions themselves, by the kind of their values."""
+"""The families of distributions, by the kind of their values."""

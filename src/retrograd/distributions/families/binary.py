@@ -20,10 +20,10 @@ from ..utils import Number, choose, clamp_probs, lazy_property, logits_to_probs,
 
 
 def one_of(**parameters: Tensor | Number | None) -> tuple[str, Tensor | Number]:
-    """The one parameter that is given, with its name.
+    """Return the only parameter that is not None, and its name.
 
     Raises:
-        ValueError: none is given, or several.
+        ValueError: none or several are given.
     """
     given = [(name, value) for name, value in parameters.items() if value is not None]
     if len(given) != 1:
@@ -32,7 +32,7 @@ def one_of(**parameters: Tensor | Number | None) -> tuple[str, Tensor | Number]:
 
 
 class SuccessOdds(Distribution):
-    """A distribution with ``probs``, probabilities of success, or ``logits``, log-odds: the other one is derived."""
+    """A distribution with a probability of success, given as ``probs`` or as log-odds ``logits``."""
 
     arg_constraints: dict[str, Constraint] = {"probs": constraints.unit_interval, "logits": constraints.real}
 
@@ -94,7 +94,7 @@ class Bernoulli(SuccessOdds):
 
     @property
     def mode(self) -> Tensor:
-        """The likelier value; NaN where both are equally likely."""
+        """The more likely value; NaN if both are equally likely."""
         return choose(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(dtype=self._param.dtype))
 
     @property
@@ -307,7 +307,7 @@ class ContinuousBernoulli(SuccessOdds):
     Args:
         probs: p, in ``(0, 1)``, which is neither the mean nor a probability; or
         logits: ``log(p / (1 - p))``.
-        lims: where p lies between these, near 1/2, Taylor series stand for quotients of small numbers.
+        lims: for p between these bounds, near 1/2, Taylor series replace quotients of small numbers.
 
     >>> rg.distributions.ContinuousBernoulli(0.5).log_prob(rg.tensor(0.3))
     tensor(0.)
@@ -333,7 +333,7 @@ class ContinuousBernoulli(SuccessOdds):
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _is_far(self) -> Tensor:
-        """Whether p is far enough from 1/2 for the closed forms."""
+        """Return whether p is far enough from 1/2 for the closed forms."""
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _far_probs(self) -> Tensor:
@@ -345,7 +345,7 @@ class ContinuousBernoulli(SuccessOdds):
         return p.log() - (-p).log1p()
 
     def _log_norm(self) -> Tensor:
-        """The logarithm of the normalizing constant, 2 atanh(1 - 2 p) / (1 - 2 p)."""
+        """Return the logarithm of the normalizing constant, 2 atanh(1 - 2 p) / (1 - 2 p)."""
         p = self._far_probs()
         far = self._far_logits().abs().log() - (1 - 2 * p).abs().log()
         x = (self.probs - 0.5).square()

@@ -24,7 +24,7 @@ from .binary import Binomial, one_of
 class ClassWeights(Distribution):
     """A distribution with a weight per class: ``probs``, which are normalized, or ``logits``, unnormalized logarithms.
 
-    Whichever is not given is derived when first read.
+    The other one is computed on first access.
     """
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -65,7 +65,7 @@ class ClassWeights(Distribution):
         return self._param.shape[-1]
 
     def _sampled_classes(self, sample_shape: Shape) -> Tensor:
-        """The positions of drawn classes, of ``sample_shape + batch_shape``."""
+        """Draw class indices of shape ``sample_shape + batch_shape``."""
         with recording(False):
             rows = self.probs.reshape((-1, self._num_events))
             shape = (*sample_shape, *self._batch_shape)
@@ -217,7 +217,7 @@ class Multinomial(ClassWeights):
         validate_args: bool | None = None,
     ) -> None:
         if not isinstance(total_count, int):
-            raise NotImplementedError(f"inhomogeneous total_count is not supported, wanted an int, got {total_count!r}")
+            raise NotImplementedError(f"total_count must be an int, got {total_count!r}")
         self.total_count = total_count
         self._set_weights(probs, logits, True, validate_args)
 
@@ -235,7 +235,7 @@ class Multinomial(ClassWeights):
 
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         def draw(generator: np.random.Generator, probs: np.ndarray) -> np.ndarray:
-            # NumPy wants probabilities that sum to 1 in float64.
+            # NumPy requires probabilities that sum to 1 in float64.
             return generator.multinomial(self.total_count, probs / probs.sum(-1, keepdims=True))
 
         with recording(False):
@@ -267,7 +267,7 @@ class ExpRelaxedCategorical(ClassWeights):
     tensor(1.)
     """
 
-    support = constraints.real_vector  # as in PyTorch; the support is the subset of it whose exponentials sum to 1
+    support = constraints.real_vector  # as in PyTorch; the exponentials of samples also sum to 1
     has_rsample = True
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Counts without an upper bound."""
+"""Distributions of counts without an upper bound."""
 
 from __future__ import annotations
 

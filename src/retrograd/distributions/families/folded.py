@@ -1,4 +1,4 @@
-"""Families of absolute values."""
+"""Distributions of absolute values."""
 
 from __future__ import annotations
 

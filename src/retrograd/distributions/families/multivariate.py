@@ -21,38 +21,38 @@ LOG_TAU = math.log(2 * math.pi)
 
 
 def half_log_det(tril: Tensor) -> Tensor:
-    """log det L of triangular matrices, half of log det L L^T."""
+    """Return log det L of triangular matrices L, which is half of log det L L^T."""
     return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
 def mahalanobis(tril: Tensor, x: Tensor) -> Tensor:
-    """The squared length of L^-1 x, which is x^T (L L^T)^-1 x, with broadcasting."""
+    """Return the squared length of L^-1 x, which is x^T (L L^T)^-1 x, with broadcasting."""
     if tril.dim() > 2:
         return solve_triangular(tril, x.unsqueeze(-1), upper=False).square().sum((-2, -1))
-    # One matrix for all vectors: they are columns of one system.
+    # If one matrix serves all vectors, they are the columns of one linear system.
     columns = x.reshape((-1, x.shape[-1])).mT
     return solve_triangular(tril, columns, upper=False).square().sum(-2).reshape(x.shape[:-1])
 
 
 def trace_of_square(x: Tensor) -> Tensor:
-    """tr(X X^T): the sum of squares of each matrix."""
+    """Return tr(X X^T), the sum of squares, of each matrix."""
     return x.square().sum((-2, -1))
 
 
 def times(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrices times vectors, with broadcasting."""
+    """Multiply matrices by vectors, with broadcasting."""
     return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
 def identity_like(matrices: Tensor) -> Tensor:
-    """The unit matrix of the last dimension."""
+    """Return the identity matrix of the size of the last dimension."""
     return eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
 
 
 class _WithCovariance(Distribution):
-    """A distribution with a covariance given by itself, its inverse, or its Cholesky factor: the factor is what counts.
+    """A distribution whose covariance is given as a matrix, as its inverse, or as its Cholesky factor, which is stored.
 
-    The others are derived when first read.
+    The other matrices are computed on first access.
     """
 
     _unbroadcasted_scale_tril: Tensor
@@ -60,10 +60,10 @@ class _WithCovariance(Distribution):
     def _take_covariance(
         self, covariance_matrix: Tensor | None, precision_matrix: Tensor | None, scale_tril: Tensor | None
     ) -> tuple[str, Tensor]:
-        """The one matrix that is given, with its name.
+        """Return the only matrix that is not None, and its name.
 
         Raises:
-            ValueError: none is given or several, or the given one is not a matrix.
+            ValueError: none or several are given, or it is not a matrix.
         """
         matrices = {
             "covariance_matrix": covariance_matrix,
@@ -122,7 +122,7 @@ class MultivariateNormal(_WithCovariance):
         loc: the mean, along the last dimension.
         covariance_matrix: the positive definite covariance; or
         precision_matrix: its inverse; or
-        scale_tril: its lower Cholesky factor, which costs least.
+        scale_tril: its lower Cholesky factor, which needs no decomposition.
 
     Raises:
         ValueError: not exactly one matrix, or a parameter is invalid.
@@ -185,9 +185,9 @@ class MultivariateNormal(_WithCovariance):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors whose covariance is ``W W^T + D``, with a narrow W and a diagonal D.
+    """Normal vectors whose covariance is ``W W^T + D``, where W has few columns and D is diagonal.
 
-    Inverse and determinant come from the capacitance ``I + W^T D^-1 W``, which is as small as W is narrow (Woodbury's
+    Inverse and determinant come from the capacitance ``I + W^T D^-1 W``, whose size is the rank of W (Woodbury's
     identity and the matrix determinant lemma).
 
     Args:
@@ -266,7 +266,7 @@ class LowRankMultivariateNormal(Distribution):
     @property
     def scale_tril(self) -> Tensor:
         """The Cholesky factor of the covariance."""
-        # W W^T + D = S (I + S^-1 W W^T S^-1) S with S the root of D: no eigenvalue of what is factored is below 1.
+        # W W^T + D = S (I + S^-1 W W^T S^-1) S with S the root of D: all eigenvalues of the factored matrix are >= 1.
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         square = scaled @ scaled.mT
@@ -276,12 +276,12 @@ class LowRankMultivariateNormal(Distribution):
         return matrix.expand((*self._batch_shape, *self._event_shape, *self._event_shape))
 
     def _precision_root(self) -> Tensor:
-        """A with covariance^-1 = D^-1 - A^T A."""
+        """Return A with covariance^-1 = D^-1 - A^T A."""
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
         return solve_triangular(self._capacitance_tril, scaled, upper=False)
 
     def log_det(self) -> Tensor:
-        """The logarithm of the covariance's determinant."""
+        """Return the logarithm of the determinant of the covariance."""
         return 2 * half_log_det(self._capacitance_tril) + self._unbroadcasted_cov_diag.log().sum(-1)
 
     def mahalanobis(self, x: Tensor) -> Tensor:
@@ -397,13 +397,13 @@ class Wishart(_WithCovariance):
         return (df - side - 1) / 2 * slogdet(value).logabsdet - trace / 2 - self.log_norm()
 
     def log_norm(self) -> Tensor:
-        """The logarithm of the density's normalizing constant."""
+        """Return the logarithm of the normalizing constant of the density."""
         df, side = self.df, self._event_shape[-1]
         scale = side * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril)
         return df * scale + mvlgamma(df / 2, side)
 
     def expected_log_det(self) -> Tensor:
-        """The mean of log det X."""
+        """Return the mean of log det X."""
         side = self._event_shape[-1]
         digammas = ((self.df.unsqueeze(-1) - self._steps()) / 2).digamma().sum(-1)
         return digammas + side * math.log(2) + 2 * half_log_det(self._unbroadcasted_scale_tril)
@@ -420,8 +420,8 @@ class LKJCholesky(Distribution):
     onion method" (2009).
 
     Args:
-        dim: the side of the matrices, at least 2.
-        concentration: positive; 1 is uniform, larger is closer to the unit matrix.
+        dim: the number of rows of a matrix, at least 2.
+        concentration: positive; 1 is uniform, larger values give samples closer to the identity.
 
     Raises:
         ValueError: dim is below 2, or the concentration is not positive.

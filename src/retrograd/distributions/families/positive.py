@@ -1,4 +1,4 @@
-"""Families on the positive half of the real line."""
+"""Distributions of positive numbers."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class Gamma(Distribution):
         return self.concentration / self.rate.square()
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """Samples of 0 are raised to the smallest normal number, where the density is finite."""
+        """Draw a sample; 0 is replaced by the smallest normal number, where the density is finite."""
         x = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
         return x.clamp(min=tiny_of(x))
 
     def log_prob(self, value: Tensor | Number) -> Tensor:
-        """The logarithm of the density at ``value``, which may be a Python number here, as in PyTorch."""
+        """Return the logarithm of the density at ``value``, which may be a Python number, as in PyTorch."""
         return super().log_prob(value if isinstance(value, Tensor) else full_like(self.rate.sum(), value))
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -222,7 +222,7 @@ class LogNormal(TransformedDistribution):
     support = constraints.positive
     base_dist: Normal
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(self, loc: Tensor | Number, scale: Tensor | Number, validate_args: bool | None = None) -> None:
@@ -272,7 +272,7 @@ class Weibull(TransformedDistribution):
     scale: Tensor
     concentration: Tensor
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=max_of(x))
 
     def __init__(
@@ -294,7 +294,7 @@ class Weibull(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        k = self.concentration.clamp(min=1)  # below 1 the density falls from 0 on
+        k = self.concentration.clamp(min=1)  # for a concentration below 1 the density decreases from 0 on
         return self.scale * ((k - 1) / k).pow(k.reciprocal())
 
     @property
@@ -319,7 +319,7 @@ class Pareto(TransformedDistribution):
     scale: Tensor
     alpha: Tensor
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(max=max_of(x))
 
     def __init__(self, scale: Tensor | Number, alpha: Tensor | Number, validate_args: bool | None = None) -> None:
@@ -357,7 +357,7 @@ class Pareto(TransformedDistribution):
 class GeneralizedPareto(Distribution):
     """The distribution function ``1 - (1 + c z)^(-1 / c)`` with ``z = (x - loc) / scale``.
 
-    It is that of what exceeds a high threshold. With ``c = 0`` it is exponential.
+    It models by how much samples exceed a high threshold. With ``c = 0`` it is exponential.
 
     Args:
         loc: the lower bound.
@@ -389,7 +389,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, choose(bounded, self.loc - self.scale / c, math.inf))
 
     def _safe(self) -> tuple[Tensor, Tensor]:
-        """Return where the concentration is 0, and the concentration with these zeros replaced by 1."""
+        """Return a mask where the concentration is 0, and the concentration with 1 in place of 0."""
         is_zero = self.concentration.abs() < 1e-8
         return is_zero, choose(is_zero, 1.0, self.concentration)
 
@@ -415,7 +415,7 @@ class GeneralizedPareto(Distribution):
         return self.icdf(uniform(self._extended_shape(sample_shape), self.loc))
 
     def log_survival_function(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability of samples above the value."""
+        """Return the logarithm of the probability of samples greater than a value."""
         z = (value - self.loc) / self.scale
         is_zero, c = self._safe()
         return choose(is_zero, -z, -(c * z).log1p() / c)
@@ -429,7 +429,7 @@ class GeneralizedPareto(Distribution):
         return -self.log_survival_function(value).expm1()
 
     def log_cdf(self, value: Tensor) -> Tensor:
-        """The logarithm of the distribution function."""
+        """Return the logarithm of the cumulative distribution function."""
         return self.cdf(value).log()
 
     def icdf(self, value: Tensor) -> Tensor:

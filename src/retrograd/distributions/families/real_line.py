@@ -1,4 +1,4 @@
-"""Families on the real line, and on intervals and circles that their parameters place there."""
+"""Distributions of real numbers, also on intervals and of angles."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Laplace(_LocationScale):
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        # The difference of two exponential numbers, which has no number to spare near the bounds of an interval.
+        # The difference of two exponential numbers, since the logarithm of a uniform number is inexact near the bounds.
         return self.loc + self.scale * (exponential(shape, self.loc) - exponential(shape, self.loc))
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ class Cauchy(_LocationScale):
 
 
 class Gumbel(_LocationScale):
-    """The density ``exp(-z - exp(-z)) / scale`` with ``z = (x - loc) / scale``, of maxima of many numbers.
+    """The density ``exp(-z - exp(-z)) / scale`` with ``z = (x - loc) / scale``, the limit distribution of maxima.
 
     Args:
         loc: the mode.
@@ -244,7 +244,7 @@ class StudentT(Distribution):
     def _log_prob(self, value: Tensor) -> Tensor:
         half = 0.5 * (self.df + 1)
         z = ((value - self.loc) / self.scale).abs()
-        far = z / self.df.sqrt() > 1e9  # where 1 is nothing beside the square, which may overflow
+        far = z / self.df.sqrt() > 1e9  # 1 is negligible relative to the square, which may overflow
         log = choose(
             far, 2 * choose(far, z, 1.0).log() - self.df.log(), (choose(far, 0.0, z).square() / self.df).log1p()
         )
@@ -292,7 +292,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN, since every number between the bounds is as likely."""
+        """NaN, since all numbers between the bounds are equally likely."""
         return full_like(self.high, math.nan)
 
     @property
@@ -322,7 +322,7 @@ class VonMises(Distribution):
 
     Args:
         loc: the mean direction.
-        concentration: positive; the larger, the narrower.
+        concentration: positive; a larger concentration is narrower.
 
     Samples lie in ``[-pi, pi]`` and have gradients by implicit reparameterization, which PyTorch does not have.
 

@@ -1,4 +1,4 @@
-"""Families on the unit interval and on the simplex."""
+"""Distributions on the unit interval and on the simplex."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch 1 where both concentrations are below 1 and the density has no bound at either end.
+        """1 if both concentrations are below 1, where the density is infinite at both ends (as in PyTorch).
 
-        NaN where both are 1 and all numbers are as likely.
+        NaN if both are 1, where all numbers are equally likely.
         """
         a, b = (self.concentration1 - 1).clamp(min=0), (self.concentration0 - 1).clamp(min=0)
         unbounded = (self.concentration1 < 1) & (self.concentration0 < 1)
@@ -66,7 +66,7 @@ class Beta(Distribution):
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """The first of two components of a Dirichlet sample; neither 0 nor 1."""
+        """Draw the first of two components of a Dirichlet sample, which is never 0 or 1."""
         shape = self._extended_shape(sample_shape)
         pair = stack((self.concentration1.expand(shape), self.concentration0.expand(shape)), -1)
         return dirichlet(pair).select(-1, 0)
@@ -109,7 +109,7 @@ class Kumaraswamy(TransformedDistribution):
             validate_args=validate_args,
         )
 
-    def _kept(self, x: Tensor) -> Tensor:
+    def _move_into_support(self, x: Tensor) -> Tensor:
         return x.clamp(min=tiny_of(x), max=1 - eps_of(x) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -260,7 +260,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """As in PyTorch the first corner where all concentrations are below 1 and no corner has a bound."""
+        """The first corner if all concentrations are below 1: the density is infinite at all corners."""
         above = (self.concentration - 1).clamp(min=0)
         unbounded = (self.concentration < 1).all(-1, keepdim=True)
         first = eye(above.shape[-1], dtype=above.dtype, device=above.device)[0]
@@ -272,7 +272,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Shape = ()) -> Tensor:
-        """Gamma samples divided by their sum; no component is 0 or 1."""
+        """Draw gamma samples and divide them by their sum; no component is 0 or 1."""
         return dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -286,7 +286,7 @@ class Dirichlet(Distribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """The distribution on the simplex whose log-odds of stick breaking are normal.
+    """The distribution on the simplex whose stick-breaking log-odds are normal.
 
     Args:
         loc: the means of the log-odds, along the last dimension, one less than the simplex has.

@@ -1,4 +1,4 @@
-"""The Kullback-Leibler divergence: which function computes it for which pair of families."""
+"""The Kullback-Leibler divergence, with a function per pair of families."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Divergences between distributions of different families: -H(p) - E[log q(x)] for samples x of p.
 
-E[log q(x)] is made of few expectations by p: of x, x^2, log(x), log(1 - x) and exp(-t x).
+E[log q(x)] is computed from few expectations under p: of x, x^2, log(x), log(1 - x) and exp(-t x).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..utils import broadcast_shapes, euler_constant
 from .registry import register_kl
 from .within import infinite_unless
 
-# Expectations by p
+# Expectations under p
 
 Expectation = Callable[..., Tensor]
 
@@ -50,7 +50,7 @@ _LAPLACE_TRANSFORM: dict[type[Distribution], Expectation] = {
 
 
 def _of_family(table: dict[type[Distribution], Any], d: Distribution) -> Any:
-    """Return the table's entry for the distribution's class or its nearest ancestor: for Chi2 that of Gamma."""
+    """Return the table's entry for the class of the distribution, or else for its nearest base class."""
     return next((table[kind] for kind in type(d).__mro__ if kind in table), None)
 
 
@@ -100,7 +100,7 @@ def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
 
 
 def _to_laplace(p: Normal, q: Laplace) -> Tensor:
-    """The mean distance of a normal number from a point is that of the folded normal distribution."""
+    """Use the mean of the folded normal distribution for E|x - loc|."""
     z = (p.loc - q.loc) / p.scale
     distance = p.scale * (math.sqrt(2 / math.pi) * (-0.5 * z.square()).exp() + z * erf(math.sqrt(0.5) * z))
     return (2 * q.scale).log() + distance / q.scale
@@ -110,7 +110,7 @@ def _to_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     return q.rate - p.probs.xlogy(q.rate)
 
 
-# Where p lies: bounds of its support, by its family
+# Bounds of the support of p, by its family
 
 _BOUNDS: dict[type[Distribution], Callable[[Any], tuple[Tensor | float, Tensor | float]]] = {
     Beta: lambda d: (0.0, 1.0),
@@ -123,7 +123,7 @@ _BOUNDS: dict[type[Distribution], Callable[[Any], tuple[Tensor | float, Tensor |
 
 
 def _divergence(minus_mean_log_q: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """KL(p || q) from -E[log q(x)], infinite where p reaches beyond the support of q."""
+    """KL(p || q) from -E[log q(x)], infinite if the support of p is not contained in the support of q."""
 
     def divergence(p: Distribution, q: Distribution) -> Tensor:
         value = minus_mean_log_q(p, q) - p.entropy()

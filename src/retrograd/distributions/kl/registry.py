@@ -16,9 +16,9 @@ _registry: dict[Pair, Callable[..., Tensor]] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence]:
-    """A decorator that enters a function of p and q as their KL divergence.
+    """Return a decorator that registers a function of p and q as their KL divergence.
 
-    The most special entry that fits the two classes is used. Where the entries most special in p and in q differ, a
+    The most specific match for both classes is used. If the most specific matches for p and for q differ, a
     RuntimeWarning names the pair to register.
 
     Args:
@@ -69,14 +69,14 @@ def _function_for(p: type, q: type) -> Callable[..., Tensor] | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The Kullback-Leibler divergence KL(p || q), the mean of log p(x) - log q(x) for samples x of p.
+    """Return the Kullback-Leibler divergence KL(p || q), the mean of log p(x) - log q(x) for samples x of p.
 
     Args:
         p: a distribution.
         q: a distribution.
 
     Returns:
-        The divergences, in the shape of the batches broadcast.
+        The divergences, in the broadcast batch shape.
 
     Raises:
         NotImplementedError: no function is registered for the pair.

@@ -30,7 +30,7 @@ from .registry import kl_divergence, register_kl
 
 
 def infinite_unless(condition: Tensor, value: Tensor) -> Tensor:
-    """The value where p lies within the support of q, else infinity."""
+    """Return the value where the support of q contains that of p (``condition``), else infinity."""
     return choose(condition, value, math.inf)
 
 
@@ -203,7 +203,7 @@ def _low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Ten
 
 
 def sum_of_traces(*matrices: Tensor) -> Tensor:
-    """The sum of tr(X X^T) over the matrices."""
+    """Return the sum of tr(X X^T) over the matrices."""
     total = trace_of_square(matrices[0])
     for matrix in matrices[1:]:
         total = total + trace_of_square(matrix)
@@ -211,7 +211,7 @@ def sum_of_traces(*matrices: Tensor) -> Tensor:
 
 
 def _trace_by_precision(q: LowRankMultivariateNormal, factor: Tensor) -> Tensor:
-    """tr(covariance_q^-1 F F^T) = tr(D^-1 F F^T) - tr(A F (A F)^T)."""
+    """Return tr(covariance_q^-1 F F^T) = tr(D^-1 F F^T) - tr(A F (A F)^T)."""
     weighted = factor * q._unbroadcasted_cov_diag.rsqrt().unsqueeze(-1)
     return trace_of_square(weighted) - trace_of_square(q._precision_root() @ factor)
 
@@ -224,7 +224,7 @@ def _wishart(p: Wishart, q: Wishart) -> Tensor:
     return (p.df - q.df) / 2 * p.expected_log_det() + p.df / 2 * (trace - side) - p.log_norm() + q.log_norm()
 
 
-# Distributions made of others
+# Distributions composed of other distributions
 
 
 @register_kl(Independent, Independent)

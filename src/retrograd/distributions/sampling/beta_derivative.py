@@ -1,15 +1,16 @@
-"""How a beta sample moves with its first parameter where the distribution function stays: Dirichlet's derivative.
+"""The implicit derivative of beta and Dirichlet samples with respect to the concentrations.
 
 A component x of a Dirichlet sample is beta distributed, with its concentration a and the sum b of the others. It is
 reparameterized implicitly: dx/da = -(dF/da) / p, where F is the distribution function at x and p the density (M.
-Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization gradients", 2018). The other components share what is
-left in the proportions they had, so that
+Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization gradients", 2018). The other components share the
+remainder in the same proportions, so that
 
     dx_i / da_j = D_j (delta_ij - x_i),  with  D_j = -(dF/da_j) / ((1 - x_j) p(x_j)).
 
 In the log-odds u of a number t the logarithm of the density is f(u) = a log s(u) + b log s(-u), concave, with s the
 sigmoid and z the log-odds of x. So D = x * integral of e^(f(u) - f(z)) |log s(u) - c| from z on, downwards where
-log x < c = digamma(a) - digamma(a + b), else upwards: either way log s(u) - c keeps its sign, and no digits cancel.
+log x < c = digamma(a) - digamma(a + b), else upwards: log s(u) - c does not change sign, which avoids
+cancellation.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ...ops.table.elementwise import elementwise
 
 Array = Any
 
-_END = 40.0  # the integral ends where the integrand is e^-40 of what it is at the sample
+_END = 40.0  # the integral ends where the integrand is e^-40 times its value at the sample
 _FAR = 36.0  # log-odds beyond which log s(u) is u or 0 to working precision, and the integral has a closed form
 _CUTS = (-np.inf, -_FAR, -10.0, 0.0, 10.0, _FAR, np.inf)  # between these the integrand is smooth enough for the nodes
 
@@ -42,7 +43,7 @@ def _log_sigmoid(u: Array) -> Array:
 
 
 def _digamma_growth(a: Array, b: Array) -> Array:
-    """digamma(a + b) - digamma(a), by the asymptotic series where the two are close."""
+    """Return digamma(a + b) - digamma(a), by the asymptotic series where the two are close."""
     digamma, total = library_for(a, "digamma").digamma, a + b
     large = np.maximum(a, 16.0)
     end = large + b
@@ -53,7 +54,7 @@ def _digamma_growth(a: Array, b: Array) -> Array:
 
 
 def _scaled_slope(x: Array, a: Array, b: Array) -> Array:
-    """D, elementwise in the dtype of x, in blocks that stay in the cache."""
+    """Return D, elementwise in the dtype of x, computed in cache-sized blocks."""
     shape = np.broadcast_shapes(x.shape, a.shape, b.shape)
     flat = [part.astype("float64").reshape(-1) for part in np.broadcast_arrays(x, a, b)]
     result = np.empty_like(flat[0])
@@ -77,7 +78,7 @@ def _slope_of_block(x: Array, a: Array, b: Array) -> Array:
         """f(u) - f(z), with ``up`` the logarithm of s(u)."""
         return a * (up - here) + b * (up - u - here + z)
 
-    # The end by Newton's steps, from a bound beyond it: f(u) is below a u and -b u.
+    # Find the end by Newton's method, from an upper bound: f(u) is below a u and -b u.
     height = a * here + b * (here - z)
     end = -sign * z + (_END - height) / np.where(down, a, b)
     for _ in range(16):
@@ -105,7 +106,7 @@ def _slope_of_block(x: Array, a: Array, b: Array) -> Array:
 
 
 def _between(begin: Array, width: Array, a: Array, b: Array, c: Array, z: Array, here: Array) -> Array:
-    """The integral over an interval."""
+    """Return the integral over an interval."""
     total = np.zeros_like(begin)
     height = b * z - (a + b) * here
     for node, weight in zip(*_nodes()):
@@ -116,7 +117,7 @@ def _between(begin: Array, width: Array, a: Array, b: Array, c: Array, z: Array,
 
 
 def _no_second_order(g: object) -> Array:
-    raise NotImplementedError("the derivative of a Dirichlet sample by its concentration has no derivative itself")
+    raise NotImplementedError("the derivative of Dirichlet samples cannot be differentiated again")
 
 
 SCALED_SLOPE = elementwise("dirichlet_slope", _scaled_slope, "x a b", [_no_second_order] * 3)

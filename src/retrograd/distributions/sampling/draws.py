@@ -24,7 +24,7 @@ Shape = Sequence[int]
 
 
 def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Tensor) -> Tensor:
-    """Numbers drawn by a method of NumPy's generator with the parameters, on whatever device these are.
+    """Draw numbers on the CPU with NumPy's generator; the result has the device of ``like``.
 
     Args:
         draw: takes NumPy's generator and the parameters as arrays of float64.
@@ -41,7 +41,7 @@ def drawn_on_host(draw: Callable[..., np.ndarray], like: Tensor, *parameters: Te
 
 
 def _log_gamma(concentration: Tensor) -> Tensor:
-    """Logarithms of gamma samples in float64: with x of shape a + 1 and u uniform, x u^(1/a) has shape a."""
+    """Draw logarithms of gamma samples in float64: with x of shape a + 1 and u uniform, x u^(1/a) has shape a."""
 
     def draw(generator: np.random.Generator, a: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
@@ -61,7 +61,7 @@ _LOG_GAMMA = elementwise(
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Samples of gamma distributions of these shapes and of rate 1, with implicit gradients.
+    """Draw from gamma distributions with these shape parameters and rate 1, with implicit gradients.
 
     As in PyTorch, samples are not smaller than the smallest normal number, where densities are finite.
 
@@ -76,15 +76,15 @@ def standard_gamma(concentration: Tensor) -> Tensor:
 
 
 def standard_log_gamma(concentration: Tensor) -> Tensor:
-    """Logarithms of the samples that ``standard_gamma`` gives."""
+    """Draw logarithms of ``standard_gamma`` samples."""
     drawn = _log_gamma(concentration).to(dtype=concentration.dtype).clamp(min=math.log(tiny_of(concentration)))
     return apply(_LOG_GAMMA, (concentration,), {"drawn": drawn.array})
 
 
 def dirichlet(concentration: Tensor) -> Tensor:
-    """Samples of Dirichlet distributions with these concentrations along the last dimension, with implicit gradients.
+    """Draw from Dirichlet distributions with concentrations along the last dimension, with implicit gradients.
 
-    They are found by the logarithms of gamma samples, since small ones may all be 0 themselves. As PyTorch's they lie
+    Samples are computed from logarithms of gamma samples, which may all underflow to 0. As in PyTorch, samples lie
     between the smallest normal number and the largest number below 1, where densities are finite.
     """
     drawn = log_softmax(_log_gamma(concentration), -1).exp().to(dtype=concentration.dtype)
@@ -93,7 +93,7 @@ def dirichlet(concentration: Tensor) -> Tensor:
 
 
 def standard_von_mises(concentration: Tensor) -> Tensor:
-    """Angles around 0 of von Mises distributions with these concentrations, with implicit gradients."""
+    """Draw from von Mises distributions around 0 with these concentrations, with implicit gradients."""
 
     def draw(generator: np.random.Generator, k: np.ndarray) -> np.ndarray:
         return generator.vonmises(0.0, k)
@@ -103,15 +103,15 @@ def standard_von_mises(concentration: Tensor) -> Tensor:
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:
-    """Numbers evenly in [0, 1), in the dtype and on the device of a Tensor."""
+    """Draw uniform numbers in [0, 1), with the dtype and device of a Tensor."""
     return rand(tuple(shape), dtype=like.dtype, device=like.device)
 
 
 def normal(shape: Shape, like: Tensor) -> Tensor:
-    """Numbers of mean 0 and variance 1, in the dtype and on the device of a Tensor."""
+    """Draw standard normal numbers, with the dtype and device of a Tensor."""
     return randn(tuple(shape), dtype=like.dtype, device=like.device)
 
 
 def exponential(shape: Shape, like: Tensor) -> Tensor:
-    """Numbers of the exponential distribution of rate 1, in the dtype and on the device of a Tensor."""
+    """Draw from the exponential distribution of rate 1, with the dtype and device of a Tensor."""
     return empty(tuple(shape), dtype=like.dtype, device=like.device).exponential_()

@@ -1,4 +1,4 @@
-"""The regularized incomplete gamma function P(a, x), and how x moves with a where P stays: gamma samples' derivative.
+"""The regularized incomplete gamma function P(a, x), and the implicit derivative of gamma samples.
 
 A gamma sample x of shape a is reparameterized implicitly: its derivative is dx/da = -(dP/da) / p, where P is the
 distribution function at x and p = dP/dx the density (M. Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization
@@ -23,11 +23,11 @@ Array = Any
 
 
 def _relative_slope(a: Array, log_x: Array) -> Array:
-    """d log(x) / da = -(dP/da) / (x p), elementwise and in the dtype of a."""
+    """Return d log(x) / da = -(dP/da) / (x p), elementwise and in the dtype of a."""
     flat_a, flat_log_x = (part.astype("float64").reshape(-1) for part in np.broadcast_arrays(a, log_x))
     digamma = library_for(flat_a, "digamma").digamma
     result = np.empty_like(flat_a)
-    size = 1 << 15  # so that the nodes of a block stay in the cache
+    size = 1 << 15  # so that the quadrature nodes of a block fit in the cache
     for start in range(0, len(flat_a), size):
         block = slice(start, start + size)
         result[block] = _slope_of_block(flat_a[block], flat_log_x[block], digamma)
@@ -61,20 +61,20 @@ def _by_series(a: Array, log_x: Array, digamma: Callable[[Array], Array]) -> Arr
 
 
 # For larger x by quadrature of dP/da = integral of p(t) (log(t) - digamma(a)) dt, from 0 to x or, with the other sign,
-# from x on, whichever keeps log(t) - digamma(a) of one sign: no digits cancel. With t = x e^-u below and x e^u above,
-# p(t) t / (p(x) x) = e^f(u), where f is concave. The integral ends where f reaches -40.
+# from x on: the interval in which log(t) - digamma(a) has one sign, which avoids cancellation. With t = x e^-u below
+# and x e^u above, p(t) t / (p(x) x) = e^f(u), where f is concave. The integral ends where f reaches -40.
 _END = 40.0
 
 
 def _newton(f: Callable[[Array], Array], slope: Callable[[Array], Array], u: Array) -> Array:
-    """The root of f(u) = -_END for a concave f; Newton's steps approach it from above."""
+    """Return the root of f(u) = -_END for a concave f, by Newton's method from above."""
     for _ in range(4):
         u = u - (f(u) + _END) / slope(u)
     return u
 
 
 def _integral(f: Callable[[Array], Array], lead: Array, end: Array) -> Array:
-    """The integral of e^f(u) (lead + u) from 0 to the end."""
+    """Return the integral of e^f(u) (lead + u) from 0 to the end."""
     total = np.zeros_like(end)
     for node, weight in zip(*unit_nodes()):
         u = end * node
@@ -98,13 +98,13 @@ def _by_upper_integral(a: Array, x: Array, lead: Array) -> Array:
     gap = x - a
     root = np.sqrt(gap * gap + 2 * _END * x)
     start = np.where(gap > 0, 2 * _END / (gap + root), (root - gap) / x)
-    for _ in range(2):  # Where x is small beside a, the end is where x e^u is of the size of a u.
+    for _ in range(2):  # For x much smaller than a, the end is where x e^u is about a u.
         start = np.minimum(start, np.log1p((_END + a * start) / x))
     return _integral(f, lead, _newton(f, lambda u: a - x * np.exp(u), start))
 
 
 def _no_second_order(g: object) -> Array:
-    raise NotImplementedError("the derivative by the shape of a gamma distribution has no derivative itself")
+    raise NotImplementedError("the derivative of gamma samples cannot be differentiated again")
 
 
 RELATIVE_SLOPE = elementwise("gamma_relative_slope", _relative_slope, "a log_x", [_no_second_order, _no_second_order])
@@ -131,7 +131,7 @@ _INCOMPLETE_GAMMA = elementwise(
 
 
 def incomplete_gamma(a: Tensor, x: Tensor) -> Tensor:
-    """P(a, x), the distribution function of the gamma distribution of shape a and rate 1, differentiable in both.
+    """Return P(a, x), the distribution function of gamma samples of shape a and rate 1, differentiable in both.
 
     Raises:
         RuntimeError: SciPy is not installed.

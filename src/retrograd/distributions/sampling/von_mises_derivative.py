@@ -1,4 +1,4 @@
-"""How a von Mises sample moves with the concentration where the distribution function stays: implicit gradients.
+"""The implicit derivative of von Mises samples with respect to the concentration.
 
 A sample z of mean direction 0 and concentration k has dz/dk = -(dF/dk) / p(z), where p is the density and F(z) its
 integral from -pi to z (M. Figurnov, S. Mohamed and A. Mnih, "Implicit reparameterization gradients", 2018).
@@ -26,7 +26,7 @@ def unit_nodes() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _circular_variance(k: Array) -> Array:
-    """1 - I_1(k) / I_0(k), by its asymptotic series where the quotient is near 1."""
+    """Return 1 - I_1(k) / I_0(k), by its asymptotic series where the quotient is near 1."""
     library = library_for(k, "i0e")
     large = np.maximum(k, 1e3)
     series = (1 + (1 + (1 + 25 / (16 * large)) / large) / (4 * large)) / (2 * large)
@@ -34,10 +34,10 @@ def _circular_variance(k: Array) -> Array:
 
 
 def _slope(k: Array, z: Array) -> Array:
-    """dz/dk, elementwise and in the dtype of k.
+    """Return dz/dk, elementwise and in the dtype of k.
 
     dF/dk is the integral of (cos t - A) p(t) with A = I_1(k) / I_0(k), over [0, z] or, with the other sign, over
-    [z, pi]: the interval in which cos t - A has one sign is chosen, so that no digits cancel.
+    [z, pi]: the interval in which cos t - A has one sign is chosen, which avoids cancellation.
     """
     concentration, angle = k.astype("float64"), abs(z.astype("float64"))
     variance = _circular_variance(concentration)
@@ -54,7 +54,7 @@ def _slope(k: Array, z: Array) -> Array:
 
 
 def _no_second_order(g: object) -> NoReturn:
-    raise NotImplementedError("the derivative of a von Mises sample by its concentration has no derivative itself")
+    raise NotImplementedError("the derivative of von Mises samples cannot be differentiated again")
 
 
 SLOPE = elementwise("von_mises_slope", _slope, "k z", [_no_second_order, _no_second_order])

@@ -17,8 +17,8 @@ Self = TypeVar("Self", bound="Transform")
 Shape = Sequence[int]
 
 
-def same(x: object, y: object) -> bool:
-    """Whether two parameters, numbers or Tensors, are equal."""
+def equal_parameters(x: object, y: object) -> bool:
+    """Return whether two parameters, numbers or Tensors, are equal."""
     if is_number(x) and is_number(y):
         return bool(x == y)
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
@@ -30,8 +30,8 @@ def same(x: object, y: object) -> bool:
 class Transform:
     """A function from one region to another, with the logarithm of its Jacobian's determinant.
 
-    A subclass gives ``domain`` and ``codomain``, ``_call`` and ``_inverse`` (one of them, or both), and, where it is
-    ``bijective``, ``log_abs_det_jacobian``; ``sign`` says whether it increases (1) or decreases (-1).
+    A subclass implements ``domain`` and ``codomain``, ``_call`` or ``_inverse`` or both, and, if it is
+    ``bijective``, ``log_abs_det_jacobian``; ``sign`` is 1 if the function is increasing, -1 if decreasing.
 
     Args:
         cache_size: 1 to keep the latest pair of input and output, for inverses that are expensive or inexact; else 0.
@@ -47,7 +47,7 @@ class Transform:
     bijective: bool = False
     domain: Constraint
     codomain: Constraint
-    _compared: tuple[str, ...] | None = None  # attributes in which equal transforms agree; None: compare by identity
+    _compared: tuple[str, ...] | None = None  # attributes that are compared for equality; None compares by identity
 
     def __init__(self, cache_size: int = 0) -> None:
         self._reset_cache(cache_size)
@@ -65,25 +65,25 @@ class Transform:
 
     @property
     def event_dim(self) -> int:
-        """How many last dimensions the transform couples, where input and output agree in it."""
+        """The number of event dimensions, if it is the same for input and output."""
         if self.domain.event_dim != self.codomain.event_dim:
             raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
         return self.domain.event_dim
 
     @property
     def inv(self) -> Transform:
-        """The inverse; its own inverse is this transform."""
+        """The inverse transform; its inverse is this transform."""
         if self._inv is None:
             self._inv = InverseTransform(self)
         return self._inv
 
     @property
     def sign(self) -> int | Tensor:
-        """1 where the transform increases, -1 where it decreases."""
-        raise NotImplementedError(f"{type(self).__name__} does not give a sign")
+        """1 if the transform is increasing, -1 if it is decreasing."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement sign")
 
     def with_cache(self: Self, cache_size: int = 1) -> Self:
-        """The same transform with a cache of this size."""
+        """Return the transform with a cache of the given size."""
         if self._cache_size == cache_size:
             return self
         new = copy(self)
@@ -97,14 +97,14 @@ class Transform:
         return (
             names is not None
             and type(self) is type(other)
-            and all(same(getattr(self, name), getattr(other, name)) for name in names)
+            and all(equal_parameters(getattr(self, name), getattr(other, name)) for name in names)
         )
 
     def __hash__(self) -> int:
         return hash(type(self))  # parameters may be Tensors, which compare by value but hash by identity
 
     def __call__(self, x: Tensor) -> Tensor:
-        """The transform of x."""
+        """Apply the transform to x."""
         if self._cache_size == 0:
             return self._call(x)
         old_x, old_y = self._cached_x_y
@@ -132,15 +132,15 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} does not implement _inverse")
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """``log |dy/dx|`` of an input and its output, in the shape without the dimensions of the event."""
+        """Return ``log |dy/dx|`` for an input and its output, in the shape without the event dimensions."""
         raise NotImplementedError(f"{type(self).__name__} does not implement log_abs_det_jacobian")
 
     def forward_shape(self, shape: Shape) -> Size:
-        """The shape of the output for an input of this shape."""
+        """Return the shape of the output for the shape of an input."""
         return Size(shape)
 
     def inverse_shape(self, shape: Shape) -> Size:
-        """The shape of the input for an output of this shape."""
+        """Return the shape of the input for the shape of an output."""
         return Size(shape)
 
     def __repr__(self) -> str:
@@ -205,16 +205,16 @@ class InverseTransform(Transform):
 
 
 def _coupled(constraint: Constraint, event_dim: int) -> Constraint:
-    """The constraint with its event extended to this many dimensions."""
+    """Return the constraint with its event extended to the given number of dimensions."""
     extra = event_dim - constraint.event_dim
     return constraints.independent(constraint, extra) if extra > 0 else constraint
 
 
 class ComposeTransform(Transform):
-    """Several transforms, one after the other; the parts cache for themselves.
+    """Apply several transforms one after the other; each part has its own cache.
 
     Args:
-        parts: the transforms, the first one first; none make the identity.
+        parts: the transforms in the order of application; an empty list is the identity.
         cache_size: the size of every part's cache.
 
     >>> distributions = rg.distributions
@@ -306,7 +306,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last dimensions count as one event: their log-determinants are summed.
+    """Reinterpret batch dimensions of a transform as event dimensions: their log-determinants are summed.
 
     Args:
         base_transform: the transform.
@@ -343,12 +343,12 @@ class IndependentTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         if x.dim() < self.domain.event_dim:
-            raise ValueError(f"Too few dimensions on input: {x.dim()}, wanted {self.domain.event_dim}")
+            raise ValueError(f"Too few dimensions on input: {x.dim()}, expected at least {self.domain.event_dim}")
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         if y.dim() < self.codomain.event_dim:
-            raise ValueError(f"Too few dimensions on input: {y.dim()}, wanted {self.codomain.event_dim}")
+            raise ValueError(f"Too few dimensions on input: {y.dim()}, expected at least {self.codomain.event_dim}")
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

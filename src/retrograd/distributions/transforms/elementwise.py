@@ -1,4 +1,4 @@
-"""Transforms of each element by itself."""
+"""Elementwise transforms."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class PowerTransform(Transform):
 
 
 def clipped_sigmoid(x: Tensor) -> Tensor:
-    """The sigmoid kept off 0 and 1."""
+    """Return the sigmoid, clamped to the open interval (0, 1)."""
     return x.sigmoid().clamp(min=tiny_of(x), max=1 - eps_of(x))
 
 
 class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x)), kept off 0 and 1 so that it can be inverted.
+    """y = 1 / (1 + exp(-x)), clamped to the open interval (0, 1) so that it can be inverted.
 
     >>> rg.distributions.SigmoidTransform()(rg.tensor([0.0]))
     tensor([0.5])
@@ -131,7 +131,7 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """y = tanh(x). Where samples reach -1 or 1, ``cache_size=1`` gives their finite inverses.
+    """y = tanh(x). If y rounds to -1 or 1, ``cache_size=1`` returns the original x as its inverse.
 
     >>> rg.distributions.TanhTransform()(rg.tensor([0.0]))
     tensor([0.])
@@ -155,7 +155,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """y = |x|. It is not bijective; its inverse is taken to be y itself.
+    """y = |x|. It is not bijective; the inverse returns y.
 
     >>> rg.distributions.AbsTransform()(rg.tensor([-1.0]))
     tensor([1.])
@@ -178,7 +178,7 @@ class AffineTransform(Transform):
     Args:
         loc: a number or a Tensor.
         scale: a number or a Tensor, not 0.
-        event_dim: how many last dimensions make one event.
+        event_dim: the number of event dimensions.
 
     >>> rg.distributions.AffineTransform(1, 2)(rg.tensor([3.0]))
     tensor([7.])
@@ -227,7 +227,7 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the distribution function of a distribution at x: to ``[0, 1]``, and back by its inverse.
+    """y = cdf(x) for the cumulative distribution function of a distribution; the inverse is icdf.
 
     Args:
         distribution: a distribution of numbers with ``cdf`` and ``icdf``.
@@ -247,7 +247,7 @@ class CumulativeDistributionTransform(Transform):
 
     @property
     def domain(self) -> Constraint:  # type: ignore[override]
-        """The constraint on what the transform takes."""
+        """The constraint on the transform's input."""
         return self.distribution.support
 
     def _call(self, x: Tensor) -> Tensor:

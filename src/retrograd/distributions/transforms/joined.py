@@ -1,4 +1,4 @@
-"""Transforms of pieces along a dimension, one transform for each."""
+"""Apply one transform to each piece along a dimension."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .base import Transform
 
 
 class _JoinedTransform(Transform):
-    """Several transforms, each of a piece of the input; a subclass defines how pieces are cut and joined."""
+    """One transform per piece of the input; a subclass defines how the input is split and joined."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         if not all(isinstance(transform, Transform) for transform in tseq):
-            raise TypeError(f"{type(self).__name__}: wanted a sequence of Transforms, got {tseq!r}")
+            raise TypeError(f"{type(self).__name__}: expected a sequence of Transforms, got {tseq!r}")
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq] if cache_size else list(tseq)
         self.dim = dim
@@ -59,7 +59,7 @@ class _JoinedTransform(Transform):
 
 
 class CatTransform(_JoinedTransform):
-    """A transform per piece along ``dim``, the pieces being ``lengths`` long: it goes with ``rg.cat``.
+    """One transform per piece along ``dim``; the outputs are joined by ``rg.cat``.
 
     Args:
         tseq: the transforms.
@@ -110,7 +110,7 @@ class CatTransform(_JoinedTransform):
             sum_rightmost(t.log_abs_det_jacobian(piece, image), self.event_dim - t.event_dim)
             for t, piece, image in zip(self.transforms, self._pieces(x), self._pieces(y), strict=True)
         ]
-        # A dimension of the batch is still there; one of the event has been summed over.
+        # A batch dimension remains in the log-determinant; an event dimension has been summed over.
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         if dim < 0:
             return cat(terms, dim=dim)
@@ -122,7 +122,7 @@ class CatTransform(_JoinedTransform):
 
 @like(CatTransform)
 class StackTransform(_JoinedTransform):
-    """A transform per position along ``dim``: it goes with ``rg.stack``.
+    """One transform per index along ``dim``; the outputs are joined by ``rg.stack``.
 
     >>> distributions = rg.distributions
     >>> transform = distributions.StackTransform([distributions.ExpTransform(), distributions.identity_transform])

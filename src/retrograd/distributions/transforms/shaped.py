@@ -17,11 +17,11 @@ from .elementwise import clipped_sigmoid
 
 def _need_dimensions(shape: Shape, count: int) -> None:
     if len(shape) < count:
-        raise ValueError(f"Too few dimensions on input: {len(shape)}, wanted {count}")
+        raise ValueError(f"Too few dimensions on input: {len(shape)}, expected at least {count}")
 
 
 class ReshapeTransform(Transform):
-    """The last dimensions in another shape.
+    """Reshape the event dimensions.
 
     Args:
         in_shape: the shape of an event of the input.
@@ -79,7 +79,7 @@ def _reshaped(shape: tuple[int, ...], old: Size, new: Size) -> Size:
 
 
 class SoftmaxTransform(Transform):
-    """y = exp(x) / sum of exp(x) along the last dimension. It is not bijective: x and x + c have one image.
+    """y = exp(x) / sum of exp(x) along the last dimension. It is not bijective: x and x + c have the same output.
 
     >>> rg.distributions.SoftmaxTransform()(rg.tensor([0.0, 0.0]))
     tensor([0.5, 0.5])
@@ -103,9 +103,9 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """Vectors to the simplex of one dimension more: each element breaks its share off what is left of a stick.
+    """Map vectors to the simplex with one more element by stick breaking: each element takes a share of the rest.
 
-    The shares are sigmoids, shifted so that 0 maps to equal parts.
+    The shares are sigmoids with offsets, chosen so that 0 maps to equal parts.
 
     >>> rg.distributions.StickBreakingTransform()(rg.zeros(2))
     tensor([0.3333, 0.3333, 0.3333])
@@ -117,7 +117,7 @@ class StickBreakingTransform(Transform):
     _compared = ()
 
     def _shifted(self, x: Tensor) -> Tensor:
-        return x - _left(x).log()
+        return x - _remaining_parts(x).log()
 
     def _call(self, x: Tensor) -> Tensor:
         share = clipped_sigmoid(self._shifted(x))
@@ -126,7 +126,7 @@ class StickBreakingTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         parts = y[..., :-1]
         rest = (1 - parts.cumsum(-1)).clamp(min=tiny_of(y))
-        return parts.log() - rest.log() + _left(parts).log()
+        return parts.log() - rest.log() + _remaining_parts(parts).log()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # With z the share: dy/dx = y (1 - z) on the diagonal of a triangular matrix.
@@ -141,13 +141,13 @@ class StickBreakingTransform(Transform):
         return Size((*shape[:-1], shape[-1] - 1))
 
 
-def _left(x: Tensor) -> Tensor:
+def _remaining_parts(x: Tensor) -> Tensor:
     """Return the number of parts that remain after each element: n, n - 1, ... 1."""
     return arange(x.shape[-1], 0, -1, dtype=x.dtype, device=x.device)
 
 
 class CorrCholeskyTransform(Transform):
-    """Vectors of ``D (D - 1) / 2`` numbers to Cholesky factors of ``D × D`` correlation matrices.
+    """Map vectors of ``D (D - 1) / 2`` numbers to Cholesky factors of ``D × D`` correlation matrices.
 
     In each row of the triangle, the squares of tanh(x) are the fractions of a stick-breaking process (Lewandowski,
     Kurowicka and Joe, 2009; the Stan reference manual, "Cholesky factors of correlation matrices").
@@ -175,7 +175,7 @@ class CorrCholeskyTransform(Transform):
         return t.atanh()
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """That of x and the strict lower triangle of y, since the matrix has more elements than x."""
+        """Return the log-determinant for x and the strict lower triangle of y, since y has more elements than x."""
         rest = tril_matrix_to_vec(1 - y.square().cumsum(-1), diag=-2)
         return 0.5 * rest.log().sum(-1) + 2 * (math.log(2) - x + logsigmoid(2 * x)).sum(-1)
 
@@ -194,7 +194,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """Square matrices to lower triangular ones with a positive diagonal: the exponential of their own.
+    """Map square matrices to lower triangular matrices with positive diagonal, the exponential of the input's.
 
     >>> rg.distributions.LowerCholeskyTransform()(rg.zeros(2, 2))
     tensor([[1., 0.],
@@ -213,7 +213,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Square matrices to positive definite ones: ``L L^T`` with the lower triangular L of LowerCholeskyTransform.
+    """Map square matrices to positive definite ones: ``L L^T`` with L from LowerCholeskyTransform.
 
     >>> rg.distributions.PositiveDefiniteTransform()(rg.zeros(1, 1))
     tensor([[1.]])

@@ -12,7 +12,7 @@ from collections import Counter
 from .picture import LEAVES, Box, Picture
 
 MOST = 60  # operators and boxes beside each other
-SIZE = 24  # of a part
+SIZE = 24  # the number of vertices of a part
 
 
 def divide(picture: Picture) -> None:

@@ -119,7 +119,7 @@ class _Folding:
             room = slack + (times - count) * period
             for offset in range(min(room, 2 * period, 64) + 1):
                 run = Run(start + offset, period, count)
-                choices.append((self._handed_on(items, run) - (count == times) * 0.5, offset, run))
+                choices.append((self._count_connections(items, run) - (count == times) * 0.5, offset, run))
         for _, _, run in sorted(choices)[:8]:
             hidden = self._pieces(items, run)[1:]
             leaves = {e.source for piece in hidden for key in piece for e in self.inputs[key]}
@@ -135,7 +135,7 @@ class _Folding:
             for i in range(run.times)
         ]
 
-    def _handed_on(self, items: list[Item], run: Run) -> int:
+    def _count_connections(self, items: list[Item], run: Run) -> int:
         """Return how many values of the first piece the second reads."""
         pieces = self._pieces(items, Run(run.start, run.period, 2))
         first = set(pieces[0])

@@ -28,7 +28,7 @@ from .paths import Path, distinct_texts, flows_along, largest_paths
 from .zero_gradient import reasons_of_zero
 
 Grouping = Literal["use", "line", "module", "term", "example"]
-Label: TypeAlias = str | int  # of a part: an int is the number of an example
+Label: TypeAlias = str | int  # the label of a part; an int is the number of an example
 Parts: TypeAlias = dict[Label, Array]
 _WIDTH = 120  # columns of the text where no terminal says how many there are
 SHOWN = 6  # parts printed per line

@@ -14,7 +14,7 @@ from ..drawing.figures import number
 # Colours from the most negative to the most positive number, through a grey that is visible on white and black.
 # Values that are not finite have their own colour. Blue and orange are distinct for colour-blind people.
 NEGATIVE, MIDDLE, POSITIVE, MISSING = (0, 114, 178), (208, 212, 218), (213, 94, 0), (204, 0, 153)
-ROWS, COLUMNS = 32, 64  # of a heat map, at most
+ROWS, COLUMNS = 32, 64  # the largest size of a heat map
 BINS = 32
 
 

@@ -38,7 +38,7 @@ class Step(Protocol):
 
 
 _DERIVATIVE = re.compile(r"^Derivatives?: (.*?)(?=^\s*$|^[A-Z][a-z]+:|\Z)", re.MULTILINE | re.DOTALL)
-_TERMS = 3  # of a sum
+_TERMS = 3  # the number of terms shown of a sum
 
 
 def formula(operator: str, call: str) -> str:
@@ -58,7 +58,7 @@ def formula(operator: str, call: str) -> str:
 @cache
 def _by_name() -> dict[str, Operator]:
     """Return the operators by name and by alias, without namespace."""
-    usual = ("nn.functional", "")  # of two operators with one name, that of the last of these namespaces
+    usual = ("nn.functional", "")  # if two operators have one name, the last of these namespaces wins
     ranked = sorted(OPERATORS.values(), key=lambda one: usual.index(one.namespace) if one.namespace in usual else -1)
     found = {alias: one for one in ranked for alias in one.aliases}
     return found | {one.name: one for one in ranked}

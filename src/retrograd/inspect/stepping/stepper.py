@@ -331,7 +331,7 @@ class _EventRecorder(Observer):
         self.names = names
         self.events: list[Event] = []
         self._event: Event | None = None
-        self._copies: dict[object, tuple[object, Any]] = {}  # by place reached once so far: the cotangent and its copy
+        self._copies: dict[object, tuple[object, Any]] = {}  # per place reached once so far: the cotangent and its copy
         # By node or leaf, what reached it and when: (index of the event, cotangent, whether it replaces earlier ones).
         self._arrivals: dict[object, list[tuple[int, Any, bool]]] = {}
 

@@ -268,7 +268,7 @@ class Calls:
 
     def __init__(self, kind: str = "") -> None:
         self.kind = kind
-        self.order = 0  # of the last call, among all calls of the step
+        self.order = 0  # the position of the last call among all calls of the step
         self.alive: Array | None = None
         self._finite = True
         self._samples: list[Array] = []

@@ -60,7 +60,7 @@ class History:
         self.falls: deque[tuple[str, float] | None] = deque(maxlen=3)
         self.best = math.inf  # the lowest median of five losses
         self.graded: set[str] = set()  # parameters that had a nonzero gradient
-        self.zero_since: dict[str, int] = {}  # by parameter without one: the first step of that
+        self.zero_since: dict[str, int] = {}  # per parameter without a gradient: the first step without it
         self._scales: dict[str, float] = {}
 
     def add(self, records: Sequence[Record], shapes: dict[str, tuple[int, ...]]) -> None:

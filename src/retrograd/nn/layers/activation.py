@@ -18,7 +18,7 @@ from ..parameter import Parameter, new_parameter
 @calls(F.relu)
 @init_from_fields
 class ReLU(Module):
-    """``max(x, 0)``, elementwise; shape and dtype are kept.
+    """``max(x, 0)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.ReLU()(rg.tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -30,9 +30,9 @@ class ReLU(Module):
 @calls(F.selu)
 @init_from_fields
 class SELU(Module):
-    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, elementwise, with constants that keep mean and variance.
+    """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, with constants that preserve mean and variance.
 
-    ``scale = 1.0507...`` and ``alpha = 1.6732...``. Shape and dtype are kept.
+    ``scale = 1.0507...`` and ``alpha = 1.6732...``. Shape and dtype are preserved.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -46,7 +46,7 @@ class SELU(Module):
 @calls(F.silu)
 @init_from_fields
 class SiLU(Module):
-    """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are kept.
+    """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are preserved.
 
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
@@ -60,7 +60,7 @@ class SiLU(Module):
 @calls(F.mish)
 @init_from_fields
 class Mish(Module):
-    """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are kept.
+    """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are preserved.
 
     Source: Misra, Mish: a self regularized non-monotonic activation function, 2019.
 
@@ -74,7 +74,7 @@ class Mish(Module):
 @calls(F.hardswish)
 @init_from_fields
 class Hardswish(Module):
-    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are kept.
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are preserved.
 
     Source: Howard et al., Searching for MobileNetV3, 2019.
 
@@ -88,7 +88,7 @@ class Hardswish(Module):
 @calls(F.hardsigmoid)
 @init_from_fields
 class Hardsigmoid(Module):
-    """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are kept.
+    """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Hardsigmoid()(rg.tensor([-4.0, 0.0]))
     tensor([0. , 0.5])
@@ -100,7 +100,7 @@ class Hardsigmoid(Module):
 @calls(F.elu)
 @init_from_fields
 class ELU(Module):
-    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are kept.
+    """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are preserved.
 
     Source: Clevert et al., Fast and accurate deep network learning by exponential linear units, 2016.
 
@@ -115,7 +115,7 @@ class ELU(Module):
 @calls(F.celu)
 @init_from_fields
 class CELU(Module):
-    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are kept.
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are preserved.
 
     Raises:
         RuntimeError: when called, ``alpha`` is 0.
@@ -133,7 +133,7 @@ class CELU(Module):
 @calls(F.leaky_relu)
 @init_from_fields
 class LeakyReLU(Module):
-    """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are kept.
+    """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are preserved.
 
     >>> rg.nn.LeakyReLU(0.5)(rg.tensor([-1.0, 1.0]))
     tensor([-0.5,  1. ])
@@ -144,12 +144,12 @@ class LeakyReLU(Module):
 
 
 class PReLU(Module):
-    """``x`` where positive, ``weight * x`` elsewhere, the slope learned; shape and dtype are kept.
+    """``x`` where positive, ``weight * x`` elsewhere, with learned slopes; shape and dtype are preserved.
 
     Args:
-        num_parameters: 1, one slope for all, or the number of channels (the second dimension), one for each.
-        init: the slopes at first.
-        device, dtype: of the slopes.
+        num_parameters: 1 for one slope, or the number of channels (dimension 1) for one slope per channel.
+        init: the initial value of the slopes.
+        device, dtype: device and dtype of the slopes.
 
     Source: He et al., Delving deep into rectifiers, 2015.
 
@@ -182,7 +182,7 @@ class PReLU(Module):
 @calls(F.hardtanh)
 @init_from_fields
 class Hardtanh(Module):
-    """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are kept.
+    """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are preserved.
 
     Args:
         min_value, max_value: deprecated names of the bounds.
@@ -212,7 +212,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """``min(max(x, 0), 6)``, elementwise; shape and dtype are kept.
+    """``min(max(x, 0), 6)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.ReLU6()(rg.tensor([-1.0, 8.0]))
     tensor([0., 6.])
@@ -228,7 +228,7 @@ class ReLU6(Hardtanh):
 @calls(F.threshold)
 @init_from_fields
 class Threshold(Module):
-    """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are kept.
+    """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are preserved.
 
     >>> rg.nn.Threshold(0.1, 20.0)(rg.tensor([0.0, 1.0]))
     tensor([20.,  1.])
@@ -242,7 +242,7 @@ class Threshold(Module):
 @calls(F.gelu)
 @init_from_fields
 class GELU(Module):
-    """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are kept.
+    """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are preserved.
 
     Source: Hendrycks and Gimpel, Gaussian error linear units, 2016.
 
@@ -256,7 +256,7 @@ class GELU(Module):
 @calls(F.softplus)
 @init_from_fields
 class Softplus(Module):
-    """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are kept.
+    """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Softplus()(rg.tensor([0.0, 30.0]))
     tensor([ 0.6931, 30.    ])
@@ -269,7 +269,7 @@ class Softplus(Module):
 @calls(F.hardshrink)
 @init_from_fields
 class Hardshrink(Module):
-    """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are kept.
+    """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are preserved.
 
     >>> rg.nn.Hardshrink()(rg.tensor([-1.0, 0.2]))
     tensor([-1.,  0.])
@@ -284,7 +284,7 @@ class Hardshrink(Module):
 @calls(F.softshrink)
 @init_from_fields
 class Softshrink(Module):
-    """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are kept.
+    """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are preserved.
 
     Raises:
         RuntimeError: when called, ``lambd`` is negative.
@@ -301,7 +301,7 @@ class Softshrink(Module):
 
 @calls(F.sigmoid)
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``, elementwise; shape and dtype are kept.
+    """``1 / (1 + exp(-x))``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Sigmoid()(rg.zeros(1))
     tensor([0.5])
@@ -310,7 +310,7 @@ class Sigmoid(Module):
 
 @calls(F.logsigmoid)
 class LogSigmoid(Module):
-    """``log(1 / (1 + exp(-x)))``, elementwise; shape and dtype are kept.
+    """``log(1 / (1 + exp(-x)))``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.LogSigmoid()(rg.zeros(1))
     tensor([-0.6931])
@@ -319,7 +319,7 @@ class LogSigmoid(Module):
 
 @calls(F.tanh)
 class Tanh(Module):
-    """``tanh(x)``, elementwise; shape and dtype are kept.
+    """``tanh(x)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Tanh()(rg.zeros(1))
     tensor([0.])
@@ -328,7 +328,7 @@ class Tanh(Module):
 
 @calls(F.tanhshrink)
 class Tanhshrink(Module):
-    """``x - tanh(x)``, elementwise; shape and dtype are kept.
+    """``x - tanh(x)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Tanhshrink()(rg.ones(1))
     tensor([0.2384])
@@ -337,7 +337,7 @@ class Tanhshrink(Module):
 
 @calls(F.softsign)
 class Softsign(Module):
-    """``x / (1 + |x|)``, elementwise; shape and dtype are kept.
+    """``x / (1 + |x|)``, elementwise; shape and dtype are preserved.
 
     >>> rg.nn.Softsign()(rg.ones(1))
     tensor([0.5])
@@ -364,7 +364,7 @@ class GLU(Module):
 @calls(F.softmax)
 @init_from_fields
 class Softmax(Module):
-    """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are kept.
+    """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are preserved.
 
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
@@ -376,7 +376,7 @@ class Softmax(Module):
 @calls(F.softmin)
 @init_from_fields
 class Softmin(Module):
-    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are kept.
+    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are preserved.
 
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
@@ -388,7 +388,7 @@ class Softmin(Module):
 @calls(F.log_softmax)
 @init_from_fields
 class LogSoftmax(Module):
-    """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are kept.
+    """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are preserved.
 
     >>> rg.nn.LogSoftmax(dim=0)(rg.zeros(2))
     tensor([-0.6931, -0.6931])
@@ -398,7 +398,7 @@ class LogSoftmax(Module):
 
 
 class Softmax2d(Module):
-    """Softmax over the channels at each place of an image: ``(N, C, H, W)`` or ``(C, H, W)``, which is kept.
+    """Softmax over the channels of images ``(N, C, H, W)`` or ``(C, H, W)``, at each pixel.
 
     Raises:
         ValueError: when called, the input has neither 3 nor 4 dimensions.
@@ -425,9 +425,9 @@ _RReLU._settings += ("training",)
 
 @calls(F.rrelu)
 class RReLU(_RReLU):
-    """``x`` where it is positive, else ``a x``: a is drawn from ``[lower, upper)`` in training, else their mean.
+    """``x`` where positive, ``a x`` elsewhere; a is random in ``[lower, upper)`` in training, else the mean of both.
 
-    Shape: any, kept.
+    Shape: any, preserved.
 
     Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
 

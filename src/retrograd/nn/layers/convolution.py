@@ -1,4 +1,4 @@
-"""Convolutions, their transposes, and the patches they are made of."""
+"""Convolutions, transposed convolutions, and the extraction of patches."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         init.kaiming_uniform_(self.weight, a=sqrt(5))
         fan_in = prod(self.weight.shape[1:])
         if self.bias is not None and fan_in:
@@ -145,7 +145,7 @@ class _Conv(_ConvNd):
         return tuple(widths)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with any weight and bias: PyTorch's name, which subclasses call."""
+        """Return the convolution with any weight and bias. Subclasses call it by this name of PyTorch's."""
         padding: Size | str = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._borders(), mode=self.padding_mode)
@@ -159,22 +159,22 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """Cross-correlation with learned kernels: ``(N, C, L)`` to ``(N, C', L')``.
 
-    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. The batch N may be left out.
+    ``L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1``. The batch dimension N is optional.
 
     Args:
         in_channels, out_channels: C and C'.
         kernel_size, stride, padding, dilation: a number, or one per dimension; padding also ``"same"`` or ``"valid"``.
-        groups: the channels are split into as many parts that do not see each other.
-        bias: whether there is an offset per output channel.
+        groups: the number of independent groups into which the channels are split.
+        bias: whether to add a learned bias per output channel.
         padding_mode: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
 
     Raises:
-        ValueError: ``groups`` does not divide C and C', an unknown padding or mode, or ``"same"`` with a stride.
-        RuntimeError: when called, the input has other channels or dimensions, or is smaller than a kernel.
+        ValueError: ``groups`` does not divide C and C', the padding or its mode is unknown, or ``"same"`` has a stride.
+        RuntimeError: when called, the input has another number of channels or dimensions, or is too small.
 
     Attributes:
-        weight: ``(C', C / groups, *kernel_size)``, uniform in ``±1 / sqrt(C / groups * prod(kernel_size))`` at first.
-        bias: ``(C',)``, likewise, or None.
+        weight: ``(C', C / groups, *kernel_size)``, initially uniform in ``±1 / sqrt(C / groups * prod(kernel_size))``.
+        bias: ``(C',)``, initialized like ``weight``, or None.
 
     >>> rg.nn.Conv1d(3, 8, 5, padding=2)(rg.ones(2, 3, 10)).shape
     (2, 8, 10)
@@ -255,7 +255,7 @@ class _ConvTransposeNd(_ConvNd):
         )
 
     def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
-        """Return the padding that extends the smallest output to the wanted size."""
+        """Return the output padding for which the output has the requested size."""
         wanted = tuple(output_size)[-self.rank :]
         if len(output_size) not in (self.rank, input.ndim) or input.ndim not in (self.rank + 1, self.rank + 2):
             raise ValueError(
@@ -268,7 +268,7 @@ class _ConvTransposeNd(_ConvNd):
             smallest += self.dilation[place] * (self.kernel_size[place] - 1) + 1
             if not smallest <= wanted[place] < smallest + self.stride[place]:
                 raise ValueError(
-                    f"{type(self).__name__}: output_size {wanted} is out of reach for the input {describe(input)}: "
+                    f"{type(self).__name__}: output_size {wanted} is not possible for the input {describe(input)}: "
                     f"dimension {place} may be {smallest} to {smallest + self.stride[place] - 1}"
                 )
             extra.append(wanted[place] - smallest)
@@ -278,17 +278,17 @@ class _ConvTransposeNd(_ConvNd):
 class ConvTranspose1d(_ConvTransposeNd):
     """The transpose of ``Conv1d`` as a linear map: ``(N, C, L)`` to ``(N, C', L')``.
 
-    ``L' = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. ``forward`` takes
-    ``output_size``, too, the lengths wanted, from which the output padding follows.
+    ``L' = (L - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``. ``forward``
+    also accepts ``output_size``, from which it computes the output padding.
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, groups, bias, dilation, device, dtype: those of
             ``Conv1d``; padding in numbers.
-        output_padding: the size added at one end, less than the stride or the dilation.
+        output_padding: the size added at one end; less than the stride or the dilation.
         padding_mode: only ``"zeros"``.
 
     Raises:
-        ValueError: as ``Conv1d``; when called, an ``output_size`` out of reach.
+        ValueError: as ``Conv1d``; when called, ``output_size`` is not possible.
 
     Attributes:
         weight: ``(C, C' / groups, *kernel_size)``.
@@ -328,7 +328,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 @calls(F.unfold)
 @init_from_fields
 class Unfold(Module):
-    """The patches a convolution sees, as columns: ``(N, C, H, W)`` to ``(N, C * prod(kernel_size), L)``.
+    """Extract the patches of a convolution as columns: ``(N, C, H, W)`` to ``(N, C * prod(kernel_size), L)``.
 
     ``L`` is the number of patches, the product of the output lengths of ``Conv2d`` with these arguments.
 
@@ -348,10 +348,10 @@ class Unfold(Module):
 @calls(F.fold)
 @init_from_fields
 class Fold(Module):
-    """The sum of patches at their places, the transpose of ``Unfold``: back to ``(N, C, *output_size)``.
+    """Add patches at their positions in an image ``(N, C, *output_size)``: the transpose of ``Unfold``.
 
     Raises:
-        RuntimeError: when called, the number of columns or their length does not fit.
+        RuntimeError: when called, the number or the length of the columns is wrong.
 
     >>> rg.nn.Fold((4, 4), 2)(rg.ones(1, 12, 9)).shape
     (1, 3, 4, 4)

@@ -27,8 +27,8 @@ class PairwiseDistance(Module):
     """The p-norm of ``x1 - x2 + eps`` along the last dimension: two inputs ``(*, D)`` to ``(*)``.
 
     Args:
-        p: the norm's degree; the attribute is ``norm``.
-        eps: is added to the differences, so that the norm has a derivative.
+        p: the order of the norm; the attribute is ``norm``.
+        eps: added to the differences, so that the norm is differentiable.
         keepdim: keep the dimension, with length 1.
 
     >>> rg.nn.PairwiseDistance()(rg.tensor([[3.0, 4.0]]), rg.zeros(1, 2))

@@ -1,4 +1,4 @@
-"""Dropout: in training, values are set to zero at random and the others scaled up so that the mean stays."""
+"""Dropout: in training, set random elements to zero and scale the others so that the mean is preserved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DropoutNd._settings += ("training",)
 class Dropout(_DropoutNd):
     """Each element is zero with probability ``p``, else ``x / (1 - p)``; in evaluation the result is ``x``.
 
-    Shape: any, kept.
+    Shape: any, preserved.
 
     Raises:
         ValueError: ``p`` is outside ``[0, 1]``.
@@ -72,7 +72,7 @@ class Dropout3d(_DropoutNd):
 @like(Dropout, raises="ValueError")
 @calls(F.alpha_dropout)
 class AlphaDropout(_DropoutNd):
-    """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance stay. Shape: any, kept.
+    """Dropout for SELU networks: elements saturate with probability ``p``; mean and variance are preserved.
 
     Source: Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -83,7 +83,7 @@ class AlphaDropout(_DropoutNd):
 
 @calls(F.feature_alpha_dropout)
 class FeatureAlphaDropout(_DropoutNd):
-    """As ``AlphaDropout``, of whole channels of ``(N, C, *)``.
+    """``AlphaDropout`` of whole channels of ``(N, C, *)``.
 
     >>> rg.nn.FeatureAlphaDropout(0.5).eval()(rg.ones(1, 2, 1)).flatten()
     tensor([1., 1.])

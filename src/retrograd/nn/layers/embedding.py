@@ -1,4 +1,4 @@
-"""Tables of learned vectors, looked up by integers."""
+"""Embeddings: tables of learned vectors, indexed by integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..parameter import Parameter, new_parameter
 
 
 class _EmbeddingBase(Module):
-    """The table of vectors, and what both kinds of look-up share."""
+    """The base class of embeddings, with the table of vectors."""
 
     weight: Parameter
 
@@ -83,19 +83,19 @@ class Embedding(_EmbeddingBase):
     Args:
         num_embeddings: the number of vectors.
         embedding_dim: their length.
-        padding_idx: the index whose vector is zero at first and gets no gradient.
-        max_norm: vectors that are looked up and longer than this are shortened to it, in the table.
-        norm_type: the p of that norm.
-        scale_grad_by_freq: divide gradients by how often an index occurs in the batch.
-        sparse: for ``SparseAdam``, which moves only rows with a gradient; gradients are dense all the same.
-        device, dtype: of the table.
+        padding_idx: the index whose vector is initially zero and receives no gradient.
+        max_norm: rows that are looked up are scaled down in the table so that their norm is at most this bound.
+        norm_type: the order of this norm.
+        scale_grad_by_freq: divide gradients by the number of occurrences of an index in the batch.
+        sparse: for ``SparseAdam``, which updates only rows with a gradient; gradients are dense nevertheless.
+        device, dtype: device and dtype of the table.
 
     Raises:
         AssertionError: ``padding_idx`` is out of range.
         IndexError: when called, an index is out of range.
 
     Attributes:
-        weight: ``(num_embeddings, embedding_dim)``, standard normal at first.
+        weight: ``(num_embeddings, embedding_dim)``, initially standard normal.
 
     >>> rg.nn.Embedding(10, 3)(rg.tensor([[1, 2], [4, 5]])).shape
     (2, 2, 3)
@@ -149,7 +149,7 @@ class Embedding(_EmbeddingBase):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:
-        """A layer on the given table ``(num_embeddings, embedding_dim)``, which is not trained when ``freeze``."""
+        """Return a layer with the given table ``(num_embeddings, embedding_dim)``, not trained if ``freeze``."""
         if embeddings.ndim != 2:
             raise AssertionError(f"Embedding: expected a table of 2 dimensions, got {describe(embeddings)}")
         rows, columns = embeddings.shape
@@ -175,7 +175,7 @@ class EmbeddingBag(_EmbeddingBase):
 
     Args:
         include_last_offset: ``offsets`` ends with the length of the vector.
-        padding_idx: an index that does not count.
+        padding_idx: an index that is ignored.
 
     Raises:
         ValueError: when called, ``offsets`` are missing for a vector, or given for a matrix.
@@ -249,7 +249,7 @@ class EmbeddingBag(_EmbeddingBase):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:
-        """A layer on the given table ``(num_embeddings, embedding_dim)``, which is not trained when ``freeze``."""
+        """Return a layer with the given table ``(num_embeddings, embedding_dim)``, not trained if ``freeze``."""
         if embeddings.ndim != 2:
             raise AssertionError(f"EmbeddingBag: expected a table of 2 dimensions, got {describe(embeddings)}")
         rows, columns = embeddings.shape

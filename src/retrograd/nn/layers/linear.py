@@ -1,4 +1,4 @@
-"""Affine maps, and layers that only change the shape."""
+"""Linear and bilinear layers, and layers that change the shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..parameter import Parameter, new_parameter
 
 
 class Identity(Module):
-    """Returns its input, of any shape; takes and ignores any arguments.
+    """Returns its input; ignores all arguments.
 
     >>> rg.nn.Identity(54, unused=True)(rg.ones(2))
     tensor([1., 1.])
@@ -36,11 +36,11 @@ class Linear(Module):
         out_features: the length of the last dimension of the output.
 
     Raises:
-        RuntimeError: when called, the input's last dimension has another length, or its dtype is another.
+        RuntimeError: when called, the input has another last dimension or dtype.
 
     Attributes:
-        weight: ``(out_features, in_features)``, uniform in ``±1 / sqrt(in_features)`` at first.
-        bias: ``(out_features,)``, likewise, or None.
+        weight: ``(out_features, in_features)``, initially uniform in ``±1 / sqrt(in_features)``.
+        bias: ``(out_features,)``, initialized like ``weight``, or None.
 
     >>> rg.nn.Linear(3, 2)(rg.ones(5, 3)).shape
     (5, 2)
@@ -60,7 +60,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         init.kaiming_uniform_(self.weight, a=sqrt(5))
         if self.bias is not None:
             bound = 1 / sqrt(self.in_features) if self.in_features > 0 else 0.0
@@ -84,8 +84,8 @@ class Bilinear(Module):
         ValueError: ``in1_features`` is not positive.
 
     Attributes:
-        weight: ``(out_features, in1_features, in2_features)``, uniform in ``±1 / sqrt(in1_features)`` at first.
-        bias: ``(out_features,)``, likewise, or None.
+        weight: ``(out_features, in1_features, in2_features)``, initially uniform in ``±1 / sqrt(in1_features)``.
+        bias: ``(out_features,)``, initialized like ``weight``, or None.
 
     >>> rg.nn.Bilinear(3, 4, 2)(rg.ones(5, 3), rg.ones(5, 4)).shape
     (5, 2)
@@ -114,7 +114,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         bound = 1 / sqrt(self.in1_features)
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -132,7 +132,7 @@ class Bilinear(Module):
 
 @init_from_fields
 class Flatten(Module):
-    """The dimensions from ``start_dim`` to ``end_dim`` as one: ``(*, A, ..., B, *)`` to ``(*, A ... B, *)``.
+    """Flatten the dimensions from ``start_dim`` to ``end_dim``: ``(*, A, ..., B, *)`` to ``(*, A ... B, *)``.
 
     Args:
         start_dim, end_dim: the first and the last dimension to flatten; by default 1 and -1.
@@ -150,15 +150,15 @@ class Flatten(Module):
 
 @init_from_fields
 class Unflatten(Module):
-    """One dimension as several, whose lengths multiply to its own: ``(*, A B, *)`` to ``(*, A, B, *)``.
+    """Split a dimension into several: ``(*, A B, *)`` to ``(*, A, B, *)``.
 
     Args:
         dim: the dimension.
         unflattened_size: the lengths, one of which may be -1.
 
     Raises:
-        TypeError: one of them is not an integer.
-        RuntimeError: when called, the lengths do not fit.
+        TypeError: ``dim`` or a length is not an integer.
+        RuntimeError: when called, the product of the lengths is not the length of the dimension.
 
     >>> rg.nn.Unflatten(1, (3, 4))(rg.ones(2, 12)).shape
     (2, 3, 4)

@@ -21,10 +21,10 @@ from ..parameter import Parameter, new_parameter
 
 
 class _Affine(Module):
-    """A module with factors and offsets, each of which may be None."""
+    """A module with optional ``weight`` and ``bias``."""
 
     def reset_parameters(self) -> None:
-        """Set factors to one and offsets to zero."""
+        """Set ``weight`` to one and ``bias`` to zero."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -32,7 +32,7 @@ class _Affine(Module):
 
 
 class _NormBase(_Affine):
-    """Normalization per channel that may keep running statistics; ``ranks`` are the numbers of dimensions it takes."""
+    """Normalization per channel, with optional running statistics; ``ranks`` are the allowed numbers of dimensions."""
 
     ranks: ClassVar[tuple[int, ...]]
     weight: Parameter | None
@@ -73,7 +73,7 @@ class _NormBase(_Affine):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
     ) -> None:
-        """As for any module; the count of batches, which older dictionaries do not have, stays."""
+        """Load the state; keep ``num_batches_tracked`` if the dictionary is of version 1, which lacks it."""
         key = f"{prefix}num_batches_tracked"
         older = (local_metadata.get("version") or 1) < 2
         if older and self.num_batches_tracked is not None and key not in state_dict:
@@ -81,13 +81,13 @@ class _NormBase(_Affine):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
 
     def reset_running_stats(self) -> None:
-        """Forget the running statistics."""
+        """Reset the running statistics."""
         for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 buffer.fill_(value)
 
     def reset_parameters(self) -> None:
-        """Set factors to one, offsets to zero, and forget the running statistics."""
+        """Set ``weight`` to one and ``bias`` to zero, and reset the running statistics."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -125,7 +125,7 @@ class _BatchNorm(_NormBase):
         by_batch = self.training or mean is None
         if self.training and self.track_running_stats and (batches := self.num_batches_tracked) is not None:
             batches.add_(1)
-            if momentum is None:  # the plain average of all batches
+            if momentum is None:  # the cumulative average over all batches
                 momentum = 1.0 / float(batches.item())
         if self.training and not self.track_running_stats:
             mean = var = None
@@ -135,23 +135,23 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel, mean and variance being those of the batch.
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` per channel, with mean and variance of the batch.
 
-    In evaluation they are running averages over the batches. Shape: ``(N, C)`` or ``(N, C, L)``, which is kept.
+    In evaluation running averages over the batches are used. Shape: ``(N, C)`` or ``(N, C, L)``, preserved.
 
     Args:
         num_features: the number of channels C.
         eps: added to the variance.
-        momentum: the weight of the batch in the running averages; None averages all batches alike.
-        affine: whether there are factors and offsets.
-        track_running_stats: whether running averages are kept; else evaluation uses the batch, too.
+        momentum: the weight of the batch in the running averages; None uses a cumulative average.
+        affine: whether to learn ``weight`` and ``bias``.
+        track_running_stats: whether to maintain running averages; else evaluation also uses the batch.
 
     Raises:
         ValueError: when called, the input has another number of dimensions, or in training one value per channel.
         RuntimeError: when called, the input has another number of channels.
 
     Attributes:
-        weight, bias: ``(C,)``, one and zero at first, or None.
+        weight, bias: ``(C,)``, initially one and zero, or None.
         running_mean, running_var, num_batches_tracked: buffers, or None.
 
     Source: Ioffe and Szegedy, Batch normalization, 2015.
@@ -165,7 +165,7 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """As ``BatchNorm1d``, for ``(N, C, H, W)``; the shape is kept.
+    """As ``BatchNorm1d``, for ``(N, C, H, W)``; the shape is preserved.
 
     >>> rg.nn.BatchNorm2d(3)(rg.ones(2, 3, 4, 4)).shape
     (2, 3, 4, 4)
@@ -175,7 +175,7 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """As ``BatchNorm1d``, for ``(N, C, D, H, W)``; the shape is kept.
+    """As ``BatchNorm1d``, for ``(N, C, D, H, W)``; the shape is preserved.
 
     >>> rg.nn.BatchNorm3d(3)(rg.ones(2, 3, 2, 2, 2)).shape
     (2, 3, 2, 2, 2)
@@ -219,9 +219,9 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """As ``BatchNorm1d``, with mean and variance of each example: ``(N, C, L)`` or ``(C, L)``, which is kept.
+    """As ``BatchNorm1d``, with mean and variance of each example, for ``(N, C, L)`` or ``(C, L)``.
 
-    Arguments as ``BatchNorm1d``; by default there are neither factors, offsets nor running averages.
+    Arguments as ``BatchNorm1d``; by default without ``weight``, ``bias`` and running averages.
 
     Source: Ulyanov, Vedaldi and Lempitsky, Instance normalization, 2016.
 
@@ -233,7 +233,7 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """As ``InstanceNorm1d``, for ``(N, C, H, W)`` or ``(C, H, W)``; the shape is kept.
+    """As ``InstanceNorm1d``, for ``(N, C, H, W)`` or ``(C, H, W)``; the shape is preserved.
 
     >>> rg.nn.InstanceNorm2d(3)(rg.ones(2, 3, 4, 4)).shape
     (2, 3, 4, 4)
@@ -243,7 +243,7 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """As ``InstanceNorm1d``, for ``(N, C, D, H, W)`` or ``(C, D, H, W)``; the shape is kept.
+    """As ``InstanceNorm1d``, for ``(N, C, D, H, W)`` or ``(C, D, H, W)``; the shape is preserved.
 
     >>> rg.nn.InstanceNorm3d(3)(rg.ones(2, 3, 2, 2, 2)).shape
     (2, 3, 2, 2, 2)
@@ -254,17 +254,17 @@ class InstanceNorm3d(_InstanceNorm):
 
 @like(BatchNorm1d)
 class LayerNorm(_Affine):
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are kept.
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the trailing dimensions; shape and dtype are preserved.
 
     Args:
-        normalized_shape: the lengths of those dimensions; one number for the last alone.
-        elementwise_affine: whether there are factors and offsets.
+        normalized_shape: the lengths of these dimensions; a number for only the last one.
+        elementwise_affine: whether to learn ``weight`` and ``bias``.
 
     Raises:
-        RuntimeError: when called, the input does not end in these dimensions.
+        RuntimeError: when called, the trailing dimensions of the input have other lengths.
 
     Attributes:
-        weight, bias: ``normalized_shape``, one and zero at first, or None.
+        weight, bias: ``normalized_shape``, initially one and zero, or None.
 
     Source: Ba, Kiros and Hinton, Layer normalization, 2016.
 
@@ -306,14 +306,14 @@ class LayerNorm(_Affine):
 
 @like(LayerNorm, raises="RuntimeError")
 class RMSNorm(Module):
-    """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions; shape and dtype are kept.
+    """``x / sqrt(mean(x^2) + eps) * weight`` over the trailing dimensions; shape and dtype are preserved.
 
     Args:
-        eps: added to the mean square; by default the machine epsilon of the dtype, float32's for 16 bits.
-        elementwise_affine: whether there are factors.
+        eps: added to the mean square; by default the machine epsilon of the dtype, for 16 bits that of float32.
+        elementwise_affine: whether to learn ``weight``.
 
     Attributes:
-        weight: ``normalized_shape``, one at first, or None.
+        weight: ``normalized_shape``, initially one, or None.
 
     Source: Zhang and Sennrich, Root mean square layer normalization, 2019.
 
@@ -340,7 +340,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set factors to one."""
+        """Set ``weight`` to one."""
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -355,18 +355,18 @@ class RMSNorm(Module):
 class GroupNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of each example.
 
-    Shape: ``(N, C, *)``, which is kept.
+    Shape: ``(N, C, *)``, preserved.
 
     Args:
         num_groups: a divisor of num_channels.
         num_channels: ``C``.
-        affine: whether there are factors and offsets per channel.
+        affine: whether to learn ``weight`` and ``bias`` per channel.
 
     Raises:
         ValueError: ``num_groups`` does not divide ``num_channels``.
 
     Attributes:
-        weight, bias: ``(C,)``, one and zero at first, or None.
+        weight, bias: ``(C,)``, initially one and zero, or None.
 
     Source: Wu and He, Group normalization, 2018.
 
@@ -411,7 +411,7 @@ class GroupNorm(_Affine):
 @calls(F.local_response_norm)
 @init_from_fields
 class LocalResponseNorm(Module):
-    """``x / (k + alpha * mean_c x_c^2)^beta``, c the channels in the neighbourhood: ``(N, C, *)``, which is kept.
+    """``x / (k + alpha * mean_c x_c^2)^beta``, with the mean over neighbouring channels c, for ``(N, C, *)``.
 
     Source: Krizhevsky, Sutskever and Hinton, ImageNet classification with deep convolutional neural networks, 2012.
 

@@ -1,7 +1,7 @@
-"""Padding of the trailing dimensions: by a number, by reflection, by the border, around a circle.
+"""Padding of the trailing dimensions: constant, by reflection, by replication, or circular.
 
-``padding`` is one width for all ends, or ``(left, right)`` of the last dimension, then ``top, bottom`` of the one
-before, then ``front, back``. A negative width crops.
+``padding`` is one width for all ends, or ``(left, right, top, bottom, front, back)``, from the last dimension on. A
+negative width crops.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..base.module import Module
 
 @init_from_fields
 class _Pad(Module):
-    """``rank`` dimensions padded; the widths are given last dimension first, before and after."""
+    """The base class of padding of ``rank`` dimensions; the widths begin with those of the last dimension."""
 
     rank: ClassVar[int]
     mode: ClassVar[str]
@@ -151,7 +151,7 @@ class ReflectionPad1d(_ReflectionPadNd):
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 
     Raises:
-        RuntimeError: when called, a width is not less than its dimension's length.
+        RuntimeError: when called, a width is not less than the length of its dimension.
         NotImplementedError: when called, the input has another number of dimensions.
 
     >>> rg.nn.ReflectionPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]
@@ -221,7 +221,7 @@ class CircularPad1d(_CircularPadNd):
     Shape: ``(N, C, W)`` or ``(C, W)`` to ``(..., left + W + right)``.
 
     Raises:
-        RuntimeError: when called, a width is more than its dimension's length.
+        RuntimeError: when called, a width is greater than the length of its dimension.
         ValueError: when called, the input has another number of dimensions.
 
     >>> rg.nn.CircularPad1d((2, 1))(rg.tensor([[1.0, 2.0, 3.0]]))[0]

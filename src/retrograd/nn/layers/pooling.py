@@ -4,7 +4,7 @@ Windows are given as one number for all dimensions, or one for each. A dimension
 
     L' = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1
 
-rounded up instead with ``ceil_mode``. The batch ``N`` may be left out of every shape; dtypes are kept.
+rounded up instead with ``ceil_mode``. The batch dimension ``N`` is optional; dtypes are preserved.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ class _MaxUnpoolNd(Module):
 
 @calls(F.max_unpool1d, "output_size")
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back at their positions, and zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
+    """Places maxima at their positions, and zeros elsewhere: ``(N, C, L')`` to ``(N, C, L)``.
 
-    The partial inverse of ``MaxPool1d(return_indices=True)``: it is called with the maxima and their indices, and with
-    ``output_size`` where ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is not the length that was pooled.
+    The partial inverse of ``MaxPool1d(return_indices=True)``. Call it with the maxima and their indices, and with
+    ``output_size`` unless ``L = (L' - 1) * stride - 2 * padding + kernel_size`` is the length before pooling.
 
     Raises:
-        ValueError: when called, ``output_size`` is further than a stride from that length.
+        ValueError: when called, ``output_size`` differs by more than a stride from this length.
 
     >>> pooled, indices = rg.nn.MaxPool1d(2, return_indices=True)(rg.tensor([[1.0, 3.0, 2.0, 0.0]]))
     >>> rg.nn.MaxUnpool1d(2)(pooled, indices)
@@ -193,7 +193,7 @@ class _LPPoolNd(Module):
 
 @calls(F.lp_pool1d)
 class LPPool1d(_LPPoolNd):
-    """``(sum_k x_k^p)^(1/p)`` of each window, p being ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
+    """``(sum_k x_k^p)^(1/p)`` of each window, where p is ``norm_type``: ``(N, C, L)`` to ``(N, C, L')``.
 
     >>> rg.nn.LPPool1d(2, 2)(rg.tensor([[3.0, 4.0]]))
     tensor([[5.]])
@@ -288,7 +288,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPoolNd(Module):
-    """Maxima of windows whose places are drawn: the base of the two."""
+    """The base class of fractional max pooling."""
 
     axes: ClassVar[int]
 
@@ -302,7 +302,7 @@ class _FractionalMaxPoolNd(Module):
     ) -> None:
         super().__init__()
         if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{type(self).__name__}: wanted one of output_size and output_ratio")
+            raise ValueError(f"{type(self).__name__}: pass exactly one of output_size and output_ratio")
         for ratio in output_ratio if isinstance(output_ratio, (tuple, list)) else [output_ratio]:
             if ratio is not None and not 0 < ratio < 1:
                 raise ValueError(f"{type(self).__name__}: output_ratio must be between 0 and 1, got {output_ratio}")
@@ -315,10 +315,10 @@ class _FractionalMaxPoolNd(Module):
 
 @like(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool2d``).
+    """The maxima of windows at random positions (``nn.F.fractional_max_pool2d``).
 
     Raises:
-        ValueError: not one of output_size and output_ratio is given, or a ratio is not between 0 and 1.
+        ValueError: neither or both of output_size and output_ratio are given, or a ratio is not in ``(0, 1)``.
 
     >>> nn.FractionalMaxPool2d(2, output_ratio=0.5)(rg.ones(1, 1, 8, 8)).shape
     (1, 1, 4, 4)
@@ -335,7 +335,7 @@ class FractionalMaxPool2d(_FractionalMaxPoolNd):
 @like(FractionalMaxPool2d, raises="ValueError")
 @like(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Maxima of windows whose places are drawn (``nn.F.fractional_max_pool3d``).
+    """The maxima of windows at random positions (``nn.F.fractional_max_pool3d``).
 
     >>> nn.FractionalMaxPool3d(2, output_size=2)(rg.ones(1, 1, 4, 4, 4)).shape
     (1, 1, 2, 2, 2)

@@ -13,14 +13,14 @@ from .normalization import _BatchNorm
 
 
 class SyncBatchNorm(_BatchNorm):
-    """``BatchNorm`` for any number of dimensions from 2, over the batches of all ranks together.
+    """Batch normalization with mean and variance over the batches of all ranks.
 
-    In training, mean and variance are those of all ranks' examples, and gradients flow to them all. Ranks may have
-    batches of different sizes. Shape: ``(N, C, *)``, which is kept. Where no group of processes was made there is one.
+    In training, gradients flow to the examples of all ranks, whose batches may differ in size. Shape: ``(N, C, *)``,
+    preserved. Without a process group, only the batch of this process is used.
 
     Args:
         num_features, eps, momentum, affine, track_running_stats: those of ``BatchNorm1d``.
-        process_group: which ranks; all by default.
+        process_group: the participating ranks, by default all.
         device, dtype, bias: those of ``BatchNorm1d``.
 
     Raises:
@@ -65,7 +65,7 @@ class SyncBatchNorm(_BatchNorm):
         self._check_input_dim(input)
         rows = input.transpose(0, 1).reshape(input.shape[1], -1)
         count = input.new_tensor([float(rows.shape[1])])
-        # Two sums, one after the other: the mean of squares less the square of the mean would lose digits.
+        # Compute the mean before the variance: the mean of squares minus the squared mean would lose precision.
         sums = all_reduce(cat([rows.sum(1), count]), group=self.process_group)
         total = sums[-1].detach()
         shape = (1, input.shape[1]) + (1,) * (input.ndim - 2)
@@ -79,7 +79,7 @@ class SyncBatchNorm(_BatchNorm):
         return result if self.bias is None else result + self.bias.reshape(shape)
 
     def _track(self, mean: Tensor, var: Tensor, count: float) -> None:
-        """The running averages, of the unbiased variance."""
+        """Update the running averages, with the unbiased variance."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
         if count <= 1:
@@ -91,11 +91,11 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Module:
-        """The module with every ``BatchNorm`` of its tree replaced by one of this class, on the same Parameters.
+        """Replace every ``BatchNorm`` in a module by ``SyncBatchNorm`` with the same Parameters, and return the module.
 
         Args:
-            module: the module; a single ``BatchNorm`` is itself replaced.
-            process_group: that of the new modules.
+            module: the module; for a ``BatchNorm``, the result is a new module.
+            process_group: the process group of the new modules.
 
         >>> rg.nn.SyncBatchNorm.convert_sync_batchnorm(rg.nn.Sequential(rg.nn.BatchNorm1d(3)))[0]
         SyncBatchNorm(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)

@@ -1,4 +1,4 @@
-"""Images of another size, and channels and places exchanged."""
+"""Upsampling of images, and permutations of channels and pixels."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Upsample(Module):
     """Interpolates the spatial dimensions of ``(N, C, *)`` to ``size``, or by ``scale_factor``.
 
     Raises:
-        ValueError: when called, neither or both of size and scale_factor, or one that does not fit the input.
-        NotImplementedError: when called, a mode that does not fit the number of dimensions.
+        ValueError: when called, neither or both of size and scale_factor are given, or of the wrong length.
+        NotImplementedError: when called, the mode does not support the number of dimensions.
 
     >>> rg.nn.Upsample(scale_factor=2)(rg.tensor([[[1.0, 2.0]]]))
     tensor([[[1., 1., 2., 2.]]])
@@ -39,11 +39,11 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """``Upsample`` of ``(N, C, H, W)`` by the nearest place.
+    """Nearest-neighbour ``Upsample`` of ``(N, C, H, W)``.
 
     Args:
         size: ``(H', W')``, or one number for both.
-        scale_factor: the factors on H and W, or one for both, in place of size.
+        scale_factor: the factors of H and W, or one for both, instead of size.
 
     >>> rg.nn.UpsamplingNearest2d(scale_factor=2)(rg.ones(1, 1, 2, 3)).shape
     (1, 1, 4, 6)
@@ -67,7 +67,7 @@ class UpsamplingBilinear2d(Upsample):
 @calls(F.pixel_shuffle)
 @init_from_fields
 class PixelShuffle(Module):
-    """``(*, C * r^2, H, W)`` to ``(*, C, H * r, W * r)`` for the factor r: channels become places.
+    """``(*, C * r^2, H, W)`` to ``(*, C, H * r, W * r)`` for the factor r: channels become pixels.
 
     Args:
         upscale_factor: ``r``.
@@ -105,7 +105,7 @@ class PixelUnshuffle(Module):
 @calls(F.channel_shuffle)
 @init_from_fields
 class ChannelShuffle(Module):
-    """Channel ``i`` of group ``j`` becomes channel ``j`` of group ``i``: ``(N, C, *)``, which is kept.
+    """Channel ``i`` of group ``j`` becomes channel ``j`` of group ``i``, for ``(N, C, *)``.
 
     Args:
         groups: the number of groups, which divides C.

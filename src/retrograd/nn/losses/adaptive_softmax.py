@@ -1,4 +1,4 @@
-"""A softmax over very many classes, by clusters of rare ones."""
+"""Adaptive softmax: an efficient softmax over many classes, with clusters of rare classes."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from ..layers.linear import Linear
 
 
 class _ASMoutput(NamedTuple):
-    """The log-probability of each target, and the mean of their negatives."""
+    """The log-probability of each target, and the mean negative log-probability."""
 
     output: Tensor
     loss: Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """``-log softmax`` of the targets, where classes are sorted by frequency and the rare ones are in clusters.
+    """Cross entropy over many classes that are sorted by frequency; rare classes are in clusters.
 
-    A head knows the frequent classes and the clusters, a tail each cluster's classes, with ever smaller layers.
-    ``(N, in_features)`` and targets ``(N,)``, or without N, to the output ``(N,)`` and the loss ``()``.
+    The head predicts the frequent classes and the clusters; a tail per cluster, with smaller layers for rarer
+    classes, predicts its classes. Maps inputs ``(N, in_features)`` and targets ``(N,)``, or both without N, to the
+    output ``(N,)`` and the loss ``()``.
 
     Args:
         in_features: the length of an input.
-        n_classes: the number of classes, 0 being the most frequent one.
-        cutoffs: where the head and each cluster but the last ends, ascending.
-        div_value: by what power of this the inputs of the clusters' layers are shortened.
-        head_bias: whether the head has an offset.
+        n_classes: the number of classes; class 0 is the most frequent one.
+        cutoffs: the ascending ends of the head and of each cluster except the last.
+        div_value: the hidden size of cluster i is ``in_features / div_value**i``, for i = 1, 2, ...
+        head_bias: whether the head has a bias.
 
     Raises:
         ValueError: the cutoffs are not ascending numbers between 1 and ``n_classes - 1``.
-        RuntimeError: when called, shapes do not fit or a target is out of range.
+        RuntimeError: when called, a shape is wrong or a target is out of range.
 
     Source: Grave et al., Efficient softmax approximation for GPUs, 2017.
 
@@ -85,7 +86,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         for module in self.modules():
             if isinstance(module, Linear):
                 module.reset_parameters()
@@ -93,7 +94,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         if target_.ndim > 1 or input_.ndim != target_.ndim + 1:
             raise RuntimeError(
-                "AdaptiveLogSoftmaxWithLoss: wanted inputs (N, in_features) and targets (N,), or both without N, "
+                "AdaptiveLogSoftmaxWithLoss: expected inputs (N, in_features) and targets (N,), or both without N, "
                 f"got {describe(input_)} and {describe(target_)}"
             )
         if target_.ndim and input_.shape[0] != target_.shape[0]:
@@ -122,7 +123,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output if target_.ndim else output.squeeze(0), loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities of all classes: ``(N, in_features)`` to ``(N, n_classes)``."""
+        """Return the log-probabilities of all classes: ``(N, in_features)`` to ``(N, n_classes)``."""
         head = F.log_softmax(self.head(input), dim=1)
         parts = [head[:, : self.shortlist_size]]
         for i in range(self.n_clusters):
@@ -131,10 +132,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """The class that is most probable: ``(N, in_features)`` to ``(N,)``."""
+        """Return the most probable class: ``(N, in_features)`` to ``(N,)``."""
         found = self.head(input).argmax(1)
         rare = found >= self.shortlist_size
         if not rare.any():
             return found
-        # Where the head prefers a cluster, another cluster's class or a frequent one may still be likelier.
+        # If the head's best entry is a cluster, a class outside of the cluster may still be more probable.
         return where(rare, self.log_prob(input).argmax(1), found)

@@ -1,4 +1,4 @@
-"""The cross entropy of a linear layer of its own."""
+"""Cross entropy with its own linear layer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class LinearCrossEntropyOptions:
     """PyTorch's options for dividing the work of ``linear_cross_entropy``; accepted for compatibility, without effect.
 
     Args:
-        batch_chunk_size: how many examples are worked on at a time.
-        chunking_method: how that number is found.
-        acc_policy: where sums are kept in higher precision.
-        acc_dtype: that precision.
-        allow_retain_graph: whether a graph may be walked twice, which it always may.
+        batch_chunk_size: the number of examples per chunk.
+        chunking_method: how to choose this number.
+        acc_policy: which sums are accumulated in higher precision.
+        acc_dtype: this precision.
+        allow_retain_graph: whether the graph may be differentiated twice; it always may.
 
     >>> rg.nn.LinearCrossEntropyOptions().chunking_method
     'auto'
@@ -39,18 +39,18 @@ class LinearCrossEntropyOptions:
 
 @like(F.linear_cross_entropy)
 class LinearCrossEntropyLoss(Module):
-    """``cross_entropy(linear(input), target)`` with a linear layer that belongs to the loss: ``(N, F)`` to ``()``.
+    """``cross_entropy(linear(input), target)`` with a linear layer owned by the loss: ``(N, F)`` to ``()``.
 
     Args:
         in_features: ``F``.
         num_classes: ``C``.
         out_features: ``(d1, ...)`` for targets ``(N, d1, ...)``.
-        bias: whether the layer has an offset.
-        device, dtype: of the layer's parameters.
+        bias: whether the layer has a bias.
+        device, dtype: device and dtype of the parameters.
         options: see ``LinearCrossEntropyOptions``.
 
     Raises:
-        RuntimeError: weight or label_smoothing do not fit; when called, shapes do not.
+        RuntimeError: weight or label_smoothing is invalid; when called, a shape is wrong.
 
     Attributes:
         linear: the layer.

@@ -1,8 +1,8 @@
-"""Losses: how far predictions are from their targets, as one number or (``reduction="none"``) per element.
+"""Loss functions of predictions and targets, reduced to a number or (``reduction="none"``) per element.
 
 ``x`` is the input, ``y`` the target. Every loss has
 
-* ``reduction``: ``"mean"``, ``"sum"`` or ``"none"`` of the terms that its formula gives.
+* ``reduction``: ``"mean"``, ``"sum"`` or ``"none"``, applied to the terms of the formula.
 * ``size_average`` and ``reduce``: deprecated flags, translated to a reduction.
 """
 
@@ -22,7 +22,7 @@ from ..layers.distance import PairwiseDistance
 
 
 class _Loss(Module):
-    """A loss with a reduction. Losses that declare fields do so in PyTorch's order, these arguments among them."""
+    """A loss with a reduction. Subclasses declare all fields, including these, in the order of PyTorch's arguments."""
 
     _settings: ClassVar[tuple[str, ...]] = ("reduction",)
 
@@ -42,7 +42,7 @@ class _Loss(Module):
 
 
 class _WeightedLoss(_Loss):
-    """A loss with a weight per class, which moves with the module as a buffer."""
+    """A loss with a weight per class, which is a buffer."""
 
     _settings: ClassVar[tuple[str, ...]] = ("weight", "reduction")
 
@@ -154,10 +154,10 @@ class NLLLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """``-(y * log(x) + (1 - y) * log(1 - x))`` for probabilities and targets of one shape ``(*)``.
 
-    Logarithms below -100 are taken as -100.
+    Logarithms are clamped to at least -100.
 
     Raises:
-        RuntimeError: when called, an ``x`` is outside ``[0, 1]``.
+        RuntimeError: when called, an element of ``x`` is outside ``[0, 1]``.
 
     >>> rg.nn.BCELoss()(rg.tensor([0.5]), rg.tensor([1.0]))
     tensor(0.6931)
@@ -167,7 +167,7 @@ class BCELoss(_WeightedLoss):
 @calls(F.binary_cross_entropy_with_logits)
 @init_from_fields
 class BCEWithLogitsLoss(_Loss):
-    """``BCELoss`` of ``sigmoid(x)``, computed stably, for logits and targets of one shape ``(*)``.
+    """Numerically stable ``BCELoss`` of ``sigmoid(x)`` for logits and targets of one shape ``(*)``.
 
     >>> rg.nn.BCEWithLogitsLoss()(rg.tensor([0.0]), rg.tensor([1.0]))
     tensor(0.6931)
@@ -200,9 +200,9 @@ class PoissonNLLLoss(_Loss):
     """``exp(x) - y * x`` for logarithms of rates and counts of one shape ``(*)``.
 
     Args:
-        log_input: False for rates themselves, ``x - y * log(x + eps)``.
+        log_input: if False, the inputs are the rates: ``x - y * log(x + eps)``.
         full: add Stirling's approximation of ``log(y!)`` where ``y > 1``.
-        eps: keeps the logarithm finite.
+        eps: added in the logarithm for numerical stability.
 
     >>> rg.nn.PoissonNLLLoss()(rg.zeros(2), rg.ones(2))
     tensor(1.)
@@ -226,7 +226,7 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """``(log(max(var, eps)) + (x - y)^2 / max(var, eps)) / 2`` for means, targets and variances of shape ``(*)``.
 
-    The variances may also be a number, or have 1 for the last dimension, or lack it.
+    The variance may also be a number, or a Tensor whose last dimension is 1 or missing.
 
     Raises:
         ValueError: when called, a variance is negative.
@@ -302,12 +302,12 @@ class MarginRankingLoss(_Loss):
 @calls(F.multi_margin_loss)
 @init_from_fields
 class MultiMarginLoss(_WeightedLoss):
-    """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the hinge loss of several classes.
+    """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the multi-class hinge loss.
 
     Scores are ``(N, C)`` or ``(C,)``, classes ``(N,)`` or ``()``.
 
     Raises:
-        ValueError: another ``p``, or a weight that is not a vector.
+        ValueError: ``p`` is not 1 or 2, or the weight is not a vector.
 
     >>> rg.nn.MultiMarginLoss()(rg.zeros(1, 2), rg.tensor([0]))
     tensor(0.5)
@@ -330,7 +330,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 @calls(F.multilabel_margin_loss)
 class MultiLabelMarginLoss(_Loss):
-    """``sum_ij max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, which -1 ends, i the others.
+    """``sum_ij max(0, 1 - x[y_j] + x[i]) / C``: y_j are the target's classes, up to the first -1, and i the others.
 
     Scores and targets are ``(N, C)`` or ``(C,)``. Arguments as ``L1Loss``.
 
@@ -354,7 +354,7 @@ class TripletMarginLoss(_Loss):
     """``max(0, |a - p| - |a - n| + margin)`` for anchors, positives and negatives ``(N, D)`` or ``(D,)``.
 
     Raises:
-        ValueError: ``margin`` is not above 0.
+        ValueError: ``margin`` is not greater than 0.
 
     Source: Balntas et al., Learning local feature descriptors with triplets and shallow convolutional networks, 2016.
 
@@ -379,7 +379,7 @@ class TripletMarginLoss(_Loss):
 @calls(F.triplet_margin_with_distance_loss)
 @init_from_fields
 class TripletMarginWithDistanceLoss(_Loss):
-    """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives of a shape that ``d`` takes.
+    """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives, with a distance ``d``.
 
     >>> rg.nn.TripletMarginWithDistanceLoss()(rg.zeros(1, 2), rg.zeros(1, 2), rg.zeros(1, 2))
     tensor(1.)
@@ -407,8 +407,8 @@ def _check_margin(loss: Module, margin: float) -> None:
 class CTCLoss(_Loss):
     """Connectionist temporal classification: minus the log-probability of all alignments of the target to the input.
 
-    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or all in one row, as many as the
-    lengths say; the lengths of inputs and targets ``(N,)`` or ``()``.
+    Log-probabilities are ``(T, N, C)`` or ``(T, C)``; targets ``(N, S)``, or concatenated in one
+    vector; the lengths of inputs and targets ``(N,)`` or ``()``.
 
     Source: Graves et al., Connectionist temporal classification, 2006.
 

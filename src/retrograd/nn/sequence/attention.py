@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..parameter import Parameter, new_parameter
 
 
 class MultiheadAttention(Module):
-    """Attention in several heads: ``softmax(q k^T / sqrt(d)) v`` of ``num_heads`` projections of length ``d``, joined.
+    """Multi-head attention: ``softmax(q k^T / sqrt(d)) v`` of ``num_heads`` projections of length ``d``, concatenated.
 
-    Queries ``(L, N, E)``, keys ``(S, N, kdim)`` and values ``(S, N, vdim)`` to ``(L, N, E)``, or all without N.
+    Maps queries ``(L, N, E)``, keys ``(S, N, kdim)`` and values ``(S, N, vdim)`` to ``(L, N, E)``; N is optional.
 
     Args:
         embed_dim: E, the length of queries and results; ``num_heads`` must divide it.
         num_heads: the number of heads.
-        dropout: the probability with which an attention weight is dropped in training.
-        bias: whether the projections have offsets.
-        add_bias_kv: attend to one more, learned key and value.
-        add_zero_attn: attend to one more key and value of zeros.
+        dropout: the probability of setting an attention weight to zero in training.
+        bias: whether the projections have a bias.
+        add_bias_kv: append a learned key and value.
+        add_zero_attn: append a key and value of zeros.
         kdim, vdim: the lengths of keys and values, by default E.
         batch_first: inputs and results are ``(N, L, E)`` instead of ``(L, N, E)``.
 
@@ -35,10 +35,10 @@ class MultiheadAttention(Module):
         AssertionError: ``num_heads`` does not divide ``embed_dim``.
 
     Attributes:
-        in_proj_weight: ``(3 E, E)``, Xavier-uniform; where the lengths differ q_proj_weight, k_proj_weight and
+        in_proj_weight: ``(3 E, E)``, Xavier-uniform; if the lengths differ, q_proj_weight, k_proj_weight and
             v_proj_weight instead.
-        in_proj_bias: ``(3 E,)``, zero at first, or None.
-        out_proj: the Linear layer on the joined heads.
+        in_proj_bias: ``(3 E,)``, initially zero, or None.
+        out_proj: the Linear layer on the concatenated heads.
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
@@ -124,7 +124,7 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend.
+        """Return the attention output and, if requested, the attention weights.
 
         Args:
             query: ``(L, N, E)``; ``(L, E)`` without a batch.
@@ -133,16 +133,16 @@ class MultiheadAttention(Module):
             need_weights: also return the attention weights.
             attn_mask: ``(L, S)`` or ``(N * num_heads, L, S)``: True where attention is not allowed, or numbers added.
             average_attn_weights: average the weights over the heads.
-            is_causal: promises that ``attn_mask`` is the causal mask.
+            is_causal: a hint that ``attn_mask`` is the causal mask.
 
         Returns:
-            The result, shaped as the query, and the weights ``(N, L, S)`` or None.
+            The output, in the shape of the query, and the weights ``(N, L, S)`` or None.
         """
         if query.ndim not in (2, 3):
             raise AssertionError(f"MultiheadAttention: expected a query of 2 or 3 dimensions, got {describe(query)}")
         swap = self.batch_first and query.ndim == 3
         if swap:
-            # One Tensor given three times stays one, so that its projections can be computed together.
+            # If query, key and value are the same Tensor, keep them so: their projections are then one product.
             swapped = {id(x): x.transpose(0, 1) for x in (query, key, value)}
             query, key, value = swapped[id(query)], swapped[id(key)], swapped[id(value)]
         output, weights = F.multi_head_attention_forward(

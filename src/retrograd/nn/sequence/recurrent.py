@@ -24,7 +24,7 @@ from ..utils.rnn import PackedSequence, lengths_of
 
 
 def _refuse_projection(name: str, given: dict[str, int]) -> None:
-    """Refuse an argument that only ``LSTM`` has, as PyTorch does, and any that none has."""
+    """Raise PyTorch's error for ``proj_size``, which only ``LSTM`` has, and for unknown arguments."""
     if "proj_size" in given:
         raise ValueError(f"{name}: proj_size argument is only supported for LSTM, not RNN or GRU")
     for argument in given:
@@ -34,7 +34,7 @@ def _refuse_projection(name: str, given: dict[str, int]) -> None:
 def _run_packed(
     layer: RNNBase, packed: PackedSequence, states: tuple[Tensor, ...] | None
 ) -> tuple[PackedSequence, tuple[Tensor, ...]]:
-    """The outputs and final states of a recurrent layer: sequences of one length go through it together."""
+    """Return the outputs and final states for packed sequences; sequences of equal length are processed together."""
     sizes = lengths_of(packed.batch_sizes)
     batch = int(sizes[0])
     lengths = (sizes[:, None] > np.arange(batch)[None, :]).sum(0)
@@ -69,18 +69,17 @@ def _run_packed(
 
 
 class RNNBase(Module):
-    """The base class of RNN, LSTM and GRU: the weights of every layer and direction, and the shapes of inputs and
-    states.
+    """The base class of RNN, LSTM and GRU.
 
     ``mode`` is ``"RNN_TANH"``, ``"RNN_RELU"``, ``"LSTM"`` or ``"GRU"``; the other arguments are those of ``LSTM``.
 
     Layer ``k`` has the weights ``weight_ih_lk`` ``(gates * H, features)`` and ``weight_hh_lk`` ``(gates * H, H)``,
-    the offsets ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward
-    direction; all uniform in ``±1 / sqrt(H)`` at first.
+    the biases ``bias_ih_lk`` and ``bias_hh_lk`` ``(gates * H,)``, and the same with ``_reverse`` for the backward
+    direction; all initially uniform in ``±1 / sqrt(H)``.
 
     Raises:
-        ValueError: an unknown mode, or a size, probability or projection out of range.
-        TypeError: a size that is not an integer.
+        ValueError: the mode is unknown, or a size or probability is out of range.
+        TypeError: a size is not an integer.
     """
 
     LAYERS: ClassVar[dict[str, Callable[..., Any]]] = {
@@ -89,7 +88,7 @@ class RNNBase(Module):
         "GRU": gru,
         "LSTM": lstm,
     }
-    # How many rows of H numbers the weights of a mode have.
+    # Per mode the number of gates: the weights have ``gates * H`` rows.
     GATES: ClassVar[dict[str, int]] = {"RNN_TANH": 1, "RNN_RELU": 1, "GRU": 3, "LSTM": 4}
 
     def __init__(
@@ -154,18 +153,18 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         bound = 1 / sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
-        """The weights per layer and direction."""
+        """A list of weights per layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
-    def _flat_weights_names(self) -> list[str]:  # by these programs find the weights that they initialize
+    def _flat_weights_names(self) -> list[str]:  # programs initialize weights by these names
         return [name for names in self._all_weights for name in names]
 
     @property
@@ -173,10 +172,10 @@ class RNNBase(Module):
         return [getattr(self, name) for name in self._flat_weights_names]
 
     def flatten_parameters(self) -> None:
-        """Does nothing: the weights need no particular place in memory."""
+        """Do nothing: the weights need not be contiguous in memory."""
 
     def _run(self, input: Tensor, states: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The outputs and final states, without a batch dimension where the input has none."""
+        """Return the outputs and final states, without a batch dimension if the input has none."""
         name = type(self).__name__
         if isinstance(input, PackedSequence):
             return _run_packed(self, input, states)
@@ -236,24 +235,24 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` step by step, or with relu.
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` for each time step, or with relu.
 
-    Input ``(T, N, input_size)`` and initial state ``(layers, N, H)``, zeros if not given, to outputs
-    ``(T, N, directions * H)`` and final state ``(layers, N, H)``; ``layers`` counts both directions. N may be left out.
+    Maps an input ``(T, N, input_size)`` and an initial state ``(layers, N, H)``, by default zeros, to outputs
+    ``(T, N, directions * H)`` and the final state; ``layers`` counts both directions. N is optional.
 
     Args:
         input_size: the length of each input vector.
         hidden_size: H, the length of the hidden state.
-        num_layers: layers on top of each other, each taking the outputs of the one below.
+        num_layers: the number of stacked layers.
         nonlinearity: "tanh" or "relu".
         batch_first: inputs and outputs are ``(N, T, *)`` instead of ``(T, N, *)``; states are not affected.
-        dropout: the probability with which an output of all but the last layer is dropped in training.
-        bidirectional: also run from the end, and join the outputs of both.
-        device, dtype: of the weights.
+        dropout: the probability of dropout on the outputs of each layer except the last, in training.
+        bidirectional: also process the sequence backwards, and concatenate the outputs.
+        device, dtype: device and dtype of the weights.
 
     Raises:
-        ValueError: a size, probability or nonlinearity out of range; when called, a wrong number of dimensions.
-        RuntimeError: when called, input or state of another size.
+        ValueError: an argument is invalid; when called, the number of dimensions is wrong.
+        RuntimeError: when called, the input or the state has another size.
 
     Source: Elman, Finding structure in time, 1990.
 
@@ -294,7 +293,7 @@ class GRU(RNNBase):
     """Gated recurrent units: ``h' = (1 - z) * n + z * h``; arguments and shapes as ``RNN``.
 
     ``r, z = sigmoid(W_i x + b_i + W_h h + b_h)``, ``n = tanh(W_in x + b_in + r * (W_hn h + b_hn))``; the rows of the
-    weights belong to r, z and n.
+    weights are those of r, z and n, in this order.
 
     Source: Cho et al., Learning phrase representations using RNN encoder-decoder, 2014.
 
@@ -327,11 +326,11 @@ class GRU(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: a cell ``c'`` beside the state ``h'``; arguments and shapes as ``RNN``.
+    """Long short-term memory with a cell state ``c'`` and a hidden state ``h'``; arguments and shapes as ``RNN``.
 
-    ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, whose rows belong to i, f, g
-    and o; ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
-    are the pair ``(h, c)``: ``(layers, N, P)``, P being ``proj_size`` or H, and ``(layers, N, H)``.
+    ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, with rows for i, f, g and o;
+     ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
+    are the pair ``(h, c)``: ``(layers, N, P)``, where P is ``proj_size`` or H, and ``(layers, N, H)``.
 
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; Sak, Senior and Beaufays, Long short-term memory
     recurrent neural network architectures for large scale acoustic modeling, 2014 (projection).
@@ -377,12 +376,11 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """The base class of the cells: ``weight_ih``, ``weight_hh``, ``bias_ih`` and ``bias_hh``, uniform in ``±1 /
-    sqrt(H)``.
+    """The base class of cells; weights and biases are initially uniform in ``±1 / sqrt(H)``.
 
     Args:
         input_size, hidden_size, bias, device, dtype: as for ``RNN``.
-        num_chunks: how many times ``hidden_size`` rows the weights have.
+        num_chunks: the number of gates; the weights have ``num_chunks * hidden_size`` rows.
     """
 
     weight_ih: Parameter
@@ -411,7 +409,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the initial values."""
+        """Initialize the parameters."""
         bound = 1 / sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -435,8 +433,8 @@ class RNNCell(RNNCellBase):
         input_size, hidden_size, bias, nonlinearity, device, dtype: as for ``RNN``.
 
     Raises:
-        ValueError: when called, an input of another number of dimensions.
-        RuntimeError: when called, an unknown nonlinearity, or input or state of another size.
+        ValueError: when called, the input has neither 1 nor 2 dimensions.
+        RuntimeError: when called, the nonlinearity is unknown, or the input or state has another size.
 
     >>> rg.nn.RNNCell(3, 4)(rg.ones(2, 3)).shape
     (2, 4)

@@ -1,4 +1,4 @@
-"""The transformer: encoder and decoder layers, stacks of them, and both together (Vaswani et al., 2017)."""
+"""Transformers: encoder and decoder layers, encoder and decoder, and both combined (Vaswani et al., 2017)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _copies(module: Module, count: int) -> ModuleList:
 
 
 def _is_causal(mask: Tensor | None, declared: bool | None) -> bool:
-    """Whether the mask lets every place see itself and what came before; attention is faster when that is known."""
+    """Return whether a mask is causal, which makes attention faster."""
     if declared is not None or mask is None:
         return bool(declared)
     length = mask.shape[-2]
@@ -52,7 +52,7 @@ def _is_causal(mask: Tensor | None, declared: bool | None) -> bool:
 
 
 class _SelfAttentive(Module):
-    """A layer that begins with attention to its own input."""
+    """The base class of layers that begin with self-attention."""
 
     attentions: tuple[str, ...] = ("self_attn",)
 
@@ -95,21 +95,21 @@ class _SelfAttentive(Module):
 class TransformerEncoderLayer(_SelfAttentive):
     """``x = norm(x + attention(x))``, then ``x = norm(x + linear2(activation(linear1(x))))``, with dropout.
 
-    Shape: ``(S, N, E)``, which is kept; without N, ``(S, E)``. ``forward`` takes the masks of ``MultiheadAttention``.
+    Shape: ``(S, N, E)`` or ``(S, E)``, preserved. ``forward`` accepts the masks of ``MultiheadAttention``.
 
     Args:
         d_model: E, the length of the vectors.
         nhead: the number of heads.
-        dim_feedforward: the width of the network.
-        dropout: the probability with which a value is dropped in training.
-        activation: ``"relu"``, ``"gelu"`` or a function, inside the network.
+        dim_feedforward: the hidden size of the feed-forward network.
+        dropout: the probability of dropout in training.
+        activation: ``"relu"``, ``"gelu"`` or a function, between both linear layers.
         layer_norm_eps: added to the variances.
         batch_first: inputs are ``(N, S, E)`` instead of ``(S, N, E)``.
-        norm_first: normalize before attention and network instead of after the sum.
-        bias: whether layers have offsets.
+        norm_first: normalize before attention and feed-forward network, instead of after the sums.
+        bias: whether the layers have biases.
 
     Raises:
-        RuntimeError: an unknown activation.
+        RuntimeError: the activation is unknown.
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
@@ -137,9 +137,9 @@ class TransformerEncoderLayer(_SelfAttentive):
 
 
 class TransformerDecoderLayer(_SelfAttentive):
-    """As ``TransformerEncoderLayer``, with attention to the encoder's result, the memory, in between.
+    """``TransformerEncoderLayer`` with additional attention to the encoder's output, the memory.
 
-    Target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``. Arguments and errors as ``TransformerEncoderLayer``.
+    Maps target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``; arguments as ``TransformerEncoderLayer``.
 
     >>> rg.nn.TransformerDecoderLayer(8, 2, 16)(rg.ones(5, 2, 8), memory=rg.ones(3, 2, 8)).shape
     (5, 2, 8)
@@ -182,13 +182,13 @@ class TransformerDecoderLayer(_SelfAttentive):
 
 
 class TransformerEncoder(Module):
-    """``num_layers`` copies of an encoder layer on top of each other: ``(S, N, E)``, which is kept.
+    """A stack of ``num_layers`` copies of an encoder layer, for ``(S, N, E)``.
 
     Args:
         encoder_layer: the layer to copy.
-        num_layers: how often.
-        norm: a module applied to the last result, or None.
-        enable_nested_tensor, mask_check: accepted, without meaning here: nothing is nested.
+        num_layers: the number of copies.
+        norm: a module applied to the output, or None.
+        enable_nested_tensor, mask_check: accepted for compatibility, without effect.
 
     >>> layer = rg.nn.TransformerEncoderLayer(8, 2, 16)
     >>> rg.nn.TransformerEncoder(layer, num_layers=2)(rg.ones(5, 2, 8)).shape
@@ -228,9 +228,9 @@ class TransformerEncoder(Module):
 
 @like(TransformerEncoder)
 class TransformerDecoder(Module):
-    """``num_layers`` copies of a decoder layer on top of each other.
+    """A stack of ``num_layers`` copies of a decoder layer.
 
-    Target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``.
+    Maps target ``(T, N, E)`` and memory ``(S, N, E)`` to ``(T, N, E)``.
 
     Args:
         decoder_layer: the layer to copy.
@@ -276,16 +276,16 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder: source ``(S, N, E)`` and target ``(T, N, E)`` to ``(T, N, E)``.
+    """A transformer: maps source ``(S, N, E)`` and target ``(T, N, E)`` to ``(T, N, E)``.
 
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for
             ``TransformerEncoderLayer``.
-        num_encoder_layers, num_decoder_layers: the heights of the stacks.
-        custom_encoder, custom_decoder: modules to take instead.
+        num_encoder_layers, num_decoder_layers: the numbers of layers.
+        custom_encoder, custom_decoder: modules to use instead of encoder and decoder.
 
     Raises:
-        RuntimeError: when called, sizes of source and target that fit neither each other nor ``d_model``.
+        RuntimeError: when called, batch sizes differ, or the feature sizes are not ``d_model``.
 
     Source: Vaswani et al., Attention is all you need, 2017.
 
@@ -370,7 +370,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Tensor:
-        """The causal mask ``(sz, sz)``: minus infinity above the diagonal, zero elsewhere.
+        """Return the causal mask ``(sz, sz)``: minus infinity above the diagonal, zero elsewhere.
 
         >>> rg.nn.Transformer.generate_square_subsequent_mask(2)
         tensor([[  0., -inf],

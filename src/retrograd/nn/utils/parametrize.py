@@ -174,7 +174,7 @@ def _computed(name: str) -> property:
     return property(get, set_)
 
 
-def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
+def _set_computed_attributes(module: Module, plain: type[Module], names: tuple[str, ...]) -> None:
     """Give the module a class of its own with computed attributes ``names``, or its plain class without names."""
     if not names:
         module.__class__ = plain
@@ -190,7 +190,7 @@ def _become(module: Module, plain: type[Module], names: tuple[str, ...]) -> None
 
 def _restore(plain: type[Module], names: tuple[str, ...]) -> Module:
     module = plain.__new__(plain)
-    _become(module, plain, names)
+    _set_computed_attributes(module, plain, names)
     return module
 
 
@@ -238,7 +238,7 @@ def register_parametrization(
         module.add_module("parametrizations", ModuleDict())
     parametrizations: Any = module.parametrizations
     parametrizations[tensor_name] = entry
-    _become(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
+    _set_computed_attributes(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
     return module
 
 
@@ -367,7 +367,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         else:
             result = Parameter(value) if isinstance(original, Parameter) else value
     del parametrizations[tensor_name]
-    _become(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
+    _set_computed_attributes(module, type_before_parametrizations(module), tuple(parametrizations.keys()))
     if not len(parametrizations):
         del module.parametrizations
     if isinstance(result, Parameter):

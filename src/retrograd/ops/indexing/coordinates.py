@@ -21,7 +21,7 @@ from ..table.types import Operand, Size
 @operator(differentiable=False)
 @called_per_example
 def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row per element, in row-major order: ``nonzero(input)``.
+    """The indices of the nonzero elements, one row per element, in row-major order: ``nonzero(input)``.
 
     Shape: any; ``(count, ndim)``.
     Dtype: all; int64.
@@ -36,7 +36,7 @@ def argwhere(input: Tensor) -> Tensor:
 @operator(differentiable=False, like=argwhere)
 @called_per_example
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first ``size`` rows of ``nonzero(input)``, filled up with ``fill_value``.
+    """The first ``size`` rows of ``nonzero(input)``, padded with ``fill_value``.
 
     Shape: any; ``(size, ndim)``.
 
@@ -105,16 +105,16 @@ def unravel_index(indices: Tensor, shape: Size) -> tuple[Tensor, ...]:
 @operator(method=False, differentiable=False, real=True)
 @called_per_example
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each of ``elements`` occurs in ``test_elements``; NaN occurs nowhere.
+    """Whether each of ``elements`` is in ``test_elements``; NaN never is.
 
-    Shape: both any; the result has that of ``elements``.
-    Dtype: all but complex; bool. The two are compared in their common dtype.
+    Shape: any; the result has that of ``elements``.
+    Dtype: any but complex, compared in the common dtype; the result is bool.
 
     Args:
         elements: a Tensor or a number.
-        test_elements: a Tensor or a number, not both numbers.
-        assume_unique: promises that no number occurs twice in either; the result does not depend on it.
-        invert: whether each does *not* occur.
+        test_elements: a Tensor or a number; at least one of both is a Tensor.
+        assume_unique: whether both have no repeated elements; it does not affect the result.
+        invert: return whether elements are *not* in ``test_elements``.
 
     Raises:
         TypeError: both are numbers.

@@ -73,7 +73,7 @@ def fill(input: Tensor, value: Number | Tensor) -> Tensor:
     Derivative: input: 0. value: the sum of ``g``.
 
     Args:
-        input: gives shape, dtype and device.
+        input: a Tensor with the shape, dtype and device of the result.
 
     Raises:
         RuntimeError: the value has dimensions, or is complex and the input is not.
@@ -93,7 +93,7 @@ def _fill_in_place(self: Tensor, value: Number | Tensor) -> Tensor:
             _fill_memory(array, value)
             return self
     written = self
-    if overlaps_itself(self.array):  # All elements get one value: write each place once.
+    if overlaps_itself(self.array):  # All elements get one value, so each memory location is written once.
         key = tuple([slice(1) if stride == 0 else slice(None) for stride in self.array.strides])
         written = apply_view(GETITEM, self, {"index": (*key, Ellipsis)})
     if written is not self and overlaps_itself(written.array):
@@ -117,7 +117,7 @@ tensor_method(inplace_method("fill", _fill_in_place), "fill_")
 
 @operator(namespace="Tensor", name="zero_", differentiable=False)
 def zero_(self: Tensor) -> Tensor:
-    """``self = 0``: zero written over every element.
+    """``self = 0``: set every element to zero.
 
     Derivative: 0.
 
@@ -129,7 +129,7 @@ def zero_(self: Tensor) -> Tensor:
 
 @operator(namespace="Tensor", name="copy_", differentiable=False)
 def copy_(self: Tensor, src: Operand, non_blocking: bool = False) -> Tensor:
-    """``self = src``: the elements of ``src`` written over this Tensor's.
+    """``self = src``: copy the elements of ``src`` into this Tensor.
 
     Derivative: self: 0. src: ``g``, summed where it broadcasts.
     Shape: ``src`` broadcasts to that of ``self``.

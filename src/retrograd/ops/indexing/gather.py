@@ -22,16 +22,16 @@ GATHER, INDEX_SELECT, TAKE, MASKED_SELECT, TAKE_ALONG_DIM = (
 
 @operator(derivative="added at positions", args="index from 0")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements picked along a dimension.
+    """``out[i, j, k] = input[i, index[i, j, k], k]`` for dimension 1 of three: elements selected along a dimension.
 
-    Shape: the index has as many dimensions as the input, and is not longer in any but ``dim``; the result has that
-    of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any.
+    Shape: the index has as many dimensions as the input, and is longer at most in ``dim``; the result has the
+    shape of the index. A 0-d Tensor counts as a vector of one element; an empty index may have any shape.
 
     Args:
         sparse_grad: accepted for compatibility; gradients are dense.
 
     Raises:
-        RuntimeError: the index does not fit or is out of range.
+        RuntimeError: the index has a wrong shape or is out of range.
 
     >>> rg.gather(rg.tensor([[1, 2], [3, 4]]), 1, rg.tensor([[0, 0], [1, 0]]))
     tensor([[1, 1],
@@ -48,7 +48,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """``gather`` where input and indices broadcast against each other; without ``dim`` of the flattened input.
 
-    Shape: as many dimensions in both, which broadcast but in ``dim``; the result is as long there as the indices.
+    Shape: as many dimensions in both, which broadcast except in ``dim``; there the result has the indices' length.
 
     Args:
         indices: int64; negative ones count from the end.
@@ -131,13 +131,13 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @operator()
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """``input[mask]``: the elements where the mask holds, in row-major order.
+    """``input[mask]``: the elements where the mask is True, in row-major order.
 
-    Derivative: ``g`` where the mask holds, 0 elsewhere.
+    Derivative: ``g`` where the mask is True, 0 elsewhere.
     Shape: input and mask broadcast; the result is a vector.
 
     Raises:
-        RuntimeError: the mask is not of bools, or the shapes do not broadcast.
+        RuntimeError: the mask is not bool, or the shapes do not broadcast.
 
     >>> rg.masked_select(rg.tensor([1, 2, 3]), rg.tensor([True, False, True]))
     tensor([1, 3])

@@ -28,7 +28,7 @@ from .writing import Write, check_range_of_value, in_place, refuse_filling_bytes
 
 INDEX_FILL, INDEX_PUT, PUT = (setting(name) for name in ("index_fill", "index_put", "put"))
 INDEX_PUT_ADD, PUT_ADD = (adding(name) for name in ("index_put", "put"))
-# As in PyTorch, the results of these three do not keep the memory order of the input.
+# As in PyTorch, the results of these three operators are in row-major order.
 INDEX_COPY, MASKED_SCATTER = (setting(name, contiguous=True) for name in ("index_copy", "masked_scatter"))
 INDEX_ADD = adding("index_add", contiguous=True)
 
@@ -70,14 +70,14 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """``out[.., index[i], ..] += alpha * source[.., i, ..]``, from a copy of the input.
 
     Derivative: input: ``g``. source: ``alpha * g`` at the positions.
-    Shape: the input's, kept; source has it but for ``dim``, which is as long as the index.
+    Shape: the input's, preserved; source has it except for ``dim``, whose length is that of the index.
 
     Args:
-        index: a vector of integers from 0 on; what is added at a repeated position adds up.
-        alpha: a factor for them.
+        index: a vector of non-negative integers; slices at repeated positions are summed.
+        alpha: a factor of the source.
 
     Raises:
-        RuntimeError: source does not fit, a position is out of range, or the dtypes differ.
+        RuntimeError: source has a wrong shape, a position is out of range, or the dtypes differ.
         IndexError: ``dim`` is out of range, or the index is not a vector.
 
     >>> rg.index_add(rg.zeros(3), 0, rg.tensor([0, 0]), rg.tensor([1.0, 2.0]))
@@ -96,10 +96,10 @@ def _index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Write
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``out[.., index[i], ..] = source[.., i, ..]``, in a copy of the input.
 
-    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, where one repeats for the last slice.
+    Derivative: input: ``g``, 0 at the positions. source: ``g`` at the positions, only for the last of repeats.
 
     Raises:
-        IndexError: source does not fit, or ``dim`` or a position is out of range.
+        IndexError: source has a wrong shape, or ``dim`` or a position is out of range.
         RuntimeError: the dtypes differ.
 
     >>> rg.index_copy(rg.zeros(3), 0, rg.tensor([2, 0]), rg.tensor([1.0, 2.0]))
@@ -168,13 +168,13 @@ def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, a
     """``out[indices] = values``, or ``+=`` with ``accumulate``, in a copy of the input.
 
     Derivative: input: ``g``, without ``accumulate`` 0 at the positions. values: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; the values broadcast to the indexed elements.
-    Dtype: any, kept; values have the input's.
+    ``accumulate``, only for the last value at a repeated position.
+    Shape: any, preserved; the values broadcast to the indexed elements.
+    Dtype: any, preserved; values have the dtype of the input.
 
     Args:
         indices: a tuple of Tensors of integers or bools, one per dimension; None stands for a whole dimension.
-        values: what is written.
+        values: the values to write.
         accumulate: add instead of replacing; at a repeated position all values are added.
 
     Raises:
@@ -207,12 +207,12 @@ def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``out.ravel()[index] = source``, or ``+=`` with ``accumulate``, in a copy of the input.
 
-    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions; without
-    ``accumulate``, where a position repeats, for the last value alone.
-    Shape: any, kept; source has as many elements as the index.
+    Derivative: input: ``g``, without ``accumulate`` 0 at the positions. source: ``g`` at the positions;
+    for a repeated position only the last value, without ``accumulate``.
+    Shape: any, preserved; source has as many elements as the index.
 
     Args:
-        source: what is written.
+        source: the values to write.
         accumulate: add instead of replacing.
 
     Raises:

@@ -173,7 +173,7 @@ def _position(array: Array, x: Tensor) -> Array:
         raise IndexError(f"arrays used as indices must be of integer or bool dtype, not {describe(array)}")
     if array.dtype == np.uint8:
         array = byte_mask(array) if array.ndim else array != 0
-    if array.ndim == 0 and not getattr(array, "mapped", False):  # by vmap: another for each example
+    if array.ndim == 0 and not getattr(array, "mapped", False):  # vmap maps an index that differs between examples
         return array.item()
     backend = backend_of(x.array)
     if backend_of(array).name != backend.name:
@@ -415,22 +415,22 @@ def _placed(g: Array, index: Index) -> Array:
 
 @operator(namespace="Tensor", name="__getitem__")
 def getitem(self: Tensor, index: IndexLike) -> Tensor:
-    """``self[index]``, with every index that NumPy takes: integers, slices, None, Ellipsis, arrays of positions, masks.
+    """``self[index]``, with any index of NumPy: integers, slices, None, Ellipsis, arrays of positions, masks.
 
     Integers, slices, None and Ellipsis select a view; positions (Tensors, arrays or lists, also repeated) and masks a
-    copy. Slices may have a negative step. A list of lists, Tensors or slices is read as a tuple, as PyTorch reads it,
-    and warned about: NumPy reads one array of positions.
+    copy. Slices may have a negative step. A list of lists, Tensors or slices is interpreted as a tuple, with a
+    warning, as in PyTorch; NumPy interprets it as an array of positions.
 
-    Derivative: ``g`` in its place, 0 elsewhere; at a repeated position it adds up.
-    Shape: as PyTorch's: the dimensions of positions stand where the positions do, and first where a slice stands
-        between two of them. An integer is not a position: ``x[0, :, [1, 2]]`` is ``x[0][:, [1, 2]]``. NumPy takes it
-        for one.
+    Derivative: ``g`` at the positions, summed for repeated positions, 0 elsewhere.
+    Shape: as in PyTorch: the dimensions of positions replace the indexed dimensions, and come first if a slice
+        separates two arrays of positions. Unlike in NumPy, an integer is not a position: ``x[0, :, [1, 2]]`` is
+        ``x[0][:, [1, 2]]``.
 
     Args:
-        index: what stands between the brackets.
+        index: the index.
 
     Raises:
-        IndexError: too many indices, one out of range, a mask of another shape, or something that is not an index.
+        IndexError: there are too many indices, one is out of range or not an index, or a mask has another shape.
 
     >>> x = rg.arange(6).reshape(2, 3)
     >>> x[1, ::-1], x[:, [0, 0, 2]], x[x > 3]
@@ -464,7 +464,7 @@ def _as_pytorch(x: Tensor, index: Index) -> tuple[Tensor, Index]:
 # Writing
 
 
-def _apart(out: Array, value: object, index: Index) -> object:
+def _copy_if_overlapping(out: Array, value: object, index: Index) -> object:
     """Return the value, copied if it overlaps ``out``. NumPy does so itself, but not where the index is a mask."""
     if not is_array(value) or index.basic and array_module(out) is np:
         return value
@@ -472,7 +472,7 @@ def _apart(out: Array, value: object, index: Index) -> object:
 
 
 def _assign(out: Array, x: Array, value: object, index: Index) -> None:
-    _write_at(out, index, _apart(out, value, index))
+    _write_at(out, index, _copy_if_overlapping(out, value, index))
 
 
 def _assigned(x: Array, value: Array, index: Index) -> Array:
@@ -482,7 +482,7 @@ def _assigned(x: Array, value: Array, index: Index) -> Array:
 
 
 def _add(out: Array, x: Array, value: object, index: Index) -> None:
-    add_at(out, index, _apart(out, value, index))
+    add_at(out, index, _copy_if_overlapping(out, value, index))
 
 
 def _added(x: Array, value: Array, index: Index) -> Array:
@@ -522,10 +522,10 @@ SETITEM: Primitive = setting("setitem")
 
 @operator(namespace="Tensor", name="__setitem__", differentiable=False, like=getitem)
 def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> None:
-    """``self[index] = value``, with every index that NumPy takes.
+    """``self[index] = value``, with any index of NumPy.
 
-    Derivative: self: ``g``, 0 where something was written. value: ``g`` at the index, summed where it broadcasts, and
-    for the last value alone where a position repeats.
+    Derivative: self: ``g``, 0 at the written elements. value: ``g`` at the index, summed over broadcast dimensions; for
+    a repeated position only the last value.
     Shape: the value broadcasts to the indexed elements.
     Dtype: any; the value takes that of ``self``.
 
@@ -533,7 +533,7 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
         value: a Tensor, an array, a number, or a list of numbers.
 
     Raises:
-        IndexError: the index does not fit (see ``__getitem__``).
+        IndexError: the index is invalid (see ``__getitem__``).
         RuntimeError: the value does not broadcast to the indexed elements, or ``self`` is a leaf that requires grad.
 
     >>> x = rg.zeros(4)

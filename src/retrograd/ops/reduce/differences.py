@@ -23,19 +23,19 @@ from .scans import cumsum
 def diff(
     input: Operand, n: int = 1, dim: Dim = -1, prepend: Operand | None = None, append: Operand | None = None
 ) -> Tensor:
-    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; of bools ``xor``.
+    """``y_i = x_(i+1) - x_i`` along ``dim``, ``n`` times; for bools ``xor``.
 
     Derivative: ``g_(i-1) - g_i``, ``n`` times.
     Shape: at least one dimension; the result is ``n`` shorter along ``dim``, at least 0.
 
     Args:
-        n: how many times; 0 gives a copy.
+        n: the number of repetitions; 0 returns a copy.
         prepend: values to concatenate before the input, of its shape except along ``dim``.
         append: values to concatenate after the input.
 
     Raises:
-        RuntimeError: the input is 0-d, ``n`` is negative, or the shapes do not fit.
-        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` a number.
+        RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+        TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))
     tensor([3., 5.])
@@ -103,12 +103,12 @@ def trapezoid(y: Operand, x: Operand | None = None, *, dx: Number | Tensor | Non
     """``sum_i (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the integral by the trapezoidal rule.
 
     Derivative: y: ``g`` times half the distance of the neighbours; x: ``g (y_(i-1) - y_(i+1)) / 2`` at inner points.
-    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; the result lacks ``dim``.
+    Shape: y of at least one dimension, x of its length or of a shape that broadcasts; ``dim`` is removed.
 
     Args:
         y: the values.
-        x: the points; by default they lie ``dx`` apart.
-        dx: the distance of the points, 1 by default.
+        x: the points; by default at distance ``dx``.
+        dx: the distance between points, 1 by default.
 
     Raises:
         IndexError: ``dim`` is out of range, or y is 0-d.
@@ -128,7 +128,7 @@ def cumulative_trapezoid(
 ) -> Tensor:
     """``z_k = sum_(i <= k) (y_i + y_(i+1)) / 2 (x_(i+1) - x_i)`` along ``dim``: the running integral.
 
-    Derivative: that of ``trapezoid``, summed over the ``g_k`` that an area is part of.
+    Derivative: that of ``trapezoid``, summed over the ``g_k`` that contain an area.
     Shape: y of at least one dimension, x as in ``trapezoid``; the result is one shorter along ``dim``.
 
     >>> rg.cumulative_trapezoid(rg.tensor([1.0, 2.0, 3.0]))
@@ -156,15 +156,15 @@ def gradient(
 
     Args:
         input: the values of the function.
-        spacing: the distance of the points, 1 by default, a number or one per dimension; or per dimension a Tensor of
-            coordinates.
+        spacing: the distance between points (default 1), or one per dimension, or a Tensor of coordinates per
+            dimension.
         edge_order: the order of the differences at the edges, 1 or 2.
 
     Returns:
         A tuple, with a Tensor per dimension.
 
     Raises:
-        RuntimeError: too few points, a wrong number of spacings, another ``edge_order``, or bools.
+        RuntimeError: there are too few points, the number of spacings or ``edge_order`` is wrong, or the input is bool.
 
     >>> rg.gradient(rg.tensor([1.0, 4.0, 9.0]))
     (tensor([3., 4., 5.]),)

@@ -84,7 +84,7 @@ MAX, MIN = picking("max"), picking("min")
 
 @operator(real=True, dtype="not complex")
 def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """``max_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``max_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the largest element; ties share it evenly; NaN where the result is.
 
@@ -102,7 +102,7 @@ def amax(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 @operator(real=True, like=amax)
 def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
-    """``min_i x_i`` over all dimensions, one, or several; NaN if there is any.
+    """``min_i x_i`` over all dimensions, one, or several; NaN if an element is NaN.
 
     Derivative: ``g`` at the smallest element; ties share it evenly; NaN where the result is.
 
@@ -116,9 +116,9 @@ def amin(input: Operand, dim: Dims = (), keepdim: bool = False) -> Tensor:
 
 @operator(differentiable=False, real=True, shape="reduced dimension")
 def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
-    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmax_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
-    Dtype: any but bool and complex; gives int64.
+    Dtype: any but bool and complex; the result is int64.
 
     Raises:
         IndexError: there are no elements, or ``dim`` is out of range.
@@ -132,7 +132,7 @@ def argmax(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Ten
 
 @operator(differentiable=False, real=True, like=argmax)
 def argmin(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor:
-    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: of equals the first, or the first NaN.
+    """``argmin_i x_i``, of all elements (flattened) or along ``dim``: the first of equal elements, or the first NaN.
 
     >>> rg.argmin(rg.tensor([[1.0, 5.0], [3.0, 4.0]]), dim=1)
     tensor([0, 0])
@@ -203,11 +203,11 @@ def max_(
     that the index names; ``max(x, y)``: as ``maximum``.
 
     Args:
-        dim: the dimension; or a Tensor, which is ``other``.
-        other: the values to compare with, elementwise; they broadcast.
+        dim: the dimension; a Tensor is interpreted as ``other``.
+        other: the values to compare with, elementwise, with broadcasting.
 
     Returns:
-        A Tensor; with ``dim`` the named tuple ``(values, indices)``, of equals the first index.
+        A Tensor; with ``dim`` the named tuple ``(values, indices)``, with the first index of equal elements.
 
     Raises:
         IndexError: ``dim`` has no elements, or is out of range.
@@ -257,7 +257,7 @@ def aminmax(input: Operand, *, dim: Dim | None = None, keepdim: bool = False) ->
     """``(min_i x_i, max_i x_i)``, of all elements or along ``dim``; NaN if there is any.
 
     Derivative: as ``amin`` and ``amax``: ties share ``g`` evenly.
-    Shape: any; the results are 0-d, or lack the dimension (length 1 there with ``keepdim``).
+    Shape: any; the results are 0-d, or without the dimension (length 1 with ``keepdim``).
 
     Args:
         dim: the dimension, by default all.

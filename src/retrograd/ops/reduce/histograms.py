@@ -24,16 +24,16 @@ from ..table.types import Operand
 @operator(differentiable=False, dtype="floating", raises="integers")
 @called_per_example
 def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: how many elements lie in each of ``bins`` equal intervals.
+    """``y_b = sum_i [e_b <= x_i < e_(b+1)]``: the number of elements in each of ``bins`` equal intervals.
 
-    Intervals are closed on the left, the last one on both sides. Elements outside are left out.
+    Intervals are closed on the left, the last one on both sides. Elements outside are ignored.
 
     Shape: any; the result is (bins).
 
     Args:
         bins: the number of intervals.
-        min: where the first begins.
-        max: where the last ends; with ``min == max`` the range is that of the elements.
+        min: the start of the first interval.
+        max: the end of the last interval; with ``min == max`` the range of the elements is used.
 
     Raises:
         RuntimeError: ``bins`` is not positive, ``max`` is below ``min`` or the range is not finite.
@@ -64,20 +64,20 @@ def histc(input: Operand, bins: int = 100, min: float = 0, max: float = 0) -> Te
 @operator(differentiable=False, real=True)
 @called_per_example
 def bincount(input: Operand, weights: Operand | None = None, minlength: int = 0) -> Tensor:
-    """``y_n = sum_i [x_i = n] weights_i``: how often each number 0, 1, 2, ... occurs, or the sum of its weights.
+    """``y_n = sum_i [x_i = n] weights_i``: the number of occurrences of 0, 1, 2, ..., or the sums of their weights.
 
     Shape: input and ``weights`` (n); the result has the length ``max(minlength, max(input) + 1)``.
-    Dtype: integers; gives int64, or with ``weights`` float64 (float32 for float32).
+    Dtype: integers; the result is int64, with ``weights`` float64 (float32 for float32).
 
     Args:
         input: the numbers, not negative.
         weights: the weight of each element, 1 by default.
-        minlength: the result is at least that long.
+        minlength: the minimum length of the result.
 
     Raises:
         NotImplementedError: the input does not hold integers.
-        RuntimeError: the input is not 1-dimensional or has negative elements, the weights do not fit, or ``minlength``
-            is negative.
+        RuntimeError: the input is not 1-dimensional or has negative elements, the weights have another shape, or
+            ``minlength`` is negative.
 
     >>> rg.bincount(rg.tensor([1, 3, 1]))
     tensor([0, 2, 0, 1])
@@ -187,31 +187,31 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramResult:
-    """How many elements, or what weight, lie in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
+    """The number of elements, or their weight, in each of the intervals ``[e_0, e_1), ..., [e_(k-1), e_k]``.
 
-    What lies outside of all counts nowhere.
+    Elements outside of all intervals are ignored.
 
     Shape: any; ``(bins,)`` and ``(bins + 1,)``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         bins: the number of equal intervals, or their ascending edges.
-        range: the first and the last edge of equal intervals; by default the least and the largest element, one apart
-            where they are equal.
+        range: the first and the last edge of equal intervals; by default the smallest and the largest
+            element, or a range of length 1 if they are equal.
         weight: the weight of each element, in the input's shape and dtype; by default 1.
         density: whether to divide by the sum and by the widths, so that the integral is 1.
 
     Returns: (hist, bin_edges).
 
     Raises:
-        RuntimeError: there are no bins, their range is empty or not finite, or the weight does not fit.
-        TypeError: there are a range and edges.
+        RuntimeError: there are no bins, their range is empty or not finite, or the weight has another shape.
+        TypeError: both a range and edges are given.
 
     >>> rg.histogram(rg.tensor([1.0, 2.0, 1.0, 4.0]), 3)
     HistogramResult(hist=tensor([2., 1., 1.]), bin_edges=tensor([1., 2., 3., 4.]))
     """
     if range is not None and isinstance(bins, Tensor):
-        raise TypeError("expected no range beside the edges of bins")
+        raise TypeError("expected no range if bins are given as edges")
     x = _points(input, "input")
     heavy = _weight(weight, x.shape, x)
     flat = x.reshape(-1)
@@ -231,20 +231,20 @@ def histogramdd(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> HistogramddResult:
-    """How many points, or what weight, lie in each box of a grid: ``histogram`` in several dimensions.
+    """The number of points, or their weight, in each box of a grid: ``histogram`` in several dimensions.
 
     Shape: ``(..., d)`` for points of ``d`` coordinates; ``(bins_1, ..., bins_d)`` and ``d`` times ``(bins_i + 1,)``.
 
     Args:
         bins: per dimension the number of equal intervals (one number for all), or their ascending edges.
-        range: the first and the last edge of each dimension, one after the other; by default those of the points.
+        range: the first and the last edge of each dimension, in one list; by default the range of the points.
         weight: the weight of each point, in the input's shape without the last dimension; by default 1.
         density: whether to divide by the sum and by the volumes of the boxes, so that the integral is 1.
 
     Returns: (hist, bin_edges), the second a tuple.
 
     Raises:
-        RuntimeError: bins, range or weight do not fit.
+        RuntimeError: bins, range or weight have a wrong length or shape.
 
     >>> rg.histogramdd(rg.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), [2, 2]).hist
     tensor([[0., 1.],

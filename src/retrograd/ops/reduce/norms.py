@@ -98,7 +98,7 @@ def vector_norm(
         ord: any number: 0 counts the non-zeros, ``inf`` and ``-inf`` give the largest and the smallest ``|x_i|``.
 
     Raises:
-        RuntimeError: the input holds integers, ``dtype`` does not fit, or the norm of no elements does not exist.
+        RuntimeError: the input holds integers, ``dtype`` is narrower, or the norm of no elements is undefined.
 
     >>> rg.linalg.vector_norm(rg.tensor([[3.0, 4.0], [0.0, 1.0]]), dim=1)
     tensor([5., 1.])
@@ -108,14 +108,14 @@ def vector_norm(
 
 @operator(args="input one vector, other vector")
 def dist(input: Operand, other: Operand, p: float = 2) -> Tensor:
-    """``norm(input - other, p)``: the distance of all elements, as two vectors.
+    """``norm(input - other, p)``: the distance of two vectors of all elements.
 
     Derivative: input: as ``norm`` at the difference; other: the negative. So 0 where the distance is 0.
     Shape: any that broadcast; the result is 0-d.
     Dtype: floating and complex, whose distance is real.
 
     Args:
-        p: which norm, any number.
+        p: the order of the norm, any number.
 
     Raises:
         RuntimeError: the shapes do not broadcast, or the inputs hold integers.
@@ -135,12 +135,12 @@ def renorm(input: Operand, p: float, dim: Dim, maxnorm: float) -> Tensor:
 
     Args:
         input: the slices.
-        p: which norm, positive.
+        p: the order of the norm, positive.
         dim: the dimension whose slices are scaled.
         maxnorm: the largest norm, at least 0.
 
     Raises:
-        RuntimeError: the input has no two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
+        RuntimeError: the input has fewer than two dimensions, ``p`` is not positive or ``maxnorm`` is negative.
 
     >>> rg.renorm(rg.tensor([[3.0, 4.0], [0.3, 0.4]]), 2, 0, 1.0)
     tensor([[0.6, 0.8],

@@ -59,11 +59,11 @@ def kthvalue(input: Operand, k: int, dim: Dim = -1, keepdim: bool = False) -> Va
 
     NaN counts as the largest.
 
-    Derivative: ``g`` at the element that the index names: of equals the ``k``-th in their order.
-    Shape: any; the results lack the dimension, or have length 1 there with ``keepdim``.
+    Derivative: ``g`` at the element with the index; equal elements are counted in their order.
+    Shape: any; the results are without the dimension (length 1 with ``keepdim``).
 
     Args:
-        k: which, counted from 1.
+        k: the rank, from 1.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -156,10 +156,10 @@ def median(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices: ..
 def median(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
 @operator(real=True, shape="reduced dimension", dtype="real or integer")
 def median(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two in the middle; NaN if there is any.
+    """``sort(x)[(n - 1) // 2]`` of all elements, or along ``dim``: the lower of two medians; NaN if an element is NaN.
 
-    Derivative: without ``dim`` ``g`` in equal parts at all elements that equal the median; with it ``g`` at the element
-    that the index names.
+    Derivative: without ``dim``, ``g`` in equal parts at all elements equal to the median; with ``dim``, ``g`` at the
+    element with the index.
 
     Returns:
         A Tensor; with ``dim`` the named tuple ``(values, indices)``.
@@ -181,7 +181,7 @@ def nanmedian(input: Operand, dim: Dim, keepdim: bool = False) -> ValuesIndices:
 def nanmedian(input: Operand, dim: None = None, keepdim: bool = False) -> Tensor: ...
 @operator(real=True, like=median)
 def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> Tensor | ValuesIndices:
-    """``median`` of the elements that are not NaN; NaN where there are none.
+    """``median`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``median``.
 
@@ -193,9 +193,9 @@ def nanmedian(input: Operand, dim: Dim | None = None, keepdim: bool = False) -> 
 
 @operator(real=True, dtype="indices", like=kthvalue)
 def mode(input: Operand, dim: Dim = -1, keepdim: bool = False) -> ValuesIndices:
-    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` and its last index; of several the least.
+    """``argmax_v sum_i [x_i = v]``: the most frequent element along ``dim`` (the smallest of ties) and its last index.
 
-    Derivative: ``g`` at the element that the index names.
+    Derivative: ``g`` at the element with the index.
 
     >>> rg.mode(rg.tensor([3.0, 1.0, 3.0, 2.0]))
     ValuesIndices(values=tensor(3.), indices=tensor(2))
@@ -292,10 +292,10 @@ def quantile(
 ) -> Tensor:
     """``x_(k) + (r - k) (x_(k+1) - x_(k))`` at rank ``r = q (n - 1)``, ``k = floor(r)``, of the sorted elements.
 
-    Derivative: input: ``g`` in the parts of the interpolation at the elements it is between; q: ``g (n - 1)`` times
+    Derivative: input: ``g`` times the interpolation weights at the two neighbours; q: ``g (n - 1)`` times
     their difference, 0 where the rank is an integer or rounded.
-    Shape: any; the result lacks the dimension (length 1 there with ``keepdim``), behind a first dimension for a 1-d q.
-    Dtype: float32 and float64, also of q; kept.
+    Shape: any; the result is without the dimension (length 1 with ``keepdim``); a 1-d q prepends a dimension.
+    Dtype: float32 and float64, the same for q; preserved.
 
     Args:
         q: a number or a 1-dimensional Tensor, in ``[0, 1]``.
@@ -304,7 +304,7 @@ def quantile(
             ``"midpoint"`` or ``"nearest"``.
 
     Raises:
-        RuntimeError: wrong dtypes, an empty input, ``q`` outside ``[0, 1]``, an unknown interpolation.
+        RuntimeError: a dtype is wrong, the input is empty, ``q`` is outside ``[0, 1]``, or ``interpolation`` unknown.
 
     >>> rg.quantile(rg.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     tensor(2.5)
@@ -321,7 +321,7 @@ def nanquantile(
     *,
     interpolation: Interpolation = "linear",
 ) -> Tensor:
-    """``quantile`` of the elements that are not NaN; NaN where there are none.
+    """``quantile`` of the elements that are not NaN; NaN if there are none.
 
     Derivative: as ``quantile``.
 

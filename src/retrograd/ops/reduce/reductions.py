@@ -93,7 +93,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
     Derivative: ``g``, repeated along the reduced dimensions.
 
     Args:
-        dtype: converts the input first; sums of integers wrap around in it.
+        dtype: convert the input first; sums of integers wrap around.
 
     >>> x = rg.tensor([[1.0, 2.0], [3.0, 4.0]])
     >>> rg.sum(x), rg.sum(x, 0), x.sum(axis=1, keepdims=True)
@@ -108,7 +108,7 @@ def sum_(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtyp
 
 @operator(dtype="floating and complex", args="dim or all, dtype converts")
 def mean(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
-    """``sum_i x_i / n`` over all dimensions, one, or several; NaN where there are no elements.
+    """``sum_i x_i / n`` over all dimensions, one, or several; NaN if there are no elements.
 
     Derivative: ``g / n``, repeated along the reduced dimensions.
 
@@ -154,8 +154,8 @@ PROD = Primitive("prod", _prod, "x", [_prod_vjp], signals=True, contiguous=True,
 def prod(input: Operand, dim: Dim | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None) -> Tensor:
     """``prod_i x_i``, of all elements or along one dimension.
 
-    Derivative: ``g`` times the product of the other elements, without a division: right where elements are 0, to
-    every order.
+    Derivative: ``g`` times the product of the other elements, without a division: correct for zeros, to every
+    order.
 
     >>> x = rg.tensor([2.0, 0.0, 4.0], requires_grad=True)
     >>> rg.prod(x).backward()
@@ -185,7 +185,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
     """``sum_i x_i`` over the elements that are not NaN.
 
     Derivative: ``g``, repeated along the reduced dimensions; 0 for NaN.
-    Dtype: floating; integers and bools give int64.
+    Dtype: floating; the result for integers and bools is int64.
 
     Raises:
         RuntimeError: the input is complex; a dimension appears twice.
@@ -204,7 +204,7 @@ def nansum(input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dt
 def nanmean(
     input: Operand, dim: Dims | None = None, keepdim: bool = False, *, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN where there are none.
+    """``sum_i x_i / n`` over the ``n`` elements that are not NaN; NaN if there are none.
 
     Derivative: ``g / n``, repeated along the reduced dimensions; 0 for NaN.
 
@@ -248,13 +248,13 @@ def _truth(name: str, input: Operand, dim: Dims | None, keepdim: bool) -> Tensor
 
 @operator(differentiable=False)
 def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
-    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True of no elements.
+    """``x_0 != 0 and ... and x_n != 0``, over all dimensions, one, or several; True if there are no elements.
 
-    Dtype: any; gives bools, but uint8 for uint8 (PyTorch's choice).
+    Dtype: any; the result is bool, but uint8 for uint8 (as in PyTorch).
 
     Args:
         input: the elements that are tested.
-        dim: a dimension or several, all of them by default; ``()`` reduces none.
+        dim: a dimension or several, by default all; ``()`` reduces none.
 
     >>> rg.all(rg.tensor([[1, 1], [0, 1]]), dim=1)
     tensor([ True, False])
@@ -264,7 +264,7 @@ def all_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
 
 @operator(differentiable=False, like=all_)
 def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tensor:
-    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False of no elements.
+    """``x_0 != 0 or ... or x_n != 0``, over all dimensions, one, or several; False if there are no elements.
 
     >>> rg.any(rg.tensor([[0, 0], [0, 1]]), dim=1)
     tensor([False,  True])
@@ -276,7 +276,7 @@ def any_(input: Operand, dim: Dims | None = None, keepdim: bool = False) -> Tens
 def count_nonzero(input: Operand, dim: Dims | None = None) -> Tensor:
     """``sum_i [x_i != 0]`` over all dimensions, one, or several.
 
-    Shape: any; the result lacks the reduced dimensions.
+    Shape: any; the reduced dimensions are removed.
 
     Args:
         input: the elements that are counted.
@@ -307,12 +307,12 @@ def _folded(bits: Array) -> Array:
 def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
     """``x_0 ^ ... ^ x_n``: the exclusive or of the bits of the elements, which are read as int64 or float64.
 
-    Shape: any; the result lacks the reduced dimensions, or they have length 1 with ``keepdim``.
-    Dtype: real; gives uint64.
+    Shape: any; the reduced dimensions are removed, or have length 1 with ``keepdim``.
+    Dtype: real; the result is uint64.
 
     Args:
         input: the elements.
-        mode: 0, the exclusive or: the only one.
+        mode: 0, exclusive or, is the only mode.
 
     Raises:
         RuntimeError: ``mode`` is not 0, there are no elements and no ``dim``, or a dimension appears twice.

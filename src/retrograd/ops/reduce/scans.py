@@ -103,7 +103,7 @@ CUMSUM: Primitive = Primitive(
     batch=batching.along("dim"),
 )
 
-# d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: right where x has zeros, to every order.
+# d/dx[i] = (x[0] ... x[i-1]) * sum over k >= i of g[k] x[i+1] ... x[k]: correct for zeros, to every order.
 CUMPROD = Primitive(
     "cumprod",
     scanning("products", "fdl")(lambda x, dim, backward: _accumulated(np.multiply, x, dim)),
@@ -140,7 +140,7 @@ def cumsum(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tenso
 
     float16 and float32 run in double precision and are rounded once.
 
-    Derivative: ``sum_(k >= i) g_k``, the running sum of ``g`` from behind.
+    Derivative: ``sum_(k >= i) g_k``, the cumulative sum of ``g`` from the end.
 
     >>> rg.cumsum(rg.tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
@@ -163,7 +163,7 @@ def _scan_in_place(name: str, scan: Callable[..., Tensor]) -> None:
 def cumprod(input: Operand, dim: Dim, *, dtype: DTypeLike | None = None) -> Tensor:
     """``y_i = x_0 * ... * x_i`` along ``dim``.
 
-    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: right where elements are 0, to
+    Derivative: ``x_0 ... x_(i-1) sum_(k >= i) g_k x_(i+1) ... x_k``, without a division: correct for zeros, to
     every order.
 
     >>> x = rg.tensor([2.0, 0.0, 3.0], requires_grad=True)
@@ -203,9 +203,9 @@ def _extremes(primitive: Primitive, combine: np.ufunc, input: Operand, dim: Dim)
 
 @operator(real=True, dtype="indices")
 def cummax(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = max(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
-    Derivative: ``g`` summed at the element that the index names: of equals the latest.
+    Derivative: ``g`` summed at the element with the index, the last of equal elements.
 
     Returns:
         The named tuple ``(values, indices)``.
@@ -218,7 +218,7 @@ def cummax(input: Operand, dim: Dim) -> ValuesIndices:
 
 @operator(real=True, like=cummax)
 def cummin(input: Operand, dim: Dim) -> ValuesIndices:
-    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index. From the first NaN on, NaN.
+    """``y_i = min(x_0, ..., x_i)`` along ``dim``, with its index; NaN from the first NaN on.
 
     >>> rg.cummin(rg.tensor([2.0, 3.0, 1.0, 1.0]), 0)
     ValuesIndices(values=tensor([2., 2., 1., 1.]), indices=tensor([0, 0, 2, 3]))
@@ -250,7 +250,7 @@ def _complex_logaddexp(x: Array, y: Array) -> Array:
 def _logcumsumexp(x: Array, dim: int, backward: bool) -> Array:
     if x.dtype.kind == "c":
         return running(_complex_logaddexp, x.astype(np.complex128), dim).astype(x.dtype)
-    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # as cumsum, in double
+    return running(np.logaddexp, x.astype(np.result_type(x, np.float64)), dim).astype(x.dtype)  # in double
 
 
 LOGCUMSUMEXP = Primitive(

@@ -56,12 +56,12 @@ def unique(
     """``{x_i}``: the distinct elements in ascending order, or the distinct slices along ``dim``. NaN differ from NaN.
 
     Derivative: ``g`` of each element at its first occurrence; 0 elsewhere.
-    Shape: any; 1-dimensional without ``dim``, with it the input's but for the length there.
-    Dtype: any; kept, the indices and counts are int64.
+    Shape: any; 1-dimensional without ``dim``, else the input's except for the length of ``dim``.
+    Dtype: any, preserved; indices and counts are int64.
 
     Args:
-        return_inverse: give also, per element (slice), its index among the distinct ones.
-        return_counts: give also how often each occurs.
+        return_inverse: also return, per element (slice), its index among the distinct elements.
+        return_counts: also return the number of occurrences of each.
         dim: the dimension of the slices; by default the flattened input's elements.
 
     Returns:
@@ -100,11 +100,11 @@ def unique_consecutive(
 def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Dim | None = None
 ) -> Tensor | tuple[Tensor, ...]:
-    """``x_i`` with ``x_i != x_(i-1)``: all but the first of equal neighbours are left out, of elements or of slices.
+    """``x_i`` with ``x_i != x_(i-1)``: only the first of consecutive equal elements, or slices.
 
     Args:
-        return_inverse: give also, per element (slice), its index in the result.
-        return_counts: also return how many equal neighbours each element replaces.
+        return_inverse: also return, per element (slice), its index in the result.
+        return_counts: also return the number of consecutive equal elements.
 
     >>> rg.unique_consecutive(rg.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -144,7 +144,7 @@ def searchsorted(
     side: Literal["left", "right"] | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """``i`` with ``s[i-1] < x <= s[i]``: where to insert each value to keep the sequence sorted.
+    """``i`` with ``s[i-1] < x <= s[i]``: the index at which each value can be inserted in sorted order.
 
     Shape: ``sorted_sequence`` (n) and any input, or ``sorted_sequence`` (..., n) and input (..., m) with the same
     leading dimensions; the result has the input's.

@@ -60,12 +60,12 @@ REPEAT: Primitive = Primitive("repeat", _repeat, "x", [_repeat_rule], batch=_rep
 
 @operator(namespace="Tensor", derivative="summed over copies")
 def repeat(self: Tensor, *repeats: Size, **keywords: Size) -> Tensor:
-    """``out[i, j, ..] = self[i % m, j % n, ..]``: copies side by side.
+    """``out[i, j, ..] = self[i % m, j % n, ..]``: tiled copies.
 
-    Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); more numbers than dimensions add some in front.
+    Shape: (m, n, ..) to (repeats[0] m, repeats[1] n, ..); further numbers prepend dimensions.
 
     Args:
-        repeats: per dimension how many copies, one by one or as a sequence.
+        repeats: the number of copies per dimension, as separate arguments or as a sequence.
 
     Raises:
         RuntimeError: there are fewer numbers than dimensions, or one is negative.
@@ -95,7 +95,7 @@ def tile(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
     Shape: as ``repeat``.
 
     Args:
-        dims: per dimension how many copies, one by one or as a sequence.
+        dims: the number of copies per dimension, as separate arguments or as a sequence.
 
     Raises:
         RuntimeError: a number is negative.
@@ -139,9 +139,9 @@ REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 def repeat_interleave(
     input: Tensor, repeats: Dims | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Repeat each element in its place: ``repeats`` times, or as often as its element of a vector.
+    """Repeat each element ``repeats`` times in succession; ``repeats`` may be a vector with a number per element.
 
-    With the vector alone, ``repeat_interleave(repeats)``, the result are the positions 0, 1, .. repeated.
+    ``repeat_interleave(repeats)`` repeats the positions 0, 1, .. instead.
 
     Derivative: ``g`` summed over the copies of each element.
     Shape: (*, n, *) to (*, sum_i repeats_i, *); without ``dim`` the input is flattened first.
@@ -235,7 +235,7 @@ ROT90: Primitive = Primitive(
 @operator(raises="dimension, repeated dimension", derivative="flipped")
 @also_named(axis="dims")
 def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy with the order reversed along the given dimensions.
+    """``out[.., i, ..] = input[.., n - 1 - i, ..]``: a copy, reversed along the given dimensions.
 
     Args:
         dims: the dimensions, one by one or as a sequence.
@@ -252,7 +252,7 @@ def flip(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
 
 @tensor_method
 def __reversed__(self: Tensor) -> Tensor:
-    """``flip(0)``, for Python's ``reversed``; a Tensor without dimensions is its own reverse."""
+    """``flip(0)``, for Python's ``reversed``; a 0-d Tensor is returned unchanged."""
     return flip(self, 0) if self.ndim else self
 
 
@@ -294,13 +294,13 @@ def flipud(input: Tensor) -> Tensor:
 
 @operator(args="input 2-d")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """A copy turned by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
+    """A copy rotated by ``k`` times 90 degrees in the plane of two dimensions, from the first towards the second.
 
-    Derivative: ``g`` turned back.
+    Derivative: ``g`` rotated back.
     Shape: at least two dimensions; for odd ``k`` the two lengths are exchanged.
 
     Args:
-        k: how many times; negative ones turn the other way.
+        k: the number of rotations; negative numbers rotate in the other direction.
         dims: the two dimensions.
 
     Raises:
@@ -321,12 +321,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 @operator()
 @also_named(axis="dims")
 def roll(input: Tensor, shifts: Dims, dims: Dims | None = None) -> Tensor:
-    """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: what leaves at one end comes in again at the other.
+    """``out[.., (i + shifts) % n, ..] = input[.., i, ..]``: a circular shift.
 
     Derivative: ``g`` rolled back.
 
     Args:
-        shifts: how many places, per dimension of ``dims``.
+        shifts: the shift, per dimension of ``dims``.
         dims: the dimensions; None rolls the flattened elements.
 
     Raises:
@@ -360,7 +360,7 @@ BAND = 32  # rows of larger matrices that are zeroed together, except for column
 
 
 @lru_cache(maxsize=64)
-def _gone(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
+def _outside_triangle(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
     """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
@@ -373,7 +373,7 @@ def _zero(dtype: Any) -> np.ndarray:
 def _kept(x: Array, diagonal: int, lower: bool) -> Array:
     if x.__class__ is np.ndarray and x.shape[-2] * x.shape[-1] <= SMALL:
         out = x.copy()
-        np.copyto(out, _zero(x.dtype), where=_gone(x.shape[-2], x.shape[-1], diagonal, lower))
+        np.copyto(out, _zero(x.dtype), where=_outside_triangle(x.shape[-2], x.shape[-1], diagonal, lower))
         return out
     xp = array_module(x)
     if type(x) is not np.ndarray:
@@ -384,7 +384,7 @@ def _kept(x: Array, diagonal: int, lower: bool) -> Array:
         band = out[..., row : row + BAND, :]
         first, last = (min(max(row + diagonal + at, 0), columns) for at in (0, BAND))
         edge = band[..., first:last]
-        np.copyto(edge, _zero(x.dtype), where=_gone(*edge.shape[-2:], row + diagonal - first, lower))
+        np.copyto(edge, _zero(x.dtype), where=_outside_triangle(*edge.shape[-2:], row + diagonal - first, lower))
         if lower:
             band[..., last:] = 0
         else:
@@ -424,7 +424,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     Shape: (*, m, n), kept.
 
     Args:
-        diagonal: which diagonal bounds the triangle: > 0 above the main one, < 0 below.
+        diagonal: the diagonal that bounds the triangle: > 0 above the main diagonal, < 0 below.
 
     >>> rg.tril(rg.ones(2, 2))
     tensor([[1., 0.],
@@ -482,7 +482,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
     xs = _vectors(tensors)
     if indexing is None:
         indexing = "ij"
-        if not tensor.arrays_keep_dtype:  # a program of PyTorch, which announces another default
+        if not tensor.arrays_keep_dtype:  # under `retrograd run`: PyTorch warns of a future change of the default
             text = "meshgrid: in an upcoming release of PyTorch, it will be required to pass the indexing argument"
             warnings.warn(text, UserWarning, stacklevel=3)
     if indexing not in ("ij", "xy"):
@@ -502,7 +502,7 @@ def meshgrid(*tensors: Operand | Sequence[Operand], indexing: Literal["ij", "xy"
 
 @operator(method=False, dtype="promoted", derivative="summed over rows")
 def cartesian_prod(*tensors: Operand) -> Tensor:
-    """``x_1 × ... × x_n``: all combinations of one element of each vector, as rows; of a single vector, itself.
+    """``x_1 × ... × x_n``: all combinations of one element per vector, as rows; a single vector is returned unchanged.
 
     Shape: vectors of n_0, .., n_k elements to (n_0 ... n_k, k + 1).
 
@@ -538,7 +538,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
     Args:
         input: a vector.
-        r: how many elements in each combination.
+        r: the number of elements per combination.
         with_replacement: whether an element may appear more than once.
 
     Raises:

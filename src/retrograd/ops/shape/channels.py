@@ -31,14 +31,14 @@ def _reordered(x: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) -> Ten
 
 @operator(namespace="nn.functional", method=False)
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """``out[.., c, h r + i, w r + j] = input[.., c r^2 + i r + j, h, w]``: channels laid out as pixels.
+    """``out[.., c, h r + i, w r + j] = input[.., c r^2 + i r + j, h, w]``: channels become pixels.
 
     Derivative: ``g`` unshuffled.
     Shape: (*, C r^2, H, W) to (*, C, H r, W r), ``r = upscale_factor``.
 
     Args:
         input: images.
-        upscale_factor: by how much height and width grow.
+        upscale_factor: the factor of height and width.
 
     Raises:
         RuntimeError: the number of channels is not a multiple of ``r^2``, or there are fewer than three dimensions.
@@ -67,7 +67,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     Shape: (*, C, H r, W r) to (*, C r^2, H, W), ``r = downscale_factor``.
 
     Args:
-        downscale_factor: by how much height and width shrink.
+        downscale_factor: the divisor of height and width.
 
     Raises:
         RuntimeError: height or width is not a multiple of r, or there are fewer than three dimensions.
@@ -88,7 +88,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """``out[n, k G + g, *] = input[n, g K + k, *]``: the channels of G groups, of K each, interleaved.
 
-    Derivative: ``g`` with the channels put back.
+    Derivative: ``g`` with the channels in the original order.
     Shape: (N, C, *, *), kept; ``C = G K``.
 
     Args:

@@ -83,13 +83,13 @@ def _converted(x: Tensor, dtype: DType | None = None, device: Device | None = No
 
 @operator(namespace="Tensor", dtype="to dtype")
 def astype(self: Tensor, dtype: DTypeLike, copy: bool = True) -> Tensor:
-    """``self`` in another dtype: NumPy's spelling of ``to(dtype)``, which copies by default.
+    """``self`` in another dtype: NumPy's name of ``to(dtype)``, which copies by default.
 
     Derivative: ``g`` in the input's dtype; none for integers and bools.
 
     Args:
-        dtype: the dtype wanted.
-        copy: make a copy also where the dtype is the same.
+        dtype: the dtype to convert to.
+        copy: copy even if the dtype is the same.
 
     Raises:
         TypeError: ``dtype`` is not a dtype of numbers.
@@ -110,7 +110,7 @@ def to(
     copy: bool = False,
     memory_format: object = None,
 ) -> Tensor:
-    """``self`` in another dtype, on another device, or both; itself where it is that already.
+    """``self`` with another dtype or device, or both; ``self`` itself if nothing changes.
 
     Called as ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` or ``to(other)``, each with ``non_blocking`` and
     ``copy`` after it.
@@ -119,10 +119,10 @@ def to(
 
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
-        copy: make a copy also where nothing changes.
+        copy: copy even if nothing changes.
 
     Raises:
-        RuntimeError: no such device.
+        RuntimeError: the device does not exist.
         TypeError: an argument is none of dtype, device and Tensor.
 
     >>> x = rg.tensor([1.0, 2.0])
@@ -185,8 +185,8 @@ def type_(self: Tensor, dtype: DTypeLike | None = None, non_blocking: bool = Fal
     """``self.to(dtype)``; without a dtype, the name of the Tensor's type.
 
     Args:
-        dtype: the dtype wanted, also as a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` is the
-            default dtype; None asks for the name.
+        dtype: the dtype, or a legacy type such as ``"torch.LongTensor"``; the class ``Tensor`` means the default
+            dtype; None returns the name.
 
     Returns: a Tensor, or a string such as ``"retrograd.FloatTensor"``.
 
@@ -223,7 +223,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     Dtype: any to that of ``other``.
 
     Args:
-        other: a Tensor of the dtype and device wanted.
+        other: a Tensor with the dtype and device of the result.
 
     Raises:
         TypeError: ``other`` is not a Tensor.
@@ -276,7 +276,7 @@ for _name, _dtype in {
 
 @operator(namespace="Tensor", derivative="moved")
 def cpu(self: Tensor, memory_format: object = None) -> Tensor:
-    """``out = self``: the Tensor in the CPU's memory; itself where it is there already.
+    """``out = self``, on the CPU; ``self`` itself if it is there already.
 
     >>> rg.ones(2).cpu().device
     device(type='cpu')
@@ -288,13 +288,13 @@ def cpu(self: Tensor, memory_format: object = None) -> Tensor:
 def cuda(
     self: Tensor, device: int | DeviceLike | None = None, non_blocking: bool = False, memory_format: object = None
 ) -> Tensor:
-    """``out = self``: the Tensor on a GPU; itself where it is there already.
+    """``out = self``, on a GPU; ``self`` itself if it is there already.
 
     Args:
         device: a number or ``"cuda:N"``; None for the current GPU.
 
     Raises:
-        RuntimeError: CuPy is not installed, no GPU answers, or ``device`` is none of CUDA's.
+        RuntimeError: CuPy is not installed, no GPU is available, or ``device`` is not a CUDA device.
 
     >>> rg.ones(2).cuda().device  # doctest: +SKIP
     device(type='cuda', index=0)
@@ -310,7 +310,7 @@ def cuda(
 
 @operator(direct=True, derivative="g")
 def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
-    """``out = input``: a copy in memory of its own.
+    """``out = input``, copied.
 
     >>> x = rg.ones(2, requires_grad=True)
     >>> x.clone().sum().backward()
@@ -319,16 +319,16 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     """
     out = apply1(CLONE, input)
     if watchers and modes.level is not None:
-        storage_of(out).created_in = modes.level  # a mapped value may be written to it
+        storage_of(out).created_in = modes.level  # since a mapped value may be written to the copy
     return out
 
 
 @operator(namespace="Tensor", derivative="g")
 def copy(self: Tensor, order: str = "C") -> Tensor:
-    """``out = self`` in memory of its own: NumPy's spelling of ``clone()``.
+    """``out = self``, copied: NumPy's name of ``clone()``.
 
     Args:
-        order: taken as NumPy's method takes it; the elements lie as ``clone`` lays them.
+        order: as in NumPy, without effect: the layout is that of ``clone``.
 
     Raises:
         ValueError: ``order`` is none of C, F, A and K.
@@ -346,7 +346,7 @@ def copy(self: Tensor, order: str = "C") -> Tensor:
 
 @operator(namespace="Tensor", derivative="g")
 def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
-    """``self`` with its elements in row-major order in memory: itself where they are so already, else a copy.
+    """``self`` in row-major order in memory: ``self`` itself if it is contiguous, else a copy.
 
     Args:
         memory_format: accepted for compatibility, without effect.
@@ -359,7 +359,7 @@ def contiguous(self: Tensor, memory_format: object = None) -> Tensor:
 
 @operator(method=False, differentiable=False)
 def detach(input: Tensor) -> Tensor:
-    """``out = input`` on the same memory, without its history.
+    """``out = input`` on the same memory, detached from the graph.
 
     >>> rg.detach(rg.ones(2, requires_grad=True)).requires_grad
     False
@@ -371,7 +371,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def get_default_dtype() -> PublicDType:
-    """The dtype that Python floats become, and integers where an operator needs floating numbers.
+    """The dtype of Tensors made from Python floats, and of integers in floating operators.
 
     >>> rg.get_default_dtype()
     retrograd.float32
@@ -380,13 +380,13 @@ def get_default_dtype() -> PublicDType:
 
 
 def promote_types(first: DTypeLike, second: DTypeLike) -> PublicDType:
-    """The smallest dtype that both convert to, by PyTorch's table.
+    """The smallest dtype to which both dtypes can be converted, by PyTorch's table.
 
     Args:
         first, second: dtypes.
 
     Raises:
-        TypeError: a dtype of no numbers.
+        TypeError: a dtype is not numeric.
 
     >>> rg.promote_types(rg.int64, rg.float32), rg.promote_types(rg.uint8, rg.int8)
     (retrograd.float32, retrograd.int16)
@@ -395,7 +395,7 @@ def promote_types(first: DTypeLike, second: DTypeLike) -> PublicDType:
 
 
 def result_type(*operands: object) -> PublicDType:
-    """The dtype of arithmetic on the operands (arrays, Tensors, Python numbers), by PyTorch's rules.
+    """The result dtype of arithmetic on operands (arrays, Tensors, Python numbers), by PyTorch's rules.
 
     >>> rg.result_type(np.ones(3, np.float32), np.float64(2.0) * np.ones(()))
     retrograd.float32

@@ -33,7 +33,7 @@ def _copied(view: Tensor) -> Tensor:
 
 @operator(method=False, derivative="g")
 def alias_copy(input: Tensor) -> Tensor:
-    """``input`` in memory of its own.
+    """``input``, copied.
 
     >>> rg.alias_copy(rg.tensor([1, 2]))
     tensor([1, 2])
@@ -41,13 +41,9 @@ def alias_copy(input: Tensor) -> Tensor:
     return _copied(operand(input))
 
 
-@operator(method=False)
+@operator(method=False, like=as_strided)
 def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int | None = None) -> Tensor:
-    """``as_strided(input, size, stride, storage_offset)`` in memory of its own.
-
-    Derivative: ``as_strided``'s.
-    Shape: as ``as_strided``'s.
-    Dtype: as ``as_strided``'s.
+    """``as_strided(input, size, stride, storage_offset)``, copied.
 
     >>> rg.as_strided_copy(rg.arange(4), (2, 2), (1, 2))
     tensor([[0, 2],
@@ -58,7 +54,7 @@ def as_strided_copy(input: Tensor, size: Size, stride: Size, storage_offset: int
 
 @operator(method=False, differentiable=False)
 def detach_copy(input: Tensor) -> Tensor:
-    """``input.detach()``, without a history in memory of its own.
+    """``input.detach()``, copied.
 
     Shape: as ``detach``'s.
     Dtype: as ``detach``'s.
@@ -69,13 +65,9 @@ def detach_copy(input: Tensor) -> Tensor:
     return _copied(operand(input).detach())
 
 
-@operator(method=False)
+@operator(method=False, like=diagonal)
 def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """``diagonal(input, offset, dim1, dim2)`` in memory of its own.
-
-    Derivative: ``diagonal``'s.
-    Shape: as ``diagonal``'s.
-    Dtype: as ``diagonal``'s.
+    """``diagonal(input, offset, dim1, dim2)``, copied.
 
     >>> rg.diagonal_copy(rg.tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -83,13 +75,9 @@ def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) 
     return _copied(diagonal(input, offset, dim1, dim2))
 
 
-@operator(method=False)
+@operator(method=False, like=expand)
 def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
-    """``expand(input, size)`` in memory of its own.
-
-    Derivative: ``expand``'s.
-    Shape: as ``expand``'s.
-    Dtype: as ``expand``'s.
+    """``expand(input, size)``, copied.
 
     Args:
         size: the new lengths.
@@ -102,13 +90,9 @@ def expand_copy(input: Tensor, size: Size, *, implicit: bool = False) -> Tensor:
     return _copied(expand(input, size))
 
 
-@operator()
+@operator(like=narrow)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """``narrow(input, dim, start, length)`` in memory of its own.
-
-    Derivative: ``narrow``'s.
-    Shape: as ``narrow``'s.
-    Dtype: as ``narrow``'s.
+    """``narrow(input, dim, start, length)``, copied.
 
     >>> rg.narrow_copy(rg.arange(4), 0, 1, 2)
     tensor([1, 2])
@@ -116,13 +100,9 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return _copied(narrow(input, dim, start, length))
 
 
-@operator(method=False)
+@operator(method=False, like=permute)
 def permute_copy(input: Tensor, dims: Dims) -> Tensor:
-    """``permute(input, dims)`` in memory of its own.
-
-    Derivative: ``permute``'s.
-    Shape: as ``permute``'s.
-    Dtype: as ``permute``'s.
+    """``permute(input, dims)``, copied.
 
     >>> rg.permute_copy(rg.tensor([[1, 2]]), (1, 0))
     tensor([[1],
@@ -131,13 +111,9 @@ def permute_copy(input: Tensor, dims: Dims) -> Tensor:
     return _copied(permute(input, dims))
 
 
-@operator(method=False)
+@operator(method=False, like=select)
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
-    """``select(input, dim, index)`` in memory of its own.
-
-    Derivative: ``select``'s.
-    Shape: as ``select``'s.
-    Dtype: as ``select``'s.
+    """``select(input, dim, index)``, copied.
 
     >>> rg.select_copy(rg.tensor([[1, 2], [3, 4]]), 0, 1)
     tensor([3, 4])
@@ -147,10 +123,10 @@ def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
 
 @operator(method=False, args="start slice")
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """``input[..., start:end:step, ...]`` along ``dim``, in memory of its own.
+    """``input[..., start:end:step, ...]`` along ``dim``, copied.
 
     Derivative: ``g`` at the slices, 0 elsewhere.
-    Shape: any with a dimension; the result has the input's, but for ``dim``.
+    Shape: any with a dimension; the result has the input's except for ``dim``.
 
     Args:
         end: the slice after the last one.
@@ -169,13 +145,9 @@ def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int |
     return _copied(x[(*(slice(None),) * place, slice(start, end, step))])
 
 
-@operator(method=False)
+@operator(method=False, like=squeeze)
 def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
-    """``squeeze(input, dim)`` in memory of its own.
-
-    Derivative: ``squeeze``'s.
-    Shape: as ``squeeze``'s.
-    Dtype: as ``squeeze``'s.
+    """``squeeze(input, dim)``, copied.
 
     >>> rg.squeeze_copy(rg.tensor([[1, 2]]))
     tensor([1, 2])
@@ -183,13 +155,9 @@ def squeeze_copy(input: Tensor, dim: Dims | None = None) -> Tensor:
     return _copied(squeeze(input) if dim is None else squeeze(input, dim))
 
 
-@operator(method=False)
+@operator(method=False, like=t)
 def t_copy(input: Tensor) -> Tensor:
-    """``t(input)`` in memory of its own.
-
-    Derivative: ``t``'s.
-    Shape: as ``t``'s.
-    Dtype: as ``t``'s.
+    """``t(input)``, copied.
 
     >>> rg.t_copy(rg.tensor([[1, 2]]))
     tensor([[1],
@@ -198,13 +166,9 @@ def t_copy(input: Tensor) -> Tensor:
     return _copied(t(input))
 
 
-@operator(method=False)
+@operator(method=False, like=transpose)
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """``transpose(input, dim0, dim1)`` in memory of its own.
-
-    Derivative: ``transpose``'s.
-    Shape: as ``transpose``'s.
-    Dtype: as ``transpose``'s.
+    """``transpose(input, dim0, dim1)``, copied.
 
     >>> rg.transpose_copy(rg.tensor([[1, 2]]), 0, 1)
     tensor([[1],
@@ -213,13 +177,9 @@ def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     return _copied(transpose(input, dim0, dim1))
 
 
-@operator(method=False)
+@operator(method=False, like=unfold)
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """``input.unfold(dimension, size, step)`` in memory of its own.
-
-    Derivative: ``unfold``'s.
-    Shape: as ``unfold``'s.
-    Dtype: as ``unfold``'s.
+    """``input.unfold(dimension, size, step)``, copied.
 
     >>> rg.unfold_copy(rg.arange(3), 0, 2, 1)
     tensor([[0, 1],
@@ -228,13 +188,9 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return _copied(unfold(operand(input), dimension, size, step))
 
 
-@operator(method=False)
+@operator(method=False, like=unsqueeze)
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
-    """``unsqueeze(input, dim)`` in memory of its own.
-
-    Derivative: ``unsqueeze``'s.
-    Shape: as ``unsqueeze``'s.
-    Dtype: as ``unsqueeze``'s.
+    """``unsqueeze(input, dim)``, copied.
 
     >>> rg.unsqueeze_copy(rg.tensor([1, 2]), 0)
     tensor([[1, 2]])
@@ -242,13 +198,9 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     return _copied(unsqueeze(input, dim))
 
 
-@operator(method=False)
+@operator(method=False, like=view_as_real)
 def view_as_real_copy(input: Tensor) -> Tensor:
-    """``view_as_real(input)`` in memory of its own.
-
-    Derivative: ``view_as_real``'s.
-    Shape: as ``view_as_real``'s.
-    Dtype: as ``view_as_real``'s.
+    """``view_as_real(input)``, copied.
 
     >>> rg.view_as_real_copy(rg.tensor([1 + 2j]))
     tensor([[1., 2.]])
@@ -256,13 +208,9 @@ def view_as_real_copy(input: Tensor) -> Tensor:
     return _copied(view_as_real(input))
 
 
-@operator(method=False)
+@operator(method=False, like=view_as_complex)
 def view_as_complex_copy(input: Tensor) -> Tensor:
-    """``view_as_complex(input)`` in memory of its own.
-
-    Derivative: ``view_as_complex``'s.
-    Shape: as ``view_as_complex``'s.
-    Dtype: as ``view_as_complex``'s.
+    """``view_as_complex(input)``, copied.
 
     >>> rg.view_as_complex_copy(rg.tensor([[1.0, 2.0]]))
     tensor([1.+2.j], dtype=complex64)
@@ -272,10 +220,10 @@ def view_as_complex_copy(input: Tensor) -> Tensor:
 
 @operator(method=False)
 def view_copy(input: Tensor, size: Size) -> Tensor:
-    """``input.view(size)`` in memory of its own.
+    """``input.view(size)``, copied.
 
     Derivative: ``reshape``'s.
-    Shape: any; ``size``, which has as many elements; one length may be -1.
+    Shape: any; ``size``, with the same number of elements; one length may be -1.
 
     >>> rg.view_copy(rg.arange(4), (2, 2))
     tensor([[0, 1],
@@ -284,13 +232,9 @@ def view_copy(input: Tensor, size: Size) -> Tensor:
     return _copied(reshape(input, size))
 
 
-@operator(method=False)
+@operator(method=False, like=unbind)
 def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """``unbind(input, dim)``, each slice in memory of its own.
-
-    Derivative: ``unbind``'s.
-    Shape: as ``unbind``'s.
-    Dtype: as ``unbind``'s.
+    """``unbind(input, dim)``, a copy of each slice.
 
     >>> rg.unbind_copy(rg.tensor([1, 2]))
     (tensor(1), tensor(2))
@@ -298,13 +242,9 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(map(_copied, unbind(input, dim)))
 
 
-@operator(method=False)
+@operator(method=False, like=split)
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``, each piece in memory of its own.
-
-    Derivative: ``split``'s.
-    Shape: as ``split``'s.
-    Dtype: as ``split``'s.
+    """``split(input, split_size, dim)``, a copy of each piece.
 
     >>> rg.split_copy(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -314,7 +254,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 
 @operator(method=False, like=split_copy)
 def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``, each piece in memory of its own.
+    """``split_with_sizes(input, split_sizes, dim)``, a copy of each piece.
 
     >>> rg.split_with_sizes_copy(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -322,12 +262,12 @@ def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[int], dim: int = 
     return tuple(map(_copied, split_with_sizes(input, split_sizes, dim)))
 
 
-# PyTorch's unsafe forms do not track writes to other pieces. Here every piece refers to its base.
+# PyTorch's unsafe forms do not detect writes to other pieces. Here they behave like the safe forms.
 
 
 @operator(like=split_copy)
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``split(input, split_size, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split(input, split_size, dim)``; the pieces are views.
 
     >>> rg.unsafe_split(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -337,7 +277,7 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 
 @operator(like=split_copy)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views, and writes to them are as safe as to any.
+    """``split_with_sizes(input, split_sizes, dim)``; the pieces are views.
 
     >>> rg.unsafe_split_with_sizes(rg.arange(3), [1, 2])
     (tensor([0]), tensor([1, 2]))
@@ -345,13 +285,9 @@ def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int 
     return tuple(split_with_sizes(input, split_sizes, dim))
 
 
-@operator()
+@operator(like=chunk)
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """``chunk(input, chunks, dim)``; the pieces are views, and writes to them are as safe as to any.
-
-    Derivative: ``chunk``'s.
-    Shape: as ``chunk``'s.
-    Dtype: as ``chunk``'s.
+    """``chunk(input, chunks, dim)``; the pieces are views.
 
     >>> rg.unsafe_chunk(rg.arange(3), 2)
     (tensor([0, 1]), tensor([2]))
@@ -363,15 +299,13 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Size, stride: Size, storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of ``input`` with ``src`` written at the elements that ``as_strided(input, size, stride, ...)`` names.
+    """A copy of ``input`` in which ``src`` replaces the elements of ``as_strided(input, size, stride, ...)``.
 
     Derivative: input: ``g``, 0 at these elements; src: ``g`` there.
     Shape: input any; src ``size``; the result has the input's.
 
     Args:
         src: the values to write.
-        stride: per dimension, how many elements of memory lie between neighbours.
-        storage_offset: where the view starts; by default where the input does.
 
     Raises:
         RuntimeError: src has another shape, or the view would leave the memory.

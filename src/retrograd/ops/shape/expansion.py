@@ -32,7 +32,7 @@ def _expand(x: Array, shape: tuple[int, ...]) -> Array:
             return np.ndarray(shape, x.dtype, x, 0, strides)
     out = array_module(x).broadcast_to(x, shape)
     if getattr(x.flags, "writeable", False):
-        out.flags.writeable = True  # NumPy makes it read-only, but parts without overlap may be written.
+        out.flags.writeable = True  # NumPy returns a read-only view, but parts of it without overlap may be written.
     return out
 
 
@@ -67,16 +67,16 @@ EXPAND: Primitive = Primitive(
 def expand(self: Tensor, *sizes: Size, **keywords: Size) -> Tensor:
     """``out[i, j] = input[0, j]``: a view in which dimensions of length 1 are repeated to the given lengths.
 
-    Since elements share memory, the result can be filled with one value but not otherwise be written; views of it
-    whose own elements do not share memory can.
+    Since elements share memory, the result can only be filled with one value. Views of it whose elements do not share
+    memory can be written.
 
-    Shape: (*) to ``sizes``; new dimensions may be put in front.
+    Shape: (*) to ``sizes``, which may prepend new dimensions.
 
     Args:
-        sizes: the lengths, one by one or as a sequence; -1 keeps a length.
+        sizes: the lengths, as separate arguments or as a sequence; -1 keeps a length.
 
     Raises:
-        RuntimeError: a dimension of another length than 1 would have to change, or there are too few lengths.
+        RuntimeError: the length of a dimension other than 1 would change, or there are too few lengths.
 
     >>> rg.tensor([[1], [2]]).expand(-1, 3)
     tensor([[1, 1, 1],
@@ -106,7 +106,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
     Shape: any that broadcasts to that of ``other``.
 
     Raises:
-        RuntimeError: the shapes do not fit.
+        RuntimeError: the shape does not broadcast to that of ``other``.
 
     >>> rg.ones(1, 2).expand_as(rg.zeros(3, 2)).shape
     (3, 2)
@@ -135,13 +135,13 @@ def broadcast_to(input: Tensor, size: Size) -> Tensor:
 
 @operator(method=False, raises="broadcast", derivative="summed over repeats")
 def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
-    """``broadcast_to(x, shape)`` of each Tensor, as a view, to the shape that all of them broadcast to.
+    """``broadcast_to(x, shape)`` of each Tensor, as a view, to their common shape.
 
-    Shape: any that broadcast; all results have the one shape.
-    Dtype: any, each its own.
+    Shape: any that broadcast; all results have the common shape.
+    Dtype: any; each result has that of its input.
 
     Args:
-        tensors: the Tensors, one by one.
+        tensors: the Tensors, as separate arguments.
 
     >>> [x.shape for x in rg.broadcast_tensors(rg.zeros(3, 1), rg.zeros(2))]
     [(3, 2), (3, 2)]
@@ -159,10 +159,10 @@ def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
     """The sum over the dimensions along which ``size`` broadcasts to the shape of this Tensor.
 
     Derivative: ``g`` expanded to the input's shape.
-    Dtype: any; where something is summed, integers become int64.
+    Dtype: any; sums of integers are int64.
 
     Args:
-        size: the lengths, one by one or as a sequence.
+        size: the lengths, as separate arguments or as a sequence.
 
     Raises:
         RuntimeError: ``size`` does not broadcast to the shape.
@@ -177,6 +177,6 @@ def sum_to_size(self: Tensor, *size: Size, **keywords: Size) -> Tensor:
     if new < 0 or any(length not in (1, own[place + new]) for place, length in enumerate(shape)):
         raise RuntimeError(f"{shape} does not broadcast to the shape of {describe(self)}")
     dims = [*range(new), *[place + new for place, length in enumerate(shape) if length != own[place + new]]]
-    if not shape:  # also of a 0-d Tensor, whose integers become int64 in PyTorch, too
+    if not shape:  # also for 0-d Tensors: their integers become int64, as in PyTorch
         return self.sum()
     return reshape(self.sum(tuple(dims)), shape) if dims else self

@@ -74,9 +74,9 @@ def of_one_dtype(xs: list[Tensor]) -> tuple[Tensor, ...]:
 
 @operator(method=False, aliases=("concat", "concatenate"), dtype="promoted", derivative="piece")
 def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
-    """``[x_1, ..., x_n]``: the Tensors one after the other along an existing dimension.
+    """``[x_1, ..., x_n]``: the Tensors concatenated along an existing dimension.
 
-    Shape: the same in all dimensions but ``dim``, whose lengths add up; a Tensor of shape (0,) joins with any.
+    Shape: equal except in ``dim``, whose lengths are added; a Tensor of shape (0,) is compatible with any.
 
     Raises:
         ValueError: the list is empty.
@@ -92,7 +92,7 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     if () in shapes:
         raise RuntimeError(f"zero-dimensional tensor (at position {shapes.index(())}) cannot be concatenated")
     parts = of_one_dtype(xs)
-    if (0,) in shapes:  # As in PyTorch, a Tensor of shape (0,) joins with any others.
+    if (0,) in shapes:  # As in PyTorch, Tensors of shape (0,) are ignored.
         others = tuple([x for x in parts if x.array.shape != (0,)])
         parts, dim = (others, dim) if others else (parts[:1], 0)
     return apply(CAT, parts, {"dim": dimension(dim, parts[0].array.ndim)})
@@ -100,13 +100,13 @@ def cat(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
 
 @operator(method=False, dtype="promoted", raises="list")
 def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
-    """``out[.., i, ..] = tensors[i]``: Tensors of one shape side by side along a new dimension.
+    """``out[.., i, ..] = tensors[i]``: Tensors of one shape joined along a new dimension.
 
     Derivative: each Tensor's slice of ``g``.
-    Shape: one shape for all; the result has a new dimension of their number at ``dim``.
+    Shape: equal; the result has a new dimension ``dim``, whose length is the number of Tensors.
 
     Args:
-        dim: the place of the new dimension.
+        dim: the position of the new dimension.
 
     >>> rg.stack([rg.tensor([1, 2]), rg.tensor([3, 4])], dim=1)
     tensor([[1, 3],
@@ -123,7 +123,7 @@ def _joined(tensors: Sequence[Operand], least: int, widen: Callable[[Tensor], Te
 
 @operator(method=False, dtype="promoted", derivative="piece", args="tensors", raises="list")
 def hstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 1)``, of vectors ``cat(tensors, 0)``: the Tensors side by side.
+    """``cat(tensors, 1)``, for vectors ``cat(tensors, 0)``.
 
     Shape: as ``cat``; () counts as (1,).
 
@@ -135,7 +135,7 @@ def hstack(tensors: Sequence[Operand]) -> Tensor:
 
 @operator(method=False, aliases=("row_stack",), like=hstack, args="tensors")
 def vstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 0)``, vectors as rows: the Tensors below each other.
+    """``cat(tensors, 0)``, with vectors as rows.
 
     Shape: as ``cat``; (n,) counts as (1, n).
 
@@ -148,9 +148,9 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
 
 @operator(method=False, like=hstack, args="tensors")
 def dstack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 2)``: the Tensors behind each other.
+    """``cat(tensors, 2)``.
 
-    Shape: as ``cat``; fewer than three dimensions are filled up as by ``atleast_3d``.
+    Shape: as ``cat``; inputs are extended to three dimensions as by ``atleast_3d``.
 
     >>> rg.dstack([rg.tensor([1, 2]), rg.tensor([3, 4])]).shape
     (1, 2, 2)
@@ -160,7 +160,7 @@ def dstack(tensors: Sequence[Operand]) -> Tensor:
 
 @operator(method=False, like=hstack, args="tensors")
 def column_stack(tensors: Sequence[Operand]) -> Tensor:
-    """``cat(tensors, 1)``, vectors as columns: the Tensors side by side.
+    """``cat(tensors, 1)``, with vectors as columns.
 
     Shape: as ``cat``; (n,) counts as (n, 1).
 
@@ -215,13 +215,13 @@ BLOCK_DIAG: Primitive = Primitive(
 
 @operator(method=False, dtype="promoted")
 def block_diag(*tensors: Operand) -> Tensor:
-    """``diag(A_1, ..., A_n)``: the matrices along the diagonal of a larger one of zeros.
+    """``diag(A_1, ..., A_n)``: a matrix with the given matrices on its diagonal and zeros elsewhere.
 
     Derivative: each matrix's block of ``g``.
     Shape: (m_i, n_i) to (sum_i m_i, sum_i n_i); (n,) stands for (1, n) and () for (1, 1).
 
     Args:
-        tensors: the matrices, one by one.
+        tensors: the matrices, as separate arguments.
 
     Raises:
         RuntimeError: a Tensor has more than two dimensions.
@@ -280,7 +280,7 @@ def _with_dimensions(input: Operand, least: int = 1) -> Tensor:
 
 @operator(derivative="joined")
 def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[Tensor, ...]:
-    """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension, the last one maybe smaller.
+    """``input[.., i * size : (i + 1) * size, ..]``: views of pieces along a dimension; the last one may be smaller.
 
     Shape: (*, n, *) to pieces (*, size, *).
 
@@ -289,7 +289,7 @@ def split(tensor: Tensor, split_size_or_sections: Dims, dim: int = 0) -> tuple[T
         split_size_or_sections: the length of each piece, or a list of lengths that add up to n.
 
     Raises:
-        RuntimeError: a length is negative, or they do not add up.
+        RuntimeError: a length is negative, or the sum of the lengths is not n.
 
     >>> rg.split(rg.arange(5), 2)
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
@@ -338,12 +338,12 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 @operator(derivative="joined", args="input 1-d")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most ``chunks`` pieces of one length along a dimension, the last one maybe smaller.
+    """Views of at most ``chunks`` pieces of equal length along a dimension; the last one may be smaller.
 
     Shape: (*, n, *) to pieces (*, ceil(n / chunks), *).
 
     Args:
-        chunks: how many pieces.
+        chunks: the number of pieces.
 
     Raises:
         RuntimeError: ``chunks`` is not positive.
@@ -416,7 +416,7 @@ def hsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 
     Vectors are split along dimension 0.
 
-    Shape: pieces that are equal but in that dimension.
+    Shape: that of the input except for this dimension.
 
     Raises:
         RuntimeError: the input is 0-d, or the length is not a multiple of the number of pieces.
@@ -457,7 +457,7 @@ def dsplit(input: Tensor, indices_or_sections: Dims | Tensor) -> tuple[Tensor, .
 
 @operator(args="input 1-d")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """``input[.., i, ..]`` for every i: the slices along a dimension, as views.
+    """``input[.., i, ..]`` for every i: views of the slices along a dimension.
 
     Derivative: the slices' ``g`` stacked.
     Shape: (*, n, *) to n slices (*, *).

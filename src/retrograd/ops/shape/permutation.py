@@ -46,10 +46,10 @@ def inverse(permutation: tuple[int, ...]) -> tuple[int, ...]:
 
 @operator(aliases=("swapaxes", "swapdims"), raises="dimension")
 def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
-    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: two dimensions exchanged, as a view.
+    """``out[.., j, .., i, ..] = input[.., i, .., j, ..]``: a view with two dimensions exchanged.
 
-    NumPy's forms are taken, too: ``x.transpose()`` reverses the dimensions, and a tuple, or as many numbers as a Tensor
-    has dimensions (unless these are two), gives them a new order.
+    NumPy's forms are accepted, too: ``x.transpose()`` reverses the dimensions; a tuple, or a number per dimension (if
+    there are not two), specifies a permutation.
 
     Derivative: ``g`` with the same dimensions exchanged.
     Shape: any; the lengths of the two dimensions are exchanged.
@@ -58,7 +58,7 @@ def transpose(input: Tensor, *dims: Any, **keywords: Size) -> Tensor:
         dims: ``dim0, dim1``, also by these names.
 
     Raises:
-        RuntimeError: a new order does not name every dimension once.
+        RuntimeError: the numbers are not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).transpose(0, 2).shape, rg.zeros(2, 3, 4).transpose((1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
@@ -90,7 +90,7 @@ def t(input: Tensor) -> Tensor:
     """``out[j, i] = input[i, j]``: the transpose of a matrix, as a view.
 
     Derivative: the transpose of ``g``.
-    Shape: (m, n) to (n, m); (n,) and () stay.
+    Shape: (m, n) to (n, m); (n,) and () are unchanged.
 
     Raises:
         RuntimeError: there are more than two dimensions.
@@ -106,15 +106,15 @@ def t(input: Tensor) -> Tensor:
 
 @operator(raises="dimension", shape="permuted")
 def permute(input: Tensor, *dims: Size, **keywords: Size) -> Tensor:
-    """``out.shape[i] = input.shape[dims[i]]``: the dimensions in a new order, as a view.
+    """``out.shape[i] = input.shape[dims[i]]``: a view with permuted dimensions.
 
     Derivative: ``g`` with its dimensions in the inverse order.
 
     Args:
-        dims: per dimension of the result that of the input, one by one or as a sequence.
+        dims: the input dimension of each dimension of the result, as separate arguments or as a sequence.
 
     Raises:
-        RuntimeError: ``dims`` does not name every dimension once.
+        RuntimeError: ``dims`` is not a permutation of the dimensions.
 
     >>> rg.zeros(2, 3, 4).permute(2, 0, 1).shape
     (4, 2, 3)
@@ -133,16 +133,16 @@ _from_front = lru_cache(maxsize=256)(dimensions)
 
 @operator(aliases=("moveaxis",), raises="dimension", shape="permuted")
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """``input`` with some dimensions moved to other places, as a view; the others keep their order.
+    """A view with some dimensions moved to other positions; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
 
     Args:
         source: the dimensions to move.
-        destination: per dimension its place in the result.
+        destination: the position of each of them in the result.
 
     Raises:
-        RuntimeError: they differ in number, or name a dimension twice.
+        RuntimeError: both differ in length, or a dimension is repeated.
 
     >>> rg.movedim(rg.zeros(2, 3, 4), 0, -1).shape
     (3, 4, 2)
@@ -160,7 +160,7 @@ def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:
-    """The matrices of the last two dimensions, transposed. RuntimeError for one dimension; a 0-d Tensor is its own."""
+    """The transpose of the last two dimensions; RuntimeError for a vector. A 0-d Tensor is returned unchanged."""
     ndim = self.array.ndim
     if not ndim:
         return _reversed_dimensions(self)
@@ -186,7 +186,7 @@ def _adjoint(self: Tensor) -> Tensor:
 
 
 def _matrix_adjoint(self: Tensor) -> Tensor:
-    """The matrices of the last two dimensions, conjugated and transposed."""
+    """The conjugate transpose of the last two dimensions."""
     return _conjugated(_matrix_transpose(self))
 
 

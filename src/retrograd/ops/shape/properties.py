@@ -69,7 +69,7 @@ def stride(self: Tensor, dim: None = None) -> tuple[int, ...]: ...
 def stride(self: Tensor, dim: int) -> int: ...
 @operator(namespace="Tensor", differentiable=False, like=size)
 def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
-    """``address(x[i + 1]) - address(x[i])`` in elements: how far neighbours lie apart, per dimension or along one.
+    """``address(x[i + 1]) - address(x[i])`` in elements, per dimension or along one.
 
     Args:
         dim: the dimension; None for all.
@@ -92,7 +92,7 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
 
 @operator(namespace="Tensor", differentiable=False, like=dim)
 def is_contiguous(self: Tensor) -> bool:
-    """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements lie without gaps, in row-major order.
+    """``stride[i] = stride[i + 1] * shape[i + 1]``: whether the elements are in row-major order without gaps.
 
     >>> rg.zeros(2, 3).is_contiguous(), rg.zeros(2, 3).T.is_contiguous()
     (True, False)

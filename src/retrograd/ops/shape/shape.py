@@ -143,10 +143,10 @@ def _checked_shape(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
 def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
     """``out.ravel() == input.ravel()``: the same elements in row-major order under another shape.
 
-    A view where the strides allow it, else a copy. Called as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
+    A view if the strides allow it, else a copy. Call it as ``reshape(x, (2, 3))`` or ``x.reshape(2, 3)``.
 
     Args:
-        shape: the lengths, one by one or as a sequence; one may be -1, to be inferred.
+        shape: the lengths, as separate arguments or as a sequence; one may be -1 and is inferred.
 
     Raises:
         RuntimeError: the number of elements differs, or several lengths are negative.
@@ -163,15 +163,15 @@ def reshape(input: Tensor, *shape: Size, **keywords: Size) -> Tensor:
 
 @operator(namespace="Tensor", shape="to shape")
 def view(self: Tensor, *shape: Size | DTypeLike, **keywords: Any) -> Tensor:
-    """``out.ravel() == self.ravel()``: the same memory under another shape; or its bytes read as another dtype.
+    """``out.ravel() == self.ravel()``: the same memory with another shape or dtype.
 
-    As ``reshape``, but never a copy. ``x.view(dtype)`` changes the last dimension with the elements' size.
+    Like ``reshape``, but never copies. ``x.view(dtype)`` reinterprets the bytes of the last dimension.
 
     Derivative: ``g`` in the input's shape; none for another dtype.
-    Dtype: any, kept; or the one given.
+    Dtype: any, preserved, or the given one.
 
     Args:
-        shape: the lengths, one by one or as a sequence, one may be -1; or a dtype.
+        shape: the lengths, as separate arguments or as a sequence, one of which may be -1; or a dtype.
 
     Raises:
         RuntimeError: the number of elements differs, or the strides do not allow a view.
@@ -207,7 +207,7 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     """``self.view(other.shape)``.
 
     Derivative: ``g`` in the shape of ``self``; none to ``other``.
-    Shape: any to that of ``other``, of as many elements.
+    Shape: any to that of ``other``, with the same number of elements.
 
     >>> rg.arange(4).view_as(rg.zeros(2, 2)).shape
     (2, 2)
@@ -232,10 +232,10 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
     """``input`` without its dimensions of length 1, as a view.
 
-    Shape: any; all dimensions of length 1, or those of ``dim`` that have it, are gone.
+    Shape: any; dimensions of length 1, or those in ``dim`` of length 1, are removed.
 
     Args:
-        dim: the dimensions to leave out where they have length 1; None for all.
+        dim: the dimensions to remove if they have length 1; None for all.
 
     Raises:
         RuntimeError: a dimension is given twice.
@@ -254,10 +254,10 @@ def squeeze(input: Tensor, dim: Dims | None = None) -> Tensor:
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """``input`` with a dimension of length 1 inserted, as a view.
 
-    Shape: any; the result has one dimension more.
+    Shape: any; the result has one more dimension.
 
     Args:
-        dim: the place of the new dimension in the result.
+        dim: the position of the new dimension in the result.
 
     >>> rg.unsqueeze(rg.zeros(2, 3), 1).shape
     (2, 1, 3)
@@ -270,9 +270,9 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 @operator(raises="dimension", derivative="reshaped")
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """``input`` with neighbouring dimensions merged into one, in row-major order.
+    """``input`` with adjacent dimensions merged into one, in row-major order.
 
-    A view where the strides allow it, else a copy; ``input`` itself where there is one dimension to merge.
+    A view if the strides allow it, else a copy; ``input`` itself if only one dimension is merged.
 
     Shape: any; ``start_dim`` to ``end_dim`` become one dimension, 0-d becomes 1-d.
 
@@ -300,7 +300,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
     """``input.flatten()``: all elements in one dimension, in row-major order.
 
-    A view where the input is contiguous, else a copy.
+    A view if the input is contiguous, else a copy.
 
     Shape: any to (n,), n the number of elements.
 
@@ -308,7 +308,7 @@ def ravel(input: Tensor, *, order: Literal["C", "F"] = "C") -> Tensor:
         order: NumPy's argument, ``"F"`` for column-major order.
 
     Raises:
-        ValueError: another order.
+        ValueError: the order is not supported.
 
     >>> rg.ravel(rg.zeros(2, 3)).shape
     (6,)
@@ -332,7 +332,7 @@ def unflatten(input: Tensor, dim: int, sizes: Size) -> Tensor:
 
     Args:
         dim: the dimension to split.
-        sizes: the lengths it is split into; one may be -1, to be inferred.
+        sizes: the new lengths; one may be -1 and is inferred.
 
     Raises:
         RuntimeError: the sizes do not multiply to the length of ``dim``.
@@ -373,10 +373,10 @@ def atleast_1d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Te
 def atleast_1d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x.reshape(1)`` of numbers: each Tensor with at least one dimension, as a view.
 
-    Shape: () becomes (1,); more dimensions stay.
+    Shape: () becomes (1,); others are unchanged.
 
     Args:
-        tensors: Tensors one by one, or one list of them.
+        tensors: Tensors as separate arguments, or a list of Tensors.
 
     Returns: one Tensor for one, a tuple for several or for a list.
 
@@ -399,7 +399,7 @@ def atleast_2d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Te
 def atleast_2d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x[None]`` of vectors: each Tensor with at least two dimensions, as a view.
 
-    Shape: () becomes (1, 1), (n,) becomes (1, n); more dimensions stay.
+    Shape: () becomes (1, 1), (n,) becomes (1, n); others are unchanged.
 
     >>> rg.atleast_2d(rg.ones(2))
     tensor([[1., 1.]])
@@ -421,7 +421,7 @@ def atleast_3d(first: Operand, second: Operand, /, *others: Operand) -> tuple[Te
 def atleast_3d(*tensors: Operand | Sequence[Operand]) -> Tensor | tuple[Tensor, ...]:
     """``x[..., None]`` of matrices: each Tensor with at least three dimensions, as a view.
 
-    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); more dimensions stay.
+    Shape: () becomes (1, 1, 1), (n,) becomes (1, n, 1), (m, n) becomes (m, n, 1); others are unchanged.
 
     >>> rg.atleast_3d(rg.ones(2, 4)).shape
     (2, 4, 1)

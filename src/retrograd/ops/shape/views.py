@@ -34,16 +34,16 @@ def _start(start: int | Tensor) -> int:
 
 @operator(derivative="in its place", args="input 1-d, start slice")
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    """``input[.., start : start + length, ..]``: a view of some slices along a dimension.
+    """``input[.., start : start + length, ..]``: a view of consecutive slices along a dimension.
 
     Shape: (*, n, *) to (*, length, *).
 
     Args:
-        length: how many slices.
+        length: the number of slices.
 
     Raises:
-        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` a Tensor of other than
-            one integer.
+        RuntimeError: the slices do not lie within the dimension, the input is 0-d, or ``start`` is not one
+            integer.
         IndexError: ``dim`` or ``start`` is out of range.
         TypeError: an argument is not an integer.
 
@@ -71,7 +71,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
     Shape: (*, n, *) to (*, *).
 
     Args:
-        index: the slice; negative ones count from the end.
+        index: the slice; negative numbers count from the end.
 
     Raises:
         IndexError: ``dim`` or ``index`` is out of range, or the input is 0-d.
@@ -95,7 +95,7 @@ def select(input: Tensor, dim: int, index: int | Tensor) -> Tensor:
 def _diagonal(x: Array, offset: int, dim1: int, dim2: int) -> Array:
     out = x.diagonal(offset, dim1, dim2)
     if getattr(x.flags, "writeable", False) and not out.flags.writeable:
-        out.flags.writeable = True  # NumPy makes diagonals read-only for historical reasons.
+        out.flags.writeable = True  # NumPy returns read-only diagonals for historical reasons.
     return out
 
 
@@ -161,10 +161,10 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 @operator(raises="dimension", args="input 1-d")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """``out[.., i, i + offset] = input[.., i]``: matrices of zeros with the last dimension on their diagonal.
+    """``out[.., i, i + offset] = input[.., i]``: matrices with the last dimension on their diagonal, else 0.
 
     Derivative: the diagonal of ``g``.
-    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``; ``dim1`` and ``dim2`` are the places of the last two.
+    Shape: (*, n) to (*, m, m) with ``m = n + |offset|``, of which the last two become ``dim1`` and ``dim2``.
 
     Args:
         dim1: the dimension of the rows in the result.
@@ -191,14 +191,14 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @operator()
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """``out[i] = input[i, i + diagonal]`` of a matrix, a copy; of a vector the matrix with it on the diagonal.
+    """``out[i] = input[i, i + diagonal]`` of a matrix, copied; for a vector, the matrix with this diagonal.
 
     Derivative: ``g`` on the diagonal, 0 elsewhere; of a vector the diagonal of ``g``.
     Shape: (m, n) to the diagonal's length; (n,) to (k, k) with ``k = n + |diagonal|``.
 
     Args:
         input: a vector or a matrix.
-        diagonal: which one: > 0 above the main one, < 0 below.
+        diagonal: the number of the diagonal: > 0 above the main diagonal, < 0 below.
 
     Raises:
         RuntimeError: the input is neither a vector nor a matrix.
@@ -288,7 +288,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     Args:
         dimension: the dimension; in the result it counts the windows.
         size: the length of a window.
-        step: how far each window starts after the one before.
+        step: the distance of the starts of consecutive windows.
 
     Raises:
         RuntimeError: ``size`` exceeds the length, or ``step`` is not positive.
@@ -327,10 +327,10 @@ def _places(layout: Layout, xp: Any) -> Any:
     return places
 
 
-def _relay(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
+def _move_between_layouts(x: Array, source: Layout, target: Layout, base: Layout, extent: int) -> Array:
     """Add the elements to zeroed memory in the layout ``source`` and return those in the layout ``target``.
 
-    Elements of ``base`` that share a place divide the sum there equally.
+    Elements of ``base`` that share a memory location divide the sum there equally.
     """
     xp = array_module(x)
     memory = xp.zeros(extent, x.dtype)
@@ -362,7 +362,7 @@ def _strided_examples(call: Call) -> Any:
 
 RELAY: Primitive = Primitive(
     "as_strided_backward",
-    _relay,
+    _move_between_layouts,
     "x",
     [
         lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
@@ -404,7 +404,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     Args:
         size: the shape of the view.
         stride: per dimension, how many elements of memory lie between neighbours; not negative.
-        storage_offset: where the view starts in the memory; by default where the input does.
+        storage_offset: the start of the view in memory; by default that of the input.
 
     Raises:
         RuntimeError: the view would leave the memory, or size and stride differ in number.
@@ -420,7 +420,7 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     if len(shape) != len(strides) or any(number < 0 for number in (*shape, *strides)):
         raise RuntimeError(f"expected as many strides as lengths, none of them negative, got {shape} and {strides}")
     if storage_offset is None and not array.size and 0 not in shape:
-        raise RuntimeError(f"{describe(x)} has no elements, of which NumPy keeps no offset; pass storage_offset")
+        raise RuntimeError(f"{describe(x)} has no elements, so its offset is unknown; pass storage_offset")
     backend, itemsize = backend_of(array), array.dtype.itemsize
     memory_start, memory_stop = byte_span(_memory_of(array))
     own_start = (backend.address(array) - memory_start) // itemsize

@@ -1,7 +1,7 @@
 """Schedulers of the learning rate, with PyTorch's names, arguments and numbers.
 
-Most are chainable: they multiply each group's present learning rate by a ratio, so that several of them, or the user,
-may change it side by side. The others compute it from the learning rate at the start (``initial_lr`` of the group).
+Most schedulers are chainable: they multiply the current learning rate of each group by a ratio, so that several
+schedulers, or the user, may change it. The others compute it from the initial learning rate (``initial_lr``).
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""LRScheduler, the base, and what schedulers share."""
+"""LRScheduler, the base class of schedulers, and helpers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.tensor.tensor import Tensor
 from ..hyperparameters import ParamGroup, number
 from ..optimizer import Optimizer
 
-# Sentences that docstrings of schedulers share.
+# Descriptions of arguments for the docstrings of all schedulers.
 ARGUMENTS = {
     "optimizer": "the optimizer whose learning rates change.",
     "last_epoch": "the epochs already done; -1 to start.",
@@ -25,7 +25,7 @@ EPOCH_IS_DEPRECATED = "the epoch argument of scheduler.step() is deprecated; cal
 def replayed(step: Callable[..., None]) -> Callable[..., None]:
     """Wrap a scheduler's ``step`` so that a compiled function runs it at each call.
 
-    A scheduler counts in Python numbers, which the replay of a trace alone would not change.
+    A scheduler counts steps in Python numbers, which the replay of a trace does not update.
     """
 
     @wraps(step)
@@ -42,7 +42,7 @@ def replayed(step: Callable[..., None]) -> Callable[..., None]:
 
 
 class LRScheduler:
-    """The base: ``step()`` after each epoch (or batch) sets every group's ``lr`` to what ``get_lr()`` computes.
+    """The base class: ``step()``, called after each epoch or batch, sets the ``lr`` of every group to ``get_lr()``.
 
     Raises:
         TypeError: ``optimizer`` is not an Optimizer.
@@ -82,7 +82,7 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
-        if modes.tracer is not None:  # each call makes one of its own
+        if modes.tracer is not None:  # each call creates a new scheduler
             modes.tracer.breaks("it makes a schedule of learning rates")
         self._step_count = 0
         self._is_initial = True
@@ -93,7 +93,7 @@ class LRScheduler:
 
     @replayed
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch and set the learning rates."""
+        """Advance to the next epoch and set the learning rates."""
         if self._step_count == 1 and not self.optimizer._stepped:
             warnings.warn(
                 "lr_scheduler.step() was called before optimizer.step(); call it afterwards, or the first learning "
@@ -122,27 +122,27 @@ class LRScheduler:
         self._last_lr = rates_of(self.optimizer)
 
     def get_lr(self) -> list[float]:
-        """The learning rates of this epoch, one per group."""
+        """Return the learning rates of this epoch, one per group."""
         raise NotImplementedError(f"{type(self).__name__} is missing the required get_lr")
 
     def get_last_lr(self) -> list[float]:
-        """The learning rates that were set last."""
+        """Return the learning rates that the last step set."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimizer, for ``load_state_dict``."""
+        """Return all attributes except the optimizer, for ``load_state_dict``."""
         return {key: value for key, value in self.__dict__.items() if key not in self._not_in_state}
 
     def load_state_dict(self, state_dict: dict[str, object]) -> None:
-        """Take over what ``state_dict()`` gave. Load the optimizer's state, too: it holds the learning rates."""
+        """Restore the state from ``state_dict()``. Load the optimizer's state, too: it contains the learning rates."""
         self.__dict__.update({key: value for key, value in state_dict.items() if key not in self._not_in_state})
 
 
 class Chainable(LRScheduler):
-    """A scheduler that multiplies the present learning rate by ``_ratio()``."""
+    """A scheduler that multiplies the current learning rate by ``_ratio()``."""
 
     def _ratio(self) -> float:
-        """This epoch's learning rate over the last epoch's."""
+        """Return the learning rate of this epoch divided by that of the previous epoch."""
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
@@ -161,7 +161,7 @@ def rates_of(optimizer: Optimizer) -> list[float]:
 
 
 def assign(group: ParamGroup, key: str, value: float) -> None:
-    """Set an option; one that is a Tensor is written, as its other holders expect."""
+    """Set an option of a group; if it is a Tensor, write it in place, since other code may refer to it."""
     if isinstance(group[key], Tensor):
         group[key].array[...] = value
     else:

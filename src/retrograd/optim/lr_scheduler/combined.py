@@ -1,4 +1,4 @@
-"""Schedulers made of others: one after the other, or all at once."""
+"""Schedulers that combine other schedulers, in sequence or at the same time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _CompositeLR(LRScheduler):
-    """A scheduler made of others."""
+    """The base class of schedulers that combine other schedulers."""
 
     _not_in_state = ("optimizer", "_schedulers")
     _schedulers: Sequence[LRScheduler]
@@ -37,7 +37,7 @@ class _CompositeLR(LRScheduler):
         return optimizer
 
     def _initial_step(self) -> None:
-        # The parts have stepped before: that is not the user's mistake of stepping too early.
+        # The parts have already stepped, so the warning about scheduler.step() before optimizer.step() does not apply.
         stepped, self.optimizer._stepped = self.optimizer._stepped, True
         try:
             super()._initial_step()
@@ -54,14 +54,14 @@ class _CompositeLR(LRScheduler):
 
 
 class SequentialLR(_CompositeLR):
-    """One scheduler after the other: at every milestone the next one begins, at its epoch 0.
+    """Use one scheduler after the other: the next scheduler starts, at its epoch 0, at each milestone.
 
     Args:
         schedulers: schedulers of this optimizer.
-        milestones: the epochs at which the second, the third ... begin.
+        milestones: the epochs at which the second, the third, ... scheduler starts.
 
     Raises:
-        ValueError: no scheduler, one of another optimizer, or not one milestone less than schedulers.
+        ValueError: there is no scheduler, one has another optimizer, or the number of milestones is not one less.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.25, total_iters=2)
@@ -89,7 +89,7 @@ class SequentialLR(_CompositeLR):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # The parts have all made their first step when they were made: take those back, and let the first one begin.
+        # Every part made its first step when it was created: undo these steps, and start the first scheduler.
         for group in optimizer.param_groups:
             assign(group, "lr", group["initial_lr"])
         undo_first_step(schedulers)
@@ -98,7 +98,7 @@ class SequentialLR(_CompositeLR):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:
-        """Go to the next epoch and let the scheduler whose turn it is set the learning rates."""
+        """Advance to the next epoch, at which the active scheduler sets the learning rates."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]
@@ -118,14 +118,14 @@ def undo_first_step(schedulers: Sequence[LRScheduler]) -> None:
 
 
 class ChainedScheduler(_CompositeLR):
-    """Several chainable schedulers at once: their ratios multiply.
+    """Use several chainable schedulers at the same time: their ratios are multiplied.
 
     Args:
         schedulers: schedulers of one optimizer.
-        optimizer: that optimizer; by default the first scheduler's.
+        optimizer: their optimizer; by default that of the first scheduler.
 
     Raises:
-        ValueError: no scheduler, or one of another optimizer.
+        ValueError: there is no scheduler, or one has another optimizer.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> warmup = rg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=4)
@@ -143,7 +143,7 @@ class ChainedScheduler(_CompositeLR):
         self._last_lr = rates_of(self.optimizer)
 
     def step(self) -> None:
-        """Make a step of every scheduler."""
+        """Step every scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = rates_of(self.optimizer)

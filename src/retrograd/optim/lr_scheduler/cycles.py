@@ -1,4 +1,4 @@
-"""Schedulers that go along cosines and cycles."""
+"""Schedulers with cosine annealing and cyclical learning rates."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .base import LRScheduler, assign, checked_optimizer, per_group, rates_of
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the initial learning rate to ``eta_min`` along half a cosine over ``T_max`` epochs, and back.
+    """Cosine annealing from the initial learning rate to ``eta_min`` in ``T_max`` epochs, and back.
 
     ``lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2``, if nothing else changes it.
 
     Args:
-        T_max: the epochs of half a cosine.
-        eta_min: the least learning rate.
+        T_max: the number of epochs from the initial learning rate to ``eta_min``.
+        eta_min: the smallest learning rate.
 
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017 (without the restarts).
 
@@ -44,7 +44,7 @@ class CosineAnnealingLR(LRScheduler):
         if self._step_count == 1 and epoch > 0:
             return [self._closed_form(base) for base in self.base_lrs]
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # The last epoch was at the minimum, where the ratio below is undefined.
+            # The previous learning rate is the minimum, so the ratio below is undefined.
             rise = (1 - math.cos(half)) / 2
             return [rate + (base - self.eta_min) * rise for rate, base in zip(rates, self.base_lrs)]
         ratio = (1 + math.cos(half * epoch)) / (1 + math.cos(half * (epoch - 1)))
@@ -56,16 +56,16 @@ class CosineAnnealingLR(LRScheduler):
 
 @like(CosineAnnealingLR)
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine down to ``eta_min``, started again after ``T_0`` epochs, then after ``T_0 * T_mult``, and so on.
+    """Cosine annealing to ``eta_min`` that restarts after ``T_0`` epochs, then after ``T_0 * T_mult``, and so on.
 
     ``step`` may be given a fraction of an epoch.
 
     Args:
-        T_0: the epochs of the first half cosine.
-        T_mult: the factor of its length at every restart.
+        T_0: the number of epochs until the first restart.
+        T_mult: the factor of this number at each restart.
 
     Raises:
-        ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or a negative epoch.
+        ValueError: ``T_0`` or ``T_mult`` is not a positive integer, or the epoch is negative.
 
     Source: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017.
 
@@ -101,7 +101,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go to the next epoch, or to the (fractional) epoch given."""
+        """Advance to the next epoch, or to the given epoch, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -123,7 +123,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class _MomentumCycle(LRScheduler):
-    """A scheduler that moves momentum (or beta1) against the learning rate."""
+    """A scheduler that also changes momentum (or beta1), inversely to the learning rate."""
 
     cycle_momentum: bool
     use_beta1: bool
@@ -150,22 +150,22 @@ class _MomentumCycle(LRScheduler):
 
 
 class CyclicLR(_MomentumCycle):
-    """Up from ``base_lr`` to ``max_lr`` in ``step_size_up`` batches, down in ``step_size_down``, again and again.
+    """Cycle between ``base_lr`` and ``max_lr``: up in ``step_size_up`` batches, down in ``step_size_down``.
 
     Args:
         base_lr, max_lr: the bounds, numbers or lists of one per group.
-        step_size_up, step_size_down: the batches of the way up and of the way down; by default they are as many.
-        mode: how high the cycles are: ``"triangular"``, all alike; ``"triangular2"``, half of the last;
+        step_size_up, step_size_down: the batches of the increasing and of the decreasing half (default: equal).
+        mode: the amplitude of the cycles: ``"triangular"``, constant; ``"triangular2"``, halved after each cycle;
             ``"exp_range"``, ``gamma**batch``.
         gamma: see ``mode``.
-        scale_fn: in place of ``mode``, the height as a function of the cycle's number, or of the batch's.
-        scale_mode: ``"cycle"`` or ``"iterations"``, what ``scale_fn`` is given.
-        cycle_momentum: move momentum (or beta1) against the learning rate.
+        scale_fn: instead of ``mode``, the amplitude as a function of the number of the cycle or of the batch.
+        scale_mode: the argument of ``scale_fn``: ``"cycle"`` or ``"iterations"`` (batches).
+        cycle_momentum: also change momentum (or beta1), inversely to the learning rate.
         base_momentum, max_momentum: its bounds, numbers or lists of one per group.
         last_epoch: the batches already done; -1 to start.
 
     Raises:
-        ValueError: an unknown mode, a list that does not fit the groups, or no momentum to move.
+        ValueError: the mode is unknown, a list has the wrong length, or the optimizer has no momentum.
 
     Source: Smith, Cyclical learning rates for training neural networks, 2017.
 
@@ -219,7 +219,7 @@ class CyclicLR(_MomentumCycle):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """The height of a cycle over that of the first."""
+        """Return the amplitude relative to that of the first cycle."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -249,20 +249,20 @@ class CyclicLR(_MomentumCycle):
 
 @like(CyclicLR)
 class OneCycleLR(_MomentumCycle):
-    """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then far below the start.
+    """One cycle of ``total_steps`` batches: up from ``max_lr / div_factor`` to ``max_lr``, then down to nearly zero.
 
     Args:
         max_lr: the peak, a number or a list of one per group.
         total_steps: the batches of the cycle; by default ``epochs * steps_per_epoch``.
-        epochs, steps_per_epoch: in place of ``total_steps``.
-        pct_start: the share of the way up.
+        epochs, steps_per_epoch: an alternative to ``total_steps``.
+        pct_start: the fraction of the batches with increasing learning rate.
         anneal_strategy: ``"cos"`` or ``"linear"``.
-        div_factor: the peak over the start.
-        final_div_factor: the start over the end.
-        three_phase: the way down first mirrors the way up.
+        div_factor: the largest learning rate divided by the initial one.
+        final_div_factor: the initial learning rate divided by the final one.
+        three_phase: first decrease to the initial learning rate, symmetrically to the increase.
 
     Raises:
-        ValueError: an argument out of range, more steps than ``total_steps``, or no momentum to move.
+        ValueError: an argument is out of range, there are too many steps, or the optimizer has no momentum.
 
     Source: Smith and Topin, Super-convergence: very fast training of neural networks using large learning rates, 2018.
 
@@ -312,7 +312,7 @@ class OneCycleLR(_MomentumCycle):
         self._anneal_func_type = anneal_strategy
         top = pct_start * self.total_steps - 1
         end = self.total_steps - 1
-        # Each phase: where it ends, its learning rates, and its momenta at both ends, as keys of the group.
+        # Per phase the batch at which it ends, and the keys of its learning rates and momenta at both ends.
         up = (top, "initial_lr", "max_lr", "max_momentum", "base_momentum")
         if three_phase:
             down = (2 * top, "max_lr", "initial_lr", "base_momentum", "max_momentum")

@@ -1,4 +1,4 @@
-"""Schedulers that multiply the learning rate by a factor: of the epoch, at milestones, or along a line or power."""
+"""Schedulers that multiply the learning rate by a factor: a function, at milestones, linear, or polynomial."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .base import Chainable, LRScheduler, checked_optimizer, rates_of
 
 
 class _FunctionLR(LRScheduler):
-    """A scheduler with one function of the epoch per group. State of callable objects is kept, functions are not."""
+    """A scheduler with one function of the epoch per group. Its state contains callable objects, but no functions."""
 
     _not_in_state = ("optimizer", "lr_lambdas")
 
@@ -45,14 +45,14 @@ class _FunctionLR(LRScheduler):
 
 
 class LambdaLR(_FunctionLR):
-    """The initial learning rate times ``lr_lambda(epoch)``.
+    """Set the learning rate to the initial one times ``lr_lambda(epoch)``.
 
     Args:
         lr_lambda: a function of the epoch, or a list of one per group.
 
     Raises:
-        ValueError: not as many functions as groups.
-        TypeError: something that cannot be called.
+        ValueError: the numbers of functions and groups differ.
+        TypeError: a function is not callable.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
@@ -67,7 +67,7 @@ class LambdaLR(_FunctionLR):
 
 
 class MultiplicativeLR(_FunctionLR):
-    """The last learning rate times ``lr_lambda(epoch)``; arguments and errors as ``LambdaLR``.
+    """Multiply the learning rate by ``lr_lambda(epoch)`` each epoch; arguments and errors as ``LambdaLR``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
@@ -86,10 +86,10 @@ class MultiplicativeLR(_FunctionLR):
 
 
 class StepLR(Chainable):
-    """Times ``gamma`` every ``step_size`` epochs: ``lr = initial_lr * gamma**(epoch // step_size)``.
+    """Decay the learning rate every ``step_size`` epochs: ``lr = initial_lr * gamma**(epoch // step_size)``.
 
     Args:
-        step_size: the epochs from step to step.
+        step_size: the number of epochs between two changes.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -113,10 +113,10 @@ class StepLR(Chainable):
 
 
 class MultiStepLR(Chainable):
-    """Times ``gamma`` at every epoch in ``milestones``.
+    """Multiply the learning rate by ``gamma`` at every epoch in ``milestones``.
 
     Args:
-        milestones: the epochs; one that is named twice counts twice.
+        milestones: the epochs; an epoch that is listed twice counts twice.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
@@ -144,7 +144,7 @@ class MultiStepLR(Chainable):
 
 
 class ConstantLR(Chainable):
-    """Times ``factor`` until epoch ``total_iters``.
+    """Multiply the initial learning rate by ``factor`` until epoch ``total_iters``.
 
     Args:
         factor: the factor, in ``[0, 1]``.
@@ -178,12 +178,12 @@ class ConstantLR(Chainable):
 
 
 class LinearLR(Chainable):
-    """Times a factor that goes from ``start_factor`` to ``end_factor`` in a line over ``total_iters`` epochs.
+    """Multiply by a factor that changes linearly from ``start_factor`` to ``end_factor`` in ``total_iters`` epochs.
 
     Args:
-        start_factor: the factor at first, in ``(0, 1]``.
+        start_factor: the factor at epoch 0, in ``(0, 1]``.
         end_factor: the factor from epoch ``total_iters`` on, in ``[0, 1]``.
-        total_iters: the epochs between.
+        total_iters: the number of epochs between them.
 
     Raises:
         ValueError: ``start_factor`` outside ``(0, 1]`` or ``end_factor`` outside ``[0, 1]``.
@@ -230,7 +230,7 @@ class LinearLR(Chainable):
 
 
 class ExponentialLR(Chainable):
-    """Times ``gamma`` every epoch: ``lr = initial_lr * gamma**epoch``.
+    """Multiply the learning rate by ``gamma`` every epoch: ``lr = initial_lr * gamma**epoch``.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -252,11 +252,11 @@ class ExponentialLR(Chainable):
 
 
 class PolynomialLR(Chainable):
-    """Times ``(1 - epoch / total_iters)**power``, until it is zero at ``total_iters``.
+    """Multiply the initial learning rate by ``(1 - epoch / total_iters)**power``, until it is 0 at ``total_iters``.
 
     Args:
-        total_iters: the epochs until zero.
-        power: of the polynomial.
+        total_iters: the number of epochs until the learning rate is 0.
+        power: the power of the polynomial.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=4)

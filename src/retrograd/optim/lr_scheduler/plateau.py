@@ -1,4 +1,4 @@
-"""ReduceLROnPlateau: a smaller learning rate when a metric no longer improves."""
+"""ReduceLROnPlateau: reduce the learning rate when a metric no longer improves."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .base import EPOCH_IS_DEPRECATED, LRScheduler, assign, checked_optimizer, p
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Times ``factor`` when the metric given to ``step`` has not improved for more than ``patience`` epochs.
+    """Multiply the learning rate by ``factor`` if ``step(metric)`` has not improved for ``patience`` epochs.
 
     Args:
-        mode: ``"min"`` or ``"max"``: what is better.
-        factor: below 1.
-        patience: epochs without improvement that are let pass.
-        threshold: how much better counts, relative to the best (``threshold_mode="rel"``) or absolute (``"abs"``).
+        mode: whether a smaller (``"min"``) or a larger (``"max"``) metric is better.
+        factor: the factor, below 1.
+        patience: the number of epochs without improvement that have no effect.
+        threshold: the smallest improvement, relative to the best (``threshold_mode="rel"``) or absolute (``"abs"``).
         threshold_mode: see ``threshold``.
-        cooldown: epochs after a reduction in which nothing is counted.
-        min_lr: bound, one or one per group.
-        eps: smaller changes are not made.
+        cooldown: the number of epochs after a reduction that are not counted.
+        min_lr: the smallest learning rate, or a list with one per group.
+        eps: the smallest change; smaller changes are not applied.
 
     Raises:
-        ValueError: a ``factor`` of 1 or more, an unknown mode, or not as many bounds as groups.
+        ValueError: ``factor`` is 1 or more, the mode is unknown, or ``min_lr`` has the wrong length.
 
     >>> optimizer = rg.optim.SGD([rg.zeros(1, requires_grad=True)], lr=1.0)
     >>> scheduler = rg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1)
@@ -72,11 +72,11 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether the last reduction is still to take effect."""
+        """Whether the cooldown after the last reduction has not ended."""
         return self.cooldown_counter > 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:
-        """Count the epoch with its metric, and reduce the learning rates if it is time."""
+        """Advance to the next epoch with its metric, and reduce the learning rates if the metric has not improved."""
         current = float(metrics.item() if isinstance(metrics, Tensor) else metrics)
         if epoch is not None:
             warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)

@@ -90,7 +90,7 @@ def _public_functions() -> dict[int, str]:
         module: Value = sys.modules["retrograd"]
         for part in space.split(".") if space else ():
             module = getattr(module, part)
-        for name in module.__dir__():  # of two names, the operator's own comes first
+        for name in module.__dir__():  # an operator with two names: its own name comes first
             value = None if name.startswith("_") else getattr(module, name)
             if callable(value) and not isinstance(value, type):
                 names.setdefault(id(value), f"{space}.{name}".lstrip("."))

@@ -17,7 +17,7 @@ STYLE = style(__package__, "picture.css") + rules()
 
 MARGIN = 24
 MANY_READERS = 4  # the edges of a leaf with more readers are faint until it is selected
-WIDEST = 7.0  # of an edge, in pixels, for the largest number of bytes kept
+WIDEST = 7.0  # the width in pixels of the edge with the most saved bytes
 
 
 def svg_of(scene: Scene) -> str:

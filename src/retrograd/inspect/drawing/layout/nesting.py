@@ -1,7 +1,7 @@
-"""A picture as nested drawings: for each box, its items and the values that connect them.
+"""Split a picture into levels, one per box, which are laid out separately.
 
-A value that is read outside its box leaves the box at the bottom and enters other boxes at the top. So each box is laid
-out separately, and is then one item of the box around it.
+A laid out box is one item of the enclosing level. A value that is read outside of its box leaves the box at the bottom
+and enters other boxes at the top.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ Value = tuple[int, int]  # a vertex and the index of its output
 
 @dataclass(slots=True)
 class Net:
-    """A value inside a box: from an item or from above (-1), to items or out at the bottom; ``leaf`` if it is
-    a parameter."""
+    """The connections of a value inside a level.
+
+    ``source`` is the index of the item that computes it, -1 if the value enters from outside. ``targets`` are the items
+    that read it. ``leaves`` says whether it is read outside of the box, ``leaf`` whether it is a parameter."""
 
     value: Value
     source: int = -1
@@ -50,7 +52,7 @@ class Level:
 
 
 def levels_of(picture: Picture) -> list[Level]:
-    """Return the levels of a picture by the key of their box; the whole picture is last (at -1)."""
+    """Return the level of each box, by its key; the last level is the whole picture."""
     levels = [Level(box.key) for box in picture.boxes] + [Level(-1)]
     place: dict[tuple[int, int], int] = {}
 

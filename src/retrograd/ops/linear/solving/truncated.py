@@ -14,7 +14,7 @@ from ..matrices import adjoint, transposed
 from ..products.matmul import MATMUL
 
 
-def _kept(squares: Array, atol: Array, rtol: Array) -> Array:
+def _count_as_nonzero(squares: Array, atol: Array, rtol: Array) -> Array:
     """Return which squared singular values, ascending, count as nonzero."""
     values = np.sqrt(np.maximum(squares, 0.0))
     return values > np.maximum(atol, rtol * values[..., -1:])
@@ -22,14 +22,14 @@ def _kept(squares: Array, atol: Array, rtol: Array) -> Array:
 
 def _projector(x: Array, atol: Array, rtol: Array) -> Array:
     squares, vectors = np.linalg.eigh(x)
-    kept = vectors * _kept(squares, atol, rtol)[..., None, :]
+    kept = vectors * _count_as_nonzero(squares, atol, rtol)[..., None, :]
     return MATMUL(kept, adjoint(vectors))
 
 
 def _projector_rule(g: Array, x: Array, atol: Array, rtol: Array) -> Array:
     """``V (F * (V^H g V)) V^H`` with ``F_ij = (k_i - k_j) / (w_i - w_j)`` (Y. Daleckii and S. Krein, 1965)."""
     squares, vectors = np.linalg.eigh(x)
-    kept = _kept(squares, atol, rtol).astype(x.real.dtype)
+    kept = _count_as_nonzero(squares, atol, rtol).astype(x.real.dtype)
     steps = kept[..., :, None] - kept[..., None, :]
     gaps = squares[..., :, None] - squares[..., None, :]
     factors = steps / np.where(steps == 0, 1.0, gaps)

@@ -340,7 +340,7 @@ class SparseTensor(SparseMethods):
         return product(self.t(), operand(other).mT).mT
 
     def matmul(self, other: Tensor | SparseTensor) -> Any:
-        """The product with a matrix or vector; of two sparse matrices a sparse one."""
+        """The product with a matrix or a vector. The product of two sparse matrices is sparse."""
         return self @ other
 
     mm = spmm = matmul

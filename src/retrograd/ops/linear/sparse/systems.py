@@ -84,7 +84,7 @@ class Krylov:
         x0: Array | None = None,
     ) -> None:
         self.method, self.options, self.preconditioner, self.x0 = method, options, preconditioner, x0
-        self.info: int | None = None  # of the first solution, as SciPy returns it
+        self.info: int | None = None  # SciPy's info of the first solution
 
     def __call__(self, values: Array, b: Array, places: Places, transposed: bool) -> Array:
         """Return the solutions for the columns of b.

@@ -1,4 +1,4 @@
-"""Attention with several heads, projections, extra keys and two kinds of masks, as one function."""
+"""Multi-head attention as a function: projections, additional keys, and two kinds of masks."""
 
 from __future__ import annotations
 

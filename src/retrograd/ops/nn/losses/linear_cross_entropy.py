@@ -241,7 +241,7 @@ def linear_cross_entropy(
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     ignored = -100 if ignore_index is None else ignore_index
     if _takes(x, w, b, t) and 0.0 <= label_smoothing <= 1.0:
-        shape = array_module(x.array).broadcast_to(x.array.dtype.type(0), logits_shape)  # of the logits, without memory
+        shape = array_module(x.array).broadcast_to(x.array.dtype.type(0), logits_shape)
         _, params, _ = class_parameters(
             new_tensor(shape), t, weight, ignored, reduction_of(reduction, None, None), label_smoothing
         )

@@ -292,7 +292,7 @@ def batch_norm(
     w = _affine("weight", weight, x, (channels,), "one per channel")
     b = _affine("bias", bias, x, (channels,), "one per channel")
     if not training:
-        if running_mean is None or running_var is None:  # for an empty input, any statistics will do
+        if running_mean is None or running_var is None:  # the input is empty, so the statistics are not used
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
         return _with_given(x, running_mean, running_var, w, b, eps)
     layout = _of_channels(len(shape), channels)

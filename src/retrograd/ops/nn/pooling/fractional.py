@@ -41,8 +41,8 @@ class _Sequences(NamedTuple):
     steps: Array
     alpha: Array
     final: Array  # the last element of each dimension, which is fixed
-    last: Array  # its value
-    strides: Array  # of each element's dimension in the flattened plane
+    last: Array  # the value of the last element of each dimension
+    strides: Array  # the stride of each element's dimension in the flattened plane
     offsets: Array  # offsets of a window's elements in the flattened plane
 
 

@@ -97,7 +97,7 @@ def _brought_inside(x: Array, lengths: Any, way: Way) -> tuple[Any, Any]:
 
 
 def _weights(t: Any, mode: str) -> list[Any]:
-    """Return the weight of each term at the fraction t, an array or a Tensor."""
+    """Return the interpolation weights of the neighbours at the fractional position t, an array or a Tensor."""
     if mode == "nearest":
         return [t * 0 + 1]
     if mode == "bilinear":
@@ -122,7 +122,7 @@ def _cubic_slope(d: Array, far: bool) -> Array:
 
 
 def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
-    """Return positions in a flattened plane, from those of all axes, and whether they are inside: ``(terms, N, P)``."""
+    """Return the flat positions of samples in a plane, and a mask of those inside, both ``(terms, N, P)``."""
     index, inside = found.place[:, 0], found.inside[:, 0]
     for axis in range(1, len(size)):
         shape = (len(index) * found.place.shape[0], *index.shape[1:])

@@ -39,7 +39,7 @@ def _asarray(
     return ops.clone(x) if copy and x is a else x
 
 
-def _made(function: Callable[..., object]) -> Callable[..., Tensor]:
+def _creation_rule(function: Callable[..., object]) -> Callable[..., Tensor]:
     """Wrap a function of lengths and numbers so that it returns a Tensor on the device of ``like``."""
 
     def rule(like: Tensor, *args: object, **options: object) -> Tensor:
@@ -60,5 +60,8 @@ RULES: dict[object, Callable[..., Tensor]] = {
     np.array: _array,
     np.full: _full,
     **dict.fromkeys((np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray), _asarray),
-    **{f: _made(f) for f in (np.zeros, np.ones, np.empty, np.eye, np.identity, np.arange, np.tri, np.fromfunction)},
+    **{
+        f: _creation_rule(f)
+        for f in (np.zeros, np.ones, np.empty, np.eye, np.identity, np.arange, np.tri, np.fromfunction)
+    },
 }

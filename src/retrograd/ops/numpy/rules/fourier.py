@@ -11,7 +11,7 @@ from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, floating, tensor
 
 
-def _given(a: object) -> Tensor:
+def _fourier_operand(a: object) -> Tensor:
     """Return the operand as a Tensor; float16 is converted to float32, as in NumPy."""
     x = floating(tensor(a))
     return x.astype(np.float32) if x.array.dtype.char == "e" else x
@@ -19,14 +19,14 @@ def _given(a: object) -> Tensor:
 
 def _transform(name: str) -> Callable[..., Tensor]:
     def rule(a: object, n: int | None = None, axis: int = -1, norm: object = None) -> Tensor:
-        return getattr(fft, name)(_given(a), n, axis, norm)
+        return getattr(fft, name)(_fourier_operand(a), n, axis, norm)
 
     return rule
 
 
 def _transform_of_axes(name: str, default: tuple[int, int] | None) -> Callable[..., Tensor]:
     def rule(a: object, s: object = None, axes: object = default, norm: object = None) -> Tensor:
-        return getattr(fft, name)(_given(a), s, axes, norm)
+        return getattr(fft, name)(_fourier_operand(a), s, axes, norm)
 
     return rule
 
