@@ -12,12 +12,15 @@ from typing import TypeVar
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ...runtime.loop_blas import AS_IT_IS, TRANSPOSED, gemm, unflushed_gemm
 from ...runtime.loop_calls import Loop
-from ...runtime.numba_functions import njit
-from ...runtime.object_layout import DATA
-from ...runtime.thread_protocol import call
+from ...runtime.numba_functions import makers, njit, routine
+from ...runtime.object_layout import DATA, routine_symbol
+from ...runtime.thread_protocol import call, launch, load
+from ...tiles.packed_products import packed_product_at
 from ...tiles.tiles import (
     BYTES,
     ROWS,
@@ -27,15 +30,20 @@ from ...tiles.tiles import (
     _three_row_part,
     _two_part,
     _two_row_part,
+    product_at,
 )
 from ..elements import fused_steps as steps
 from ..elements.basic_loops import _compiled
 from ..elements.fused_step_loops import _change, _combine, _function, _load, _no_function, _vector
+from ..matrices.products import PACKED, SINGLY, STRAIGHT, by_rows
 from . import region_code as at
 
 Result = TypeVar("Result")
 _step = _compiled()
 _call: Callable[..., None] = call
+_read: Callable[..., int] = load
+_flushing_gemm: Callable[..., None] = gemm
+_plain_gemm: Callable[..., None] = unflushed_gemm
 
 
 @intrinsic
@@ -263,6 +271,89 @@ def _product(words: np.ndarray, first: int, buffers: np.ndarray, zero: object) -
         columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
 
 
+_by_rows = njit(by_rows)
+
+
+@_step
+def _at(code: int, arena: int, number: int) -> int:
+    """Return the address of the matrix whose buffer and offset are the words from ``number`` on."""
+    return _read(arena + at.BUFFERS + 8 * _read(code + 8 * number)) + _read(code + 8 * number + 8)
+
+
+@_step
+def _multiplied(code: int, arena: int, start: int, stop: int, zero: object) -> None:
+    """Compute blocks of the product at a place of the code, by the method of eager products."""
+    size, m, k, n = _read(code + 16), _read(code + 24), _read(code + 32), _read(code + 40)
+    how, flushes, block = _read(code + 48), _read(code + 56), _read(code + 80)
+    a, a_step, a_turned = _at(code, arena, 12), _read(code + 112), _read(code + 120)
+    b, b_step, b_turned = _at(code, arena, 16), _read(code + 144), _read(code + 152)
+    out, out_step = _at(code, arena, 20), _read(code + 176)
+    tall = _by_rows(m, n, how)
+    last = min(m if tall else n, stop * block)
+    together = block if how == SINGLY else last - start * block
+    a_way, b_way = TRANSPOSED if a_turned else AS_IT_IS, TRANSPOSED if b_turned else AS_IT_IS
+    a_width, b_width, width = a_step // size, b_step // size, out_step // size
+    for low in range(start * block, last, together):
+        length = min(last, low + together) - low
+        rows, columns = (length, n) if tall else (m, length)
+        x = a + low * (size if a_turned else a_step) if tall else a
+        y = b if tall else b + low * (b_step if b_turned else size)
+        to = out + low * (out_step if tall else size)
+        if how == STRAIGHT:
+            down, along = (size, a_step) if a_turned else (a_step, size)
+            product_at(rows, k, columns, x, down, along, y, b_step, to, out_step, zero)
+        elif how == PACKED:
+            packed_product_at(rows, k, columns, x, a_step, a_turned, y, b_step, b_turned, to, out_step, zero)
+        elif flushes:
+            _flushing_gemm(a_way, b_way, rows, columns, k, x, a_width, y, b_width, zero, to, width)
+        else:
+            _plain_gemm(a_way, b_way, rows, columns, k, x, a_width, y, b_width, zero, to, width)
+
+
+@routine
+def multiplied_part(given: int, start: int, stop: int) -> None:
+    """Compute blocks of the product whose place in the code and whose arena are words at an address."""
+    code, arena = _read(given), _read(given + 8)
+    if _read(code + 16) == at.FLOAT32:
+        _multiplied(code, arena, start, stop, np.float32(0))
+    else:
+        _multiplied(code, arena, start, stop, np.float64(0))
+
+
+@intrinsic
+def _task(typing_context: object) -> object:
+    """Return the address of ``multiplied_part``, or 0 outside of the library."""
+
+    def generate(context: object, builder: ir.IRBuilder, signature: object, values: Sequence[object]) -> object:
+        word = ir.IntType(64)
+        if not makers:
+            return word(0)
+        kind = ir.FunctionType(ir.IntType(32), [word] * 3)
+        name = routine_symbol(__name__, "multiplied_part", "iii")
+        return builder.ptrtoint(cgutils.get_or_insert_function(builder.module, kind, name), word)
+
+    return types.int64(), generate
+
+
+_address: Callable[..., int] = _task
+
+
+@_step
+def _shared_product(words: np.ndarray, first: int, arena: int) -> None:
+    """Compute a large product, by the threads of the pool if there are several blocks."""
+    given, task = _vector(arena + at.ARGUMENTS, 2, np.int64(0)), _address()
+    given[0], given[1] = words.ctypes.data + 8 * first, arena
+    blocks, least, pool = words[first + 8], words[first + 9], words[first + 23]
+    if blocks == 1 or pool < 0 or task == 0:
+        multiplied_part(arena + at.ARGUMENTS, 0, blocks)
+        return
+    settings = _read(arena + at.BUFFERS + 8 * pool)
+    threads = _read(settings + 8)
+    shares = threads * (1 if blocks <= threads * words[first + 24] else words[first + 11])
+    part = max(least, (blocks + shares - 1) // shares)
+    launch(_read(settings), threads, 0, blocks, part, task, arena + at.ARGUMENTS)
+
+
 @_step
 def _overlap(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
     a, b = buffers[words[first + 2]], buffers[words[first + 5]]
@@ -427,6 +518,8 @@ def _executed(items: int, program: int) -> None:
             _called(words, first, arena)
         elif operation == at.PRODUCT:
             _multiply(words, first, buffers)
+        elif operation == at.GEMM:
+            _shared_product(words, first, arena)
         elif operation == at.COPY:
             _copy(words, first, buffers)
         elif operation == at.FILL:
