@@ -298,6 +298,24 @@ def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, m
         make_library.main(folder=str(tmp_path / "library"))
 
 
+def test_text_in_sources_recompiles_no_loop(tmp_path, monkeypatch):
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    from retrograd.kernels.build import make_library
+
+    path = tmp_path / "loops.py"
+
+    def meaning(text):
+        path.write_text(text)
+        return make_library._meaning.__wrapped__(path)
+
+    code = '"""Text."""\nclass A:\n    """Text."""\n    def f(x):\n        """Text."""\n        return x + 1\n'
+    as_it_was = meaning(code)
+    assert meaning(code.replace("Text.", "Other words.") + "# a comment\n") == as_it_was
+    assert meaning(code.replace('        """Text."""\n', "")) == as_it_was
+    assert meaning(code.replace("x + 1", "x + 2")) != as_it_was != meaning(code.replace("x + 1", "'x'"))
+
+
 def test_numbas_counts_of_references_become_instructions_of_every_processor():
     """Numba's runtime is compiled for the processor that builds, whose LLVM writes attributes as it likes."""
     pytest.importorskip("numba")
