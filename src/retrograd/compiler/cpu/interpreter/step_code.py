@@ -91,7 +91,7 @@ class StepCode:
         if code.rows:
             self.registers = max(self.registers, code.registers)
             sizes = code.dtype.itemsize, len(places), len(code.numbers), len(code.rows)
-            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group,
+            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group, code.loads,
                         *[word for place in places for word in place],
                         *map(_bits, code.numbers), *[word for row in code.rows for word in row])  # fmt: skip
             return

@@ -12,8 +12,8 @@ LANES = 512  # numbers of a register
 HEADER = 3  # words before the first step: all words, the number of buffers, and where registers are in the arena
 
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
-# MAP: type, places, numbers, rows, lengths, registers, group; places; numbers (bits of double precision); rows as in
-# ``fused_steps.py``.
+# MAP: type, places, numbers, rows, lengths, registers, group, loads; places; numbers (bits of double precision); rows
+# as in ``fused_steps.py``; the first of them, the loads, run once: they fill registers behind those of numbers.
 # A register has ``group`` neighbors along the third axis, with all elements of the last one, if that is short.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
 # ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision

@@ -118,16 +118,21 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
     def run(words: np.ndarray, first: int, arena: int, none: object) -> None:
         places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
         n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
-        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 12
+        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 13
         slots = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
         constants = place + 6 * places
         code = constants + numbers
         for k in range(words[first + 10]):
             slots[places + k] = arena + words[2] + at.REGISTER * k
         values = _vector(words.ctypes.data + 8 * constants, numbers, np.float64(0))
-        group = words[first + 11]
+        group, loads = words[first + 11], words[first + 12]
+        length = min(group * columns, at.LANES)
         for k in range(numbers):
-            _fill(_vector(slots[places + k], min(group * columns, at.LANES), none), values[k])
+            _fill(_vector(slots[places + k], length, none), values[k])
+        for r in range(loads):
+            row = code + 5 * r
+            p = place + 6 * words[row + 2]
+            _loaded(words[row], _vector(slots[words[row + 1]], length, none), buffers[words[p]] + words[p + 1], 0)
         for i0 in range(n0):
             for i1 in range(n1):
                 for i2 in range(0, n2, group):
@@ -138,7 +143,7 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
                             p = place + 6 * k
                             outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
                             slots[k] = buffers[words[p]] + words[p + 1] + outer + column * words[p + 5]
-                        for r in range(rows):
+                        for r in range(loads, rows):
                             row = code + 5 * r
                             operation, target, at_x = words[row], slots[words[row + 1]], slots[words[row + 2]]
                             if operation >= at.STORE:
