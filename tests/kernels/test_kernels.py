@@ -289,6 +289,7 @@ def test_jit_without_numba_is_one_warning_at_the_line_of_the_program(monkeypatch
     monkeypatch.setenv("RETROGRAD_KERNELS", "jit")
     monkeypatch.setattr(kernels, "jits", lambda: False)
     monkeypatch.setattr(kernels, "_without_numba", [])
+    monkeypatch.setattr(library, "opened", lambda: None)
     kernels.compiled.cache_clear()
     try:
         with pytest.warns(RuntimeWarning, match=r"Numba is not installed \(pip install .*; NumPy is used") as said:
