@@ -72,31 +72,11 @@ def _fill(out: np.ndarray, value: object) -> None:
 
 
 @_step
-def _spread(out: np.ndarray, x: int, number: object) -> None:
-    """Fill a register with the number like ``number`` at an address."""
-    value = _vector(x, 1, number)[0]
-    for j in range(out.size):
-        out[j] = value
-
-
-@_step
-def _loaded(operation: int, out: np.ndarray, x: int, step: int) -> None:
-    if step != 0:
-        _load(operation, out, x, step)
-    elif operation == steps.LOAD_FLOAT32:
-        _spread(out, x, np.float32(0))
-    elif operation == steps.LOAD_FLOAT64:
-        _spread(out, x, np.float64(0))
-    else:
-        _load(operation, out, x, step)
-
-
-@_step
 def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int, rows: int) -> None:
     """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
     columns = out.size // rows
     for r in range(rows):
-        _loaded(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
+        _load(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
 
 
 @_step
@@ -132,7 +112,7 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
         for r in range(loads):
             row = code + 5 * r
             p = place + 6 * words[row + 2]
-            _loaded(words[row], _vector(slots[words[row + 1]], length, none), buffers[words[p]] + words[p + 1], 0)
+            _load(words[row], _vector(slots[words[row + 1]], length, none), buffers[words[p]] + words[p + 1], 0)
         for i0 in range(n0):
             for i1 in range(n1):
                 for i2 in range(0, n2, group):
