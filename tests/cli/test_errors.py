@@ -95,6 +95,13 @@ def test_a_defect_of_ours_is_not_hidden(monkeypatch):
         main(["info"])
 
 
+def test_unknown_kernels_are_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
+    assert main(["compare", "nothing"]) == 2
+    text = "retrograd: error: RETROGRAD_KERNELS: expected compiled, jit or reference, got 'fastest'\n"
+    assert capsys.readouterr().err == text
+
+
 def test_unknown_backend_is_one_line():
     result = run_module("info", RETROGRAD_BACKEND="abacus")
     assert result.returncode == 2

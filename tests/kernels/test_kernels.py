@@ -281,6 +281,24 @@ def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
     monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
     with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: expected compiled, jit or reference, got 'fastest'"):
         kernels.available()
+    process = start("import retrograd", {})  # an error at import, not at the first large call
+    assert "got 'fastest'" in process.communicate(timeout=120)[1].splitlines()[-1]
+
+
+def test_jit_without_numba_is_one_warning_at_the_line_of_the_program(monkeypatch):
+    monkeypatch.setenv("RETROGRAD_KERNELS", "jit")
+    monkeypatch.setattr(kernels, "jits", lambda: False)
+    monkeypatch.setattr(kernels, "_without_numba", [])
+    monkeypatch.setattr(library, "opened", lambda: None)
+    kernels.compiled.cache_clear()
+    try:
+        with pytest.warns(RuntimeWarning, match=r"Numba is not installed \(pip install .*; NumPy is used") as said:
+            rg.ones(300, 300).tanh()
+            kernels.compiled.cache_clear()
+            rg.ones(300, 300).sigmoid()
+    finally:
+        kernels.compiled.cache_clear()
+    assert [warning.filename for warning in said] == [__file__]
 
 
 def start(program, environment):

@@ -83,6 +83,7 @@ def test_a_library_that_does_not_fit_is_refused_with_one_warning(changes, reason
     with pytest.warns(RuntimeWarning, match=reason) as said:
         assert opened(tmp_path) is None
     assert len(said) == 1 and "make kernels" in str(said[0].message)
+    assert said[0].filename == __file__  # the line of the program, not ours
 
 
 def test_an_index_or_a_library_that_is_cut_short_is_refused(opened, tmp_path):
@@ -99,6 +100,18 @@ def test_an_index_or_a_library_that_is_cut_short_is_refused(opened, tmp_path):
     write(tmp_path).with_suffix(".so").unlink()
     with pytest.warns(RuntimeWarning, match="it cannot be read"):
         assert opened(tmp_path) is None
+
+
+def test_a_library_that_is_cut_and_indexed_anew_is_not_opened(opened, tmp_path, monkeypatch):
+    """Its digest is right, and a page behind its end would end the process."""
+    segments = b"".join(library._SEGMENT.pack(1, 5, offset, 0, 0, 64, 64, 4096) for offset in (0, 176))
+    header = library._ELF.pack(b"\x7fELF\2\1", 3, 62, 1, 0, 64, 240, 0, 64, 56, 2, 0, 0, 0)
+    whole = header + segments + bytes(240 - 176)
+    assert len(whole) == 240 and library._is_whole(whole) and library._is_whole(b"another format")
+    for size in (239, 100, 20):
+        write(tmp_path, whole[:size])
+        with pytest.warns(RuntimeWarning, match="since it is cut short"):
+            assert opened(tmp_path) is None
 
 
 def test_a_folder_that_may_not_be_read_is_one_warning(opened, tmp_path, monkeypatch):
@@ -296,6 +309,24 @@ def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, m
         monkeypatch.setattr(make_library, cached.__name__, cached.__wrapped__)
     with pytest.raises(RuntimeError, match="elementwise_loops.py changed while the library was made"):
         make_library.main(folder=str(tmp_path / "library"))
+
+
+def test_text_in_sources_recompiles_no_loop(tmp_path, monkeypatch):
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    from retrograd.kernels.build import make_library
+
+    path = tmp_path / "loops.py"
+
+    def meaning(text):
+        path.write_text(text)
+        return make_library._meaning.__wrapped__(path)
+
+    code = '"""Text."""\nclass A:\n    """Text."""\n    def f(x):\n        """Text."""\n        return x + 1\n'
+    as_it_was = meaning(code)
+    assert meaning(code.replace("Text.", "Other words.") + "# a comment\n") == as_it_was
+    assert meaning(code.replace('        """Text."""\n', "")) == as_it_was
+    assert meaning(code.replace("x + 1", "x + 2")) != as_it_was != meaning(code.replace("x + 1", "'x'"))
 
 
 def test_numbas_counts_of_references_become_instructions_of_every_processor():

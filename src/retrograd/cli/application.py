@@ -13,6 +13,7 @@ from typing import TextIO
 import retrograd
 from retrograd._command import quit_at_once
 from retrograd.data import DataError
+from retrograd.kernels import turned_on
 from retrograd.serialization import CorruptFileError
 from retrograd.training import CheckpointError
 
@@ -65,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             arguments = sys.argv[1:] if argv is None else argv
             options = build_parser().parse_args(arguments or ["--help"])
+            _check_kernels()
             code: int = options.run(options)
             sys.stdout.flush()
             return code
@@ -79,6 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             return 130
+
+
+def _check_kernels() -> None:
+    try:
+        turned_on()
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
 
 
 def _fail(message: str) -> int:

@@ -12,6 +12,7 @@ The loops themselves are in ``kernels/loops``.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from functools import cache, wraps
 from math import prod
@@ -26,6 +27,7 @@ from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
 from ..core.opaque_calls import LoopMissing, whole
+from ..core.source_location import user_level
 from .runtime.result_arrays import empty
 from .runtime.threads import launch
 
@@ -76,6 +78,17 @@ def jits() -> bool:
     return turned_on() == "jit" and find_spec("numba") is not None
 
 
+def _warn_without_numba() -> None:
+    """Warn, once per process, that ``jit`` is asked for and Numba is not installed."""
+    if turned_on() == "jit" and not _without_numba and not jits():
+        _without_numba.append(None)
+        warnings.warn(
+            "RETROGRAD_KERNELS=jit: Numba is not installed (pip install 'retrograd[jit]'); NumPy is used instead",
+            RuntimeWarning,
+            stacklevel=user_level(),
+        )
+
+
 @cache
 def compiled() -> Any:
     """Return the loops of ``basic_loops``, or None if loops are turned off or not available."""
@@ -83,6 +96,7 @@ def compiled() -> Any:
         from .runtime import library
 
         if _references or not (jits() or turned_on() and library.opened() is not None):
+            _warn_without_numba()
             return None
         from .runtime.loop_calls import loops
     except (ImportError, NameError):  # during interpreter shutdown, imports and ``open`` fail
@@ -91,6 +105,7 @@ def compiled() -> Any:
 
 
 _clear_cache = compiled.cache_clear
+_without_numba: list[None] = []  # not empty once a warning has said that Numba is not installed
 _references: list[None] = []  # one item per running call without loops, on any thread
 
 

@@ -10,6 +10,7 @@ from retrograd import nn, optim
 from retrograd.compiler.cpu import machine_code
 from retrograd.compiler.cpu import regions as region_builder
 from retrograd.compiler.cpu.interpreter import region_program
+from retrograd.kernels.runtime import blas_address, threads
 from retrograd.nn import functional as F
 
 LLVM = machine_code.available()
@@ -59,6 +60,25 @@ OPTIMIZERS = {
     "AdamW": lambda p: optim.AdamW(p, lr=0.01),
     "RMSprop": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, weight_decay=0.1),
 }
+
+
+@both
+def test_a_step_with_a_large_product_and_an_update_of_many_elements_is_one_region():
+    model = nn.Sequential(nn.Linear(300, 130), nn.ReLU(), nn.Linear(130, 3))
+    moves = optim.SGD(model.parameters(), lr=0.1)
+    x, y = rg.randn(8, 300), rg.arange(8) % 3
+
+    @rg.compile
+    def step():
+        loss = F.cross_entropy(model(x), y)
+        moves.zero_grad()
+        loss.backward()
+        moves.step()
+        return loss
+
+    first = step().item()
+    assert step().item() < first and step().item() < first
+    assert len(regions(step)) == 1 and regions(step)[0].parts[-1].name == "run_step"
 
 
 @both
@@ -170,7 +190,8 @@ def products():
 
 
 @pytest.mark.parametrize(("m", "k", "n", "dtype"), [*products()])
-def test_products_of_all_layouts(m, k, n, dtype, backend):
+@both
+def test_products_of_all_layouts(m, k, n, dtype):
     rng = np.random.default_rng(0)
     product = rg.compile(lambda x, y: ((x + 0.5) @ (y * 2.0) + 1.0) @ (y * 2.0).T)
     for turned in range(2):
@@ -182,7 +203,20 @@ def test_products_of_all_layouts(m, k, n, dtype, backend):
         got, want = product(x, y).numpy(), product.function(x, y).numpy()
         tolerance = 1e-12 if dtype is np.float64 else 1e-5
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.abs(want).max())  # terms of a sum may cancel
-        assert regions(product) or backend == "interpreter" and m * k * n > 1 << 13
+        assert len(regions(product)) == 1
+
+
+@both
+@pytest.mark.parametrize(("m", "k", "n"), [(200, 64, 96), (64, 200, 160)])
+def test_threads_share_a_large_product_of_a_region(m, k, n, monkeypatch):
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    function = rg.compile(lambda x, y: ((x + 1.0) @ y).relu().sum(1) * 2.0)
+    for turned in (False, True):
+        x, y = rg.randn(m, k), (rg.randn(n, k).T if turned else rg.randn(k, n))
+        for _ in range(3):
+            got, want = function(x, y), function.function(x, y)
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-4)
+    assert [step.kind for step in function.entries[0].replay.instructions] == ["native"]
 
 
 @needs_llvm
@@ -270,7 +304,7 @@ def test_an_update_without_a_region_before_it_moves_by_the_gradient_of_this_step
         assert compiled().item() == pytest.approx(eager().item(), rel=1e-12)
 
 
-@needs_llvm
+@both
 @pytest.mark.parametrize("size", [48, 64, 96])
 def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(size):
     def function(x, y):
@@ -415,4 +449,23 @@ def test_a_program_of_large_arrays_with_small_regions_does_not_load_llvm(monkeyp
     compiled = rg.compile(checked)
     for _ in range(2):
         assert compiled(x, index).item() == checked(x, index).item()
+    assert regions(compiled)
+
+
+def test_a_large_program_with_a_product_runs_where_llvm_is_not_installed(monkeypatch):
+    if region_program.execute() is None:
+        pytest.skip("there is no interpreter")
+
+    def named():
+        raise ModuleNotFoundError("No module named 'llvmlite'")
+
+    monkeypatch.setattr(machine_code, "available", lambda: False)
+    monkeypatch.setattr(blas_address, "name_for_llvm", named)
+    monkeypatch.setattr(region_builder, "find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "llvmlite", raising=False)
+    monkeypatch.setattr(region_builder, "LARGE_PROGRAM", 1 << 20)
+    compiled = rg.compile(lambda x, a: (x * 2).sum() + ((a @ a).tanh() * 2 + 1).sum())
+    x, a = rg.ones(1 << 19), rg.randn(32, 32)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x, a).item(), compiled.function(x, a).item(), rtol=1e-5)
     assert regions(compiled)

@@ -107,13 +107,10 @@ def _backend() -> str:
 
 
 def _kernels() -> str:
-    try:
-        if not kernels.available():
-            return "NumPy"
-        found = library.found()
-        return "compiled by Numba" if found is None else f"compiled ahead of time for {found[0].name}"
-    except RuntimeError as error:
-        raise UserError(str(error)) from None
+    if not kernels.available():
+        return "NumPy"
+    found = library.found()
+    return "compiled by Numba" if found is None else f"compiled ahead of time for {found[0].name}"
 
 
 def _processors() -> int:

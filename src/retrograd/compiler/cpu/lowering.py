@@ -59,7 +59,8 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
-        self.unlimited = False  # whether arrays may be larger than MAX_ELEMENTS
+        self.most = MAX_ELEMENTS  # elements of an array of a step, unless it is a product
+        self.unlimited = False  # whether the steps are those of a loop
         self._outer: Instruction | None = None
         self._depth = 0
 
@@ -188,8 +189,8 @@ class Lowering:
         """Append a step of the current instruction."""
         step.instruction = self._outer
         limited = step.flops == 0 and (self.interpreted or not self.unlimited)
-        if limited and max(place.size for place in step.operands) > MAX_ELEMENTS:
-            raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
+        if limited and max(place.size for place in step.operands) > self.most:
+            raise Unlowered(f"more than {self.most:,} elements")
         if self.interpreted:
             check(step)
         self.steps.append(step)

@@ -23,7 +23,7 @@ from .scalar_operations import scalar
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_ELEMENTS = 1 << 20  # elements of all parameters from which the optimizer's own threaded loop is as fast
-MAX_INTERPRETED_ELEMENTS = 1 << 15  # the same for the interpreter, which has no threads
+MAX_INTERPRETED_ELEMENTS = 1 << 17  # the same for the interpreter, which has no threads
 _DOUBLE = np.dtype(np.float64)
 P = TypeVar("P")
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
@@ -150,8 +150,8 @@ def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
     if sum(p.array.size for some in moved for p in some) > most:
         raise Unlowered(f"more than {most:,} elements")
     numbers, states = lowering.place(update.numbers), iter(update.states)
-    at = 0
-    lowering.unlimited = True
+    at, before = 0, lowering.most
+    lowering.most = most
     try:
         for form, some in zip(update.forms, moved, strict=True):
             given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
@@ -165,7 +165,7 @@ def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
                     raise Unlowered("a gradient that overlaps its parameter")
                 FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
     finally:
-        lowering.unlimited = False
+        lowering.most = before
     return update
 
 

@@ -6,8 +6,11 @@ multiply-add, as in BLAS.
 
 from __future__ import annotations
 
-from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, by_rows, smaller
+from ...core.arrays.dtypes import DType
+from ...kernels import multiplies
+from ...kernels.loops.matrices.products import PACKED, SINGLY, STRAIGHT, TILED, USEFUL, WHOLE, by_rows, smaller
 from ...kernels.loops.regions.region_code import MAX_MULTIPLICATIONS
+from ...kernels.runtime import library
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of
@@ -27,7 +30,7 @@ def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
     count = m * n * k
     if count > TILED:
         raise Unlowered(f"more than {TILED:,} multiplications")
-    if count <= MAX_LOOP_MULTIPLICATIONS or lowering.interpreted or gemm(x.dtype) is None:
+    if count <= MAX_LOOP_MULTIPLICATIONS or not _has_blas(lowering, x.dtype):
         if out.strides[1] != size and n > 1:
             if out.strides[0] == size:  # the transposed product
                 product(lowering, _transposed(y), _transposed(x), _transposed(out))
@@ -49,6 +52,13 @@ def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
         lowering.copy(whole, out)
     else:
         _shared_product(lowering, x, y, out)
+
+
+def _has_blas(lowering: Lowers, dtype: DType) -> bool:
+    """Return whether the code of a region can call BLAS."""
+    if lowering.interpreted:
+        return multiplies() and library.opened() is not None
+    return gemm(dtype) is not None
 
 
 def _transposed(place: Place) -> Place:
@@ -134,12 +144,13 @@ def _small_kernel(step: Step) -> Kernel:
 def _shared_product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
     """Append a product by BLAS or register tiles, in blocks for threads as ``kernels/loops/matrices`` chooses."""
     (m, k), n = x.shape, y.shape[1]
+    blocks, least, block, each, how = 1, 1, max(m, n), 1, WHOLE
     if m * n * k >= USEFUL:
-        blocks, least, block, each, how = smaller(m, k, n, _is_transposed(x), _is_transposed(y), x.dtype.char)
-        kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _blockwise_kernel}.get(how, _gemm_kernel)
-    if m * n * k < USEFUL or how in _ROUTINES and _ROUTINES[how](x.dtype) is None:
-        blocks, least, block, each, kernel = 1, 1, max(m, n), 1, _gemm_kernel
-    step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k)
+        plan = smaller(m, k, n, _is_transposed(x), _is_transposed(y), x.dtype.char)
+        if lowering.interpreted or plan[4] not in _ROUTINES or _ROUTINES[plan[4]](x.dtype) is not None:
+            blocks, least, block, each, how = plan
+    kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _blockwise_kernel}.get(how, _gemm_kernel)
+    step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k, content=how)
     step.parts = blocks, least, block, each
     lowering.add(step)
 
@@ -187,6 +198,11 @@ def _part_kernel(step: Step, how: int) -> Kernel:
     return kernel_of(step, body)
 
 
+def flushed(step: Step) -> bool:
+    """Return whether a product flushes subnormal numbers to zero, as the eager product does."""
+    return step.operands[0].dtype.itemsize == 4 and step.flops >= 2.0 * USEFUL and flushes()
+
+
 def _is_transposed(place: Place) -> bool:
     return place.strides[1] != place.dtype.itemsize
 
@@ -231,7 +247,7 @@ def _blas_kernel(step: Step, singly: bool) -> Kernel:
             f"i64 {row_step})"
         )
 
-    flush = size == 4 and m * n * k >= USEFUL and flushes()  # as in eager products
+    flush = flushed(step)
     if flush:
         _flush(body)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from importlib.util import find_spec
 from itertools import takewhile
 
 import numpy as np
@@ -61,7 +62,8 @@ class Region:
         self._function: machine_code.Function | RegionProgram
         if interpreted:
             self._function = RegionProgram(steps, inputs, outs, self.arena)
-            self.arena, self._threaded, self._multiplies = self._function.arena, False, False
+            self.arena = self._function.arena
+            self._threaded, self._multiplies = self._function.threaded, self._function.multiplies
             what = f"interpreted in one call, as {self.steps} steps"
         else:
             module = Module(steps, inputs, outs, self.arena)
@@ -123,8 +125,8 @@ class Region:
         if self.arena:
             lines += ["try: arena = arenas.pop()", "except IndexError: arena = new_arena()"]
             items.append("arena")
-        if self._threaded:
-            items.append("pool()")
+        if self._threaded:  # for the interpreter the arena comes last
+            items.insert(len(items) - isinstance(self._function, RegionProgram), "pool()")
         call = "one_thread(call, " if self._multiplies else "call("
         lines.append(f"status = {call}({''.join(item + ', ' for item in items)}))")
         if self.arena:
@@ -212,7 +214,8 @@ def compiled_regions(
     groups: list[_Group | Instruction] | None = None
     reasons: list[str] = []
     size = sum(out.nbytes for step in instructions for out in step.outs if out.shape is not None)
-    if size >= LARGE_PROGRAM and "llvmlite" not in sys.modules and execute() is not None:
+    unloaded = "llvmlite" not in sys.modules and find_spec("llvmlite") is not None
+    if size >= LARGE_PROGRAM and unloaded and execute() is not None:
         groups = _groups(instructions, False, reasons)
         if all(group.is_small for group in groups if isinstance(group, _Group)):
             return _assembled(_groups(instructions, True, notes), gives, guarded, notes)

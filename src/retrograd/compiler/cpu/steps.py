@@ -117,7 +117,7 @@ class Lowers(Protocol):
     """The methods of ``lowering.Lowering`` that functions for single instructions call."""
 
     interpreted: bool
-    unlimited: bool
+    most: int
 
     def add(self, step: Step) -> None: ...
     def cast(self, x: Operand, dtype: DType, like: Place) -> Place: ...

@@ -172,6 +172,7 @@ class NativeLoop:
         if interpreted:
             self._function = RegionProgram(*region)
             self._arena = self._function.arena
+            self._threaded, self._multiplies = self._function.threaded, self._function.multiplies
             self.note = f"interpreted in one call, as {len(steps)} steps"
             return
         module = _LoopModule(*region)
@@ -187,8 +188,8 @@ class NativeLoop:
 
         The tuple has the initial carries, slices, constants and known arrays; for each carry and result an array that
         receives it; the arena and the pool of threads, if needed; the number of steps; and a second array for each
-        carry. For the interpreter the arena comes last. The result is None if a step fails, such as the inverse of a
-        singular matrix.
+        carry. For the interpreter the pool and the arena come last. The result is None if a step fails, such as the
+        inverse of a singular matrix.
         """
         loop = self._loop
         inputs = [*carry, *xs, *constants]
@@ -204,7 +205,7 @@ class NativeLoop:
                 arena = arenas.aligned(self._arena)
             if not self._interpreted:
                 items.append(arena)
-        if self._threaded:
+        if self._threaded and not self._interpreted:
             items.append(threads.helpers())
         items.append(np.array([steps]))
         second: list[Array] = []
@@ -217,7 +218,7 @@ class NativeLoop:
                 second.append(np.empty_like(out))
         items += second
         if self._interpreted:
-            items.append(arena)
+            items += [threads.helpers(), arena] if self._threaded else [arena]
         status = (
             one_thread(self._function.call, tuple(items)) if self._multiplies else self._function.call(tuple(items))
         )

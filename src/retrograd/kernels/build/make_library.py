@@ -26,6 +26,7 @@ from functools import cache
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from ..._generated.library_loops import LOOPS
@@ -238,15 +239,24 @@ def _made(level: Level) -> str:
 
 @cache
 def _state(module: str) -> str:
-    """The meaning of a module's sources: comments, layout and the order of imports change no code."""
+    """The meaning of a module's sources: docstrings, comments, layout and the order of imports change no code."""
     return "\n".join([name + _meaning(KERNELS / name) for name in sorted(_sources(module))])
 
 
 @cache
 def _meaning(path: Path) -> str:
-    nodes = ast.parse(path.read_bytes()).body
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.body = [part for part in node.body if not _is_text(part)]
+    nodes = tree.body
     imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
     return "\n".join([*sorted(map(ast.dump, imports)), *[ast.dump(node) for node in nodes if node not in imports]])
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether a statement is only a string, as a docstring is."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _digest(job: Job, level: Level) -> str:
@@ -257,8 +267,8 @@ def _digest(job: Job, level: Level) -> str:
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Whoever stops this program finds a whole file or none."""
-    new = path.with_suffix(".new")
+    """Write a file whole or not at all, whoever stops this program, or writes the same file meanwhile."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
     new.write_bytes(content)
     os.replace(new, path)
 
@@ -273,21 +283,8 @@ def _tell(text: str) -> None:
 
 def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -> int:
     """Link object files into the library of a level, and write its index; its size in bytes."""
-    pieces = place / "objects" / level.name / "pieces"
-    pieces.mkdir(exist_ok=True)
-    paths = []
-    for number, code in enumerate([*parts.values(), _beside(level)]):
-        paths.append(pieces / f"{number}.o")
-        paths[-1].write_bytes(code)
-    if platform.libc_ver()[0] == "glibc":  # else mathematics is a part of the C library, which Python has loaded
-        paths.append(_library_of_mathematics(pieces, level))
-    response = pieces / "files"
-    response.write_text("\n".join(map(str, paths)))
-    library = place / f"{level.name}.so"
-    new = library.with_suffix(".new")
-    options = ["-Bsymbolic", "-z", "now", "--hash-style=gnu", "--strip-all", "--build-id=none", "--as-needed"]
-    _linked(new, *options, f"@{response}")
-    content = new.read_bytes()
+    with TemporaryDirectory(dir=place / "objects") as pieces:  # two processes may make one library
+        content = _linked_parts(Path(pieces), level, parts)
     about = {
         "format": FORMAT,
         "level": level.name,
@@ -300,11 +297,25 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
         "plan": PLAN,
         "planned": digest_of_sources(PLAN),
     }
-    os.replace(new, library)
-    _keep(library.with_suffix(".json"), json.dumps(about, indent=1).encode())
-    for path in pieces.iterdir():
-        path.unlink()
+    _keep(place / f"{level.name}.so", content)
+    _keep(place / f"{level.name}.json", json.dumps(about, indent=1).encode())
     return len(content)
+
+
+def _linked_parts(pieces: Path, level: Level, parts: dict[str, bytes]) -> bytes:
+    """The library of object files, which are written to a folder."""
+    paths = []
+    for number, code in enumerate([*parts.values(), _beside(level)]):
+        paths.append(pieces / f"{number}.o")
+        paths[-1].write_bytes(code)
+    if platform.libc_ver()[0] == "glibc":  # else mathematics is a part of the C library, which Python has loaded
+        paths.append(_library_of_mathematics(pieces, level))
+    response = pieces / "files"
+    response.write_text("\n".join(map(str, paths)))
+    library = pieces / "library.so"
+    options = ["-Bsymbolic", "-z", "now", "--hash-style=gnu", "--strip-all", "--build-id=none", "--as-needed"]
+    _linked(library, *options, f"@{response}")
+    return library.read_bytes()
 
 
 def _linked(path: Path, *arguments: str) -> None:

@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import warnings
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from time import sleep
 from typing import Any
 
+from ...core.source_location import user_level
 from . import blas_address
 from .levels import Level, usable
 from .object_layout import HEAD, PREFIX
 
 FORMAT = 1
+DAMAGED = "it is damaged"
 SLOT = "_slot"  # suffix of the symbols that hold the addresses of BLAS functions
 KERNELS = Path(__file__).resolve().parent.parent
 INSTALLED = KERNELS / "library"
@@ -96,6 +100,9 @@ def opened() -> Library | None:
     level, index = place
     try:
         problem = _problem(level, index)
+        if problem == DAMAGED:  # or another process has replaced the library, and replaces its index now
+            sleep(0.1)
+            problem = _problem(level, index)
         if problem is None:
             return Library(level, index.with_suffix(".so"))
     except Exception as error:  # whatever an index or a library can cause, the call of the user goes on
@@ -104,7 +111,7 @@ def opened() -> Library | None:
         f"the compiled loops in {index.with_suffix('.so')} are not used, since {problem}; install retrograd again, or "
         "run `make kernels` in its checkout",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=user_level(),
     )
     return None
 
@@ -127,5 +134,31 @@ def _problem(level: Level, index: Path) -> str | None:
         return "its sources have changed since it was compiled"
     content = index.with_suffix(".so").read_bytes()
     if len(content) != about["size"] or sha256(content).hexdigest() != about["digest"]:
-        return "it is damaged"
+        return DAMAGED
+    if not _is_whole(content):
+        return "it is cut short"
     return None
+
+
+_ELF = struct.Struct("<16s2HI3QI6H")  # the header of an ELF file of 64 bits
+_SEGMENT = struct.Struct("<2I6Q")  # of its table of segments
+
+
+def _is_whole(content: bytes) -> bool:
+    """Return whether a file has all bytes that its ELF headers name: a missing page would end the process (SIGBUS).
+
+    A file of another format is whole: the dynamic loader refuses it.
+    """
+    if content[:6] != b"\x7fELF\2\1":
+        return True
+    size = len(content)
+    if size < _ELF.size:
+        return False
+    _, _, _, _, _, segments, sections, _, _, each, count, section_size, section_count, _ = _ELF.unpack_from(content)
+    if max(segments + each * count, sections + section_size * section_count) > size or count and each < _SEGMENT.size:
+        return False
+    for number in range(count):
+        _, _, offset, _, _, in_file, _, _ = _SEGMENT.unpack_from(content, segments + number * each)
+        if offset + in_file > size:
+            return False
+    return True

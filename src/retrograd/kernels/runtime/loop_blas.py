@@ -32,17 +32,33 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        long, real = ir.IntType(64), context.get_value_type(beta)
-        kinds = [_WORD] * 3 + [long] * 3 + [real, long, long, long, long, real, long, long]
-        name = PREFIX + ("sgemm" if real == _REAL else "dgemm")
-        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
-        ways = [builder.trunc(way, _WORD) for way in arguments[:2]]
         restore = flushing(builder, beta)
-        builder.call(function, [_WORD(_ROWS), *ways, *arguments[2:5], real(1.0), *arguments[5:]])
+        _multiply(context, builder, beta, arguments)
         restore()
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 9, beta, types.int64, types.int64), generate
+
+
+@intrinsic
+def unflushed_gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c_step):
+    """``gemm`` without flushing of subnormal numbers, as NumPy multiplies smaller matrices."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _multiply(context, builder, beta, arguments)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 9, beta, types.int64, types.int64), generate
+
+
+def _multiply(context: Any, builder: Any, beta: Any, arguments: Any) -> None:
+    """Generate the call of BLAS."""
+    long, real = ir.IntType(64), context.get_value_type(beta)
+    kinds = [_WORD] * 3 + [long] * 3 + [real, long, long, long, long, real, long, long]
+    name = PREFIX + ("sgemm" if real == _REAL else "dgemm")
+    function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
+    ways = [builder.trunc(way, _WORD) for way in arguments[:2]]
+    builder.call(function, [_WORD(_ROWS), *ways, *arguments[2:5], real(1.0), *arguments[5:]])
 
 
 def flushing(builder: Any, number: Any) -> Callable[[], None]:

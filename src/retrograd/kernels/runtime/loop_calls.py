@@ -19,6 +19,7 @@ from threading import RLock
 import numpy as np
 
 from ...core.opaque_calls import LoopMissing
+from ...core.source_location import user_level
 from . import library
 from .object_layout import OBJECTS, Kind, kind_of_array
 
@@ -110,7 +111,7 @@ def warn_of(name: str, error: Exception) -> None:
         warnings.warn(
             f"the loop {name} could not be compiled ({type(error).__name__}: {error}); NumPy is used instead",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=user_level(),
         )
 
 

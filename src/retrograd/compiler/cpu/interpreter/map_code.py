@@ -45,6 +45,7 @@ class MapCode(NamedTuple):
     numbers: list[float]
     registers: int
     group: int = 1
+    loads: int = 0  # the first rows, which load single elements
     constant: str = ""
 
 
@@ -106,7 +107,10 @@ class _Reader:
         self.dtype = _FLOATS[self.type]
         constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+\.\d+)(?!\w)", "\n".join(lines))
         self.numbers = {text: number for number, text in enumerate(dict.fromkeys(constants))}
-        self.rows = Code(1 + len(inputs), len(self.numbers))
+        single = [number for number, steps in enumerate(strides) if number and not any(steps)]
+        self.rows = Code(1 + len(inputs), len(self.numbers) + len(single))
+        self.single = {number: self.rows.free - len(single) + k for k, number in enumerate(single)}
+        self.loads = 0
         self.slots: dict[str, int] = {}
 
     @staticmethod
@@ -126,7 +130,7 @@ class _Reader:
             raise Unlowered(f"{self.dtype} to {self.out.dtype}")
         elif not self._adjacent(0):
             self.rows.do(region_code.STORE, 0, slot)
-        elif self.rows.rows and self.rows.rows[-1][1] == slot and slot >= self.rows.free:
+        elif self.rows.rows and self.rows.rows[-1][1] == slot and slot >= self.rows.free and not self._in_place():
             self.rows.rows[-1][1] = 0
         else:
             self.rows.do(at.COPY, 0, slot)
@@ -134,7 +138,12 @@ class _Reader:
         if 1 + len(self.inputs) + registers > region_code.MAX_SLOTS:
             raise Unlowered("an elementwise step of many operations")
         numbers = list(map(number_of, self.numbers))
-        return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, registers, self.group)
+        sizes = registers, self.group, self.loads
+        return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, *sizes)
+
+    def _in_place(self) -> bool:
+        """Return whether the last row reads what it would write: such loops are not vectorized."""
+        return any(0 < slot < self.rows.fixed and self.inputs[slot - 1] == self.out for slot in self.rows.rows[-1][2:])
 
     def slot(self, name: str) -> int:
         """Return the slot of a register of the text, a constant or an operand, which is loaded if need be."""
@@ -160,6 +169,10 @@ class _Reader:
         load = at.LOADS.get(place.dtype.name)
         if load is None:
             raise Unlowered(f"an operand of {place.dtype}")
+        if number in self.single:
+            self.rows.rows.insert(self.loads, [load, self.single[number], *[number] * 3])
+            self.loads += 1
+            return self.single[number]
         return self.rows.do(load, None, number)
 
     def _adjacent(self, number: int) -> bool:

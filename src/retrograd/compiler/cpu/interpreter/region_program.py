@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....core.arrays.blas import SEVERAL
 from ....core.opaque_calls import LoopMissing
 from ....kernels import compiled, loop
 from ....kernels.loops.regions import region_code as at
@@ -17,12 +18,12 @@ from .step_code import StepCode
 
 
 @cache
-def execute() -> Callable[..., Any] | None:
+def execute() -> Callable[..., object] | None:
     """Return the loop that executes regions, or None if there is none."""
     if compiled() is None:
         return None
     try:
-        found: Callable[..., Any] = loop("loops.regions.region_loops", "execute").entry(0, 0)
+        found: Callable[..., object] = loop("loops.regions.region_loops", "execute").entry(0, 0)
     except LoopMissing:
         return None
     return found
@@ -39,11 +40,13 @@ class Repeated(NamedTuple):
 class RegionProgram:
     """The code of a region, or of a loop.
 
-    The tuple that ``call`` takes has the inputs and the results, of a loop then the number of repetitions and a second
-    array for each carry, and the arena.
+    The tuple that ``call`` takes has the inputs and the results; of a loop then the number of repetitions and a second
+    array for each carry; the pool of threads if the program is ``threaded``; and the arena.
 
     Attributes:
         arena: the bytes of the arena.
+        threaded: whether threads share products.
+        multiplies: whether products are so large that BLAS would use several threads for each.
     """
 
     def __init__(
@@ -55,10 +58,13 @@ class RegionProgram:
         repeated: Repeated | None = None,
     ) -> None:
         buffers = {buffer: number for number, buffer in enumerate([*inputs, *outs])}
-        last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs))
+        products = [step for step in steps if step.name == "gemm"]
+        self.threaded = any(step.parts[0] > 1 for step in products)
+        self.multiplies = any(step.flops >= SEVERAL for step in products)
+        last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs)) + self.threaded
         if last >= at.MAX_BUFFERS:
             raise Unlowered("many arrays")
-        code = StepCode(buffers, last)
+        code = StepCode(buffers, last, last - 1 if self.threaded else -1)
         for pair in checked_pairs(steps):
             code.separate(*pair)
         begin = code.begin(len(buffers), *repeated) if repeated is not None else 0

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ....kernels.loops.regions import region_code as at
+from ....kernels.runtime.threads import SHORT
 from ..emission import collapsed
 from ..machine_code import power_address
 from ..numpy_loops import Gathering, NumpyCall
+from ..product_kernels import flushed
 from ..steps import Buffer, Map, Place, Step, Unlowered
 from .map_code import map_code, number_of, padded
 
@@ -21,12 +23,13 @@ class StepCode:
     Args:
         buffers: the number of each buffer of the region; arrays in the arena have the last number.
         arena: this last number.
+        pool: the number of the buffer with the address and the size of the pool of threads, or -1.
     """
 
-    def __init__(self, buffers: Mapping[Buffer, int], arena: int) -> None:
+    def __init__(self, buffers: Mapping[Buffer, int], arena: int, pool: int = -1) -> None:
         self.words: list[int] = []
         self.registers = 0
-        self._buffers, self._arena = buffers, arena
+        self._buffers, self._arena, self._pool = buffers, arena, pool
 
     def append(self, step: Step) -> None:
         """Append a step.
@@ -88,7 +91,7 @@ class StepCode:
         if code.rows:
             self.registers = max(self.registers, code.registers)
             sizes = code.dtype.itemsize, len(places), len(code.numbers), len(code.rows)
-            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group,
+            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group, code.loads,
                         *[word for place in places for word in place],
                         *map(_bits, code.numbers), *[word for row in code.rows for word in row])  # fmt: skip
             return
@@ -129,9 +132,23 @@ class StepCode:
         out, x, y = step.operands
         (rows, inner), columns = x.shape, y.shape[1]
         if step.flops > 2.0 * at.MAX_MULTIPLICATIONS:
-            raise Unlowered("a large product, which BLAS computes")
+            raise Unlowered("a large product without BLAS")
         self._write(at.PRODUCT, x.dtype.itemsize, rows, inner, columns, *self._at(x), *x.strides, *self._at(y),
                     y.strides[0], *self._at(out), out.strides[0])  # fmt: skip
+
+    def _gemm(self, step: Step) -> None:
+        out, x, y = step.operands
+        blocks, least, block, each = step.parts
+        words: list[int] = []
+        for place in (x, y):
+            plain = place.strides[1] == place.dtype.itemsize
+            length = place.shape[1] if plain else place.shape[0]
+            apart = max(place.strides[0 if plain else 1], length * place.dtype.itemsize)
+            words += [*self._at(place), apart, not plain]
+        width = max(out.strides[0], out.shape[1] * out.dtype.itemsize)
+        few = SHORT * least if least > 1 else 0
+        self._write(at.GEMM, x.dtype.itemsize, *x.shape, y.shape[1], step.content, flushed(step), blocks, least, block,
+                    each, *words, *self._at(out), width, self._pool, few)  # fmt: skip
 
     def _add_up(self, step: Step) -> None:
         out, x = step.operands
@@ -169,7 +186,8 @@ def _bits(number: float) -> int:
 
 
 _WRITERS = {
-    "matmul": StepCode._product, "accurate_sum": StepCode._add_up, "check": StepCode._check, "rates": StepCode._rates,
+    "matmul": StepCode._product, "gemm": StepCode._gemm, "accurate_sum": StepCode._add_up, "check": StepCode._check,
+    "rates": StepCode._rates,
 }  # fmt: skip
 
 

@@ -102,6 +102,10 @@ def _loaded(out: np.ndarray, x: int, step: int, number: Any) -> None:
     if step == values.itemsize:
         for j in range(out.size):
             out[j] = values[j]
+    elif step == 0:
+        value = values[0]
+        for j in range(out.size):
+            out[j] = value
     else:
         for j in range(out.size):
             out[j] = _vector(x + j * step, 1, number)[0]

@@ -12,8 +12,8 @@ LANES = 512  # numbers of a register
 HEADER = 3  # words before the first step: all words, the number of buffers, and where registers are in the arena
 
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
-# MAP: type, places, numbers, rows, lengths, registers, group; places; numbers (bits of double precision); rows as in
-# ``fused_steps.py``.
+# MAP: type, places, numbers, rows, lengths, registers, group, loads; places; numbers (bits of double precision); rows
+# as in ``fused_steps.py``; the first of them, the loads, run once: they fill registers behind those of numbers.
 # A register has ``group`` neighbors along the third axis, with all elements of the last one, if that is short.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
 # ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision
@@ -27,13 +27,17 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # NUMBER: bytes of a float, buffer, offset: stop if the element is NaN
 # BEGIN: buffer of the number of repetitions, whether backwards, rows, carries; for each row its buffer and bytes; for
 # each carry the buffers that a step reads and writes, a third buffer, whether all its values are stored, and its bytes
+# GEMM: type, rows, inner length, columns, method, whether it flushes subnormal numbers, the blocks of the result: their
+# number, the fewest of a part, their length, and the parts of a thread; twice buffer, offset, distance of rows, whether
+# the matrix is transposed; buffer, offset, distance of rows; the buffer of the pool (an address and a number of
+# threads) or -1; up to how many blocks for each thread a thread has one part
 # AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
-SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN = range(8, 16)
+SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM = range(8, 17)
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
-MAX_MULTIPLICATIONS = 1 << 13  # of a PRODUCT; BLAS is faster for larger ones
+MAX_MULTIPLICATIONS = 1 << 13  # of a PRODUCT; a GEMM, by BLAS, is faster for larger ones
 
 # Rows of MAP beyond those of fused steps: write a register to the target, whose elements are not adjacent or bools.
 STORE, STORE_BYTE = 64, 65

@@ -12,12 +12,15 @@ from typing import TypeVar
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ...runtime.loop_blas import AS_IT_IS, TRANSPOSED, gemm, unflushed_gemm
 from ...runtime.loop_calls import Loop
-from ...runtime.numba_functions import njit
-from ...runtime.object_layout import DATA
-from ...runtime.thread_protocol import call
+from ...runtime.numba_functions import makers, njit, routine
+from ...runtime.object_layout import DATA, routine_symbol
+from ...runtime.thread_protocol import call, launch, load
+from ...tiles.packed_products import packed_product_at
 from ...tiles.tiles import (
     BYTES,
     ROWS,
@@ -27,15 +30,20 @@ from ...tiles.tiles import (
     _three_row_part,
     _two_part,
     _two_row_part,
+    product_at,
 )
 from ..elements import fused_steps as steps
 from ..elements.basic_loops import _compiled
 from ..elements.fused_step_loops import _change, _combine, _function, _load, _no_function, _vector
+from ..matrices.products import PACKED, SINGLY, STRAIGHT, by_rows
 from . import region_code as at
 
 Result = TypeVar("Result")
 _step = _compiled()
 _call: Callable[..., None] = call
+_read: Callable[..., int] = load
+_flushing_gemm: Callable[..., None] = gemm
+_plain_gemm: Callable[..., None] = unflushed_gemm
 
 
 @intrinsic
@@ -64,31 +72,11 @@ def _fill(out: np.ndarray, value: object) -> None:
 
 
 @_step
-def _spread(out: np.ndarray, x: int, number: object) -> None:
-    """Fill a register with the number like ``number`` at an address."""
-    value = _vector(x, 1, number)[0]
-    for j in range(out.size):
-        out[j] = value
-
-
-@_step
-def _loaded(operation: int, out: np.ndarray, x: int, step: int) -> None:
-    if step != 0:
-        _load(operation, out, x, step)
-    elif operation == steps.LOAD_FLOAT32:
-        _spread(out, x, np.float32(0))
-    elif operation == steps.LOAD_FLOAT64:
-        _spread(out, x, np.float64(0))
-    else:
-        _load(operation, out, x, step)
-
-
-@_step
 def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int, rows: int) -> None:
     """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
     columns = out.size // rows
     for r in range(rows):
-        _loaded(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
+        _load(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
 
 
 @_step
@@ -110,16 +98,21 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
     def run(words: np.ndarray, first: int, arena: int, none: object) -> None:
         places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
         n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
-        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 12
+        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 13
         slots = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
         constants = place + 6 * places
         code = constants + numbers
         for k in range(words[first + 10]):
             slots[places + k] = arena + words[2] + at.REGISTER * k
         values = _vector(words.ctypes.data + 8 * constants, numbers, np.float64(0))
-        group = words[first + 11]
+        group, loads = words[first + 11], words[first + 12]
+        length = min(group * columns, at.LANES)
         for k in range(numbers):
-            _fill(_vector(slots[places + k], min(group * columns, at.LANES), none), values[k])
+            _fill(_vector(slots[places + k], length, none), values[k])
+        for r in range(loads):
+            row = code + 5 * r
+            p = place + 6 * words[row + 2]
+            _load(words[row], _vector(slots[words[row + 1]], length, none), buffers[words[p]] + words[p + 1], 0)
         for i0 in range(n0):
             for i1 in range(n1):
                 for i2 in range(0, n2, group):
@@ -130,7 +123,7 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
                             p = place + 6 * k
                             outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
                             slots[k] = buffers[words[p]] + words[p + 1] + outer + column * words[p + 5]
-                        for r in range(rows):
+                        for r in range(loads, rows):
                             row = code + 5 * r
                             operation, target, at_x = words[row], slots[words[row + 1]], slots[words[row + 2]]
                             if operation >= at.STORE:
@@ -261,6 +254,89 @@ def _product(words: np.ndarray, first: int, buffers: np.ndarray, zero: object) -
                     _three_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
                 i += 1
         columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
+
+
+_by_rows = njit(by_rows)
+
+
+@_step
+def _at(code: int, arena: int, number: int) -> int:
+    """Return the address of the matrix whose buffer and offset are the words from ``number`` on."""
+    return _read(arena + at.BUFFERS + 8 * _read(code + 8 * number)) + _read(code + 8 * number + 8)
+
+
+@_step
+def _multiplied(code: int, arena: int, start: int, stop: int, zero: object) -> None:
+    """Compute blocks of the product at a place of the code, by the method of eager products."""
+    size, m, k, n = _read(code + 16), _read(code + 24), _read(code + 32), _read(code + 40)
+    how, flushes, block = _read(code + 48), _read(code + 56), _read(code + 80)
+    a, a_step, a_turned = _at(code, arena, 12), _read(code + 112), _read(code + 120)
+    b, b_step, b_turned = _at(code, arena, 16), _read(code + 144), _read(code + 152)
+    out, out_step = _at(code, arena, 20), _read(code + 176)
+    tall = _by_rows(m, n, how)
+    last = min(m if tall else n, stop * block)
+    together = block if how == SINGLY else last - start * block
+    a_way, b_way = TRANSPOSED if a_turned else AS_IT_IS, TRANSPOSED if b_turned else AS_IT_IS
+    a_width, b_width, width = a_step // size, b_step // size, out_step // size
+    for low in range(start * block, last, together):
+        length = min(last, low + together) - low
+        rows, columns = (length, n) if tall else (m, length)
+        x = a + low * (size if a_turned else a_step) if tall else a
+        y = b if tall else b + low * (b_step if b_turned else size)
+        to = out + low * (out_step if tall else size)
+        if how == STRAIGHT:
+            down, along = (size, a_step) if a_turned else (a_step, size)
+            product_at(rows, k, columns, x, down, along, y, b_step, to, out_step, zero)
+        elif how == PACKED:
+            packed_product_at(rows, k, columns, x, a_step, a_turned, y, b_step, b_turned, to, out_step, zero)
+        elif flushes:
+            _flushing_gemm(a_way, b_way, rows, columns, k, x, a_width, y, b_width, zero, to, width)
+        else:
+            _plain_gemm(a_way, b_way, rows, columns, k, x, a_width, y, b_width, zero, to, width)
+
+
+@routine
+def multiplied_part(given: int, start: int, stop: int) -> None:
+    """Compute blocks of the product whose place in the code and whose arena are words at an address."""
+    code, arena = _read(given), _read(given + 8)
+    if _read(code + 16) == at.FLOAT32:
+        _multiplied(code, arena, start, stop, np.float32(0))
+    else:
+        _multiplied(code, arena, start, stop, np.float64(0))
+
+
+@intrinsic
+def _task(typing_context: object) -> object:
+    """Return the address of ``multiplied_part``, or 0 outside of the library."""
+
+    def generate(context: object, builder: ir.IRBuilder, signature: object, values: Sequence[object]) -> object:
+        word = ir.IntType(64)
+        if not makers:
+            return word(0)
+        kind = ir.FunctionType(ir.IntType(32), [word] * 3)
+        name = routine_symbol(__name__, "multiplied_part", "iii")
+        return builder.ptrtoint(cgutils.get_or_insert_function(builder.module, kind, name), word)
+
+    return types.int64(), generate
+
+
+_address: Callable[..., int] = _task
+
+
+@_step
+def _shared_product(words: np.ndarray, first: int, arena: int) -> None:
+    """Compute a large product, by the threads of the pool if there are several blocks."""
+    given, task = _vector(arena + at.ARGUMENTS, 2, np.int64(0)), _address()
+    given[0], given[1] = words.ctypes.data + 8 * first, arena
+    blocks, least, pool = words[first + 8], words[first + 9], words[first + 23]
+    if blocks == 1 or pool < 0 or task == 0:
+        multiplied_part(arena + at.ARGUMENTS, 0, blocks)
+        return
+    settings = _read(arena + at.BUFFERS + 8 * pool)
+    threads = _read(settings + 8)
+    shares = threads * (1 if blocks <= threads * words[first + 24] else words[first + 11])
+    part = max(least, (blocks + shares - 1) // shares)
+    launch(_read(settings), threads, 0, blocks, part, task, arena + at.ARGUMENTS)
 
 
 @_step
@@ -427,6 +503,8 @@ def _executed(items: int, program: int) -> None:
             _called(words, first, arena)
         elif operation == at.PRODUCT:
             _multiply(words, first, buffers)
+        elif operation == at.GEMM:
+            _shared_product(words, first, arena)
         elif operation == at.COPY:
             _copy(words, first, buffers)
         elif operation == at.FILL:
