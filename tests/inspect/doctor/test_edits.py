@@ -20,7 +20,8 @@ def generators() -> Iterator[None]:
 
 def found(text: str, path: Path) -> Finding:
     """Return the first finding of a program."""
-    return examined(HEAD + text, path / "train.py").findings[0]
+    number = len(list(path.iterdir()))  # a file of its own, since the lines of files are cached
+    return examined(HEAD + text, path / f"train{number}.py").findings[0]
 
 
 def curves(finding: Finding) -> tuple[list[float], list[float]]:
@@ -123,6 +124,9 @@ def test_a_sample_that_cuts_an_encoder_off_from_the_data_is_found(tmp_path: Path
     assert with_edit[-1] < without[-1]
     detached = found(VARIATIONAL.format(sample="(m + torch.exp(0.5 * s) * torch.randn_like(s)).detach()"), tmp_path)
     assert (detached.kind, detached.code[:3]) == ("detached", "z =")
+    drawn = found(VARIATIONAL.format(sample="torch.normal(m.detach(), torch.exp(0.5 * s).detach())"), tmp_path)
+    assert drawn.kind == "detached"
+    assert drawn.fix.startswith("use mean + std * torch.randn_like(std) without detach")
     healthy = HEAD + VARIATIONAL.format(sample=f"{NORMAL}.rsample()")
     assert examined(healthy, tmp_path / "train.py").findings == []
 

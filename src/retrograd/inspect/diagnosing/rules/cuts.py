@@ -288,13 +288,18 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                 call = step.calls[index]
                 layers = [y for y in step.readers(index) if y.weight is not None]
                 cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
-                if not layers or not call.untracked and cut is None:
+                if not layers or call.record.requires_grad and cut is None:
                     continue
                 drawn = elementwise_from(step, {index})
+                before = [y for i in drawn for y in step.calls[i].inputs if y.cut is not None and y.call >= 0]
+                if not call.untracked and cut is None and not before:
+                    continue
                 lost = {index} if cut is not None else {i for i in drawn if not step.calls[i].record.grad_enabled}
                 given = {
                     y.call for i in lost for n, y in enumerate(step.calls[i].inputs) if step.calls[i].needs(n)
                 } - lost
+                if not call.untracked and cut is None:
+                    given, cut = {y.call for y in before}, before[0].cut
                 leaves = [p for i in given for p in step.leaves(Source(i, 0, None, None)) if id(p) in held]
                 if not drawn & random or not leaves or not given & graph or meets_data(step, graph, given):
                     continue
@@ -302,6 +307,8 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                 fix = f"compute the sample without {how}, so that gradients pass"
                 if ".sample(" in call.site.code:
                     how, fix = "sample()", "use rsample() in place of sample()"
+                elif call.name == "normal":
+                    fix = f"use mean + std * torch.randn_like(std) without {how}: torch.normal has no gradient"
                 what = (
                     "the sample of this line has no gradient, and what is computed from it trains nothing before it: "
                     f"{_listing([step.name(p) for p in leaves])} get only the gradient of terms without data."

@@ -265,7 +265,8 @@ def _masked_infinity(case: Case) -> Found | None:
                 )
                 fix = "replace the masked elements in the inputs, before the operator that makes them "
                 fix += "NaN" if nans else "infinite"
-                return Found(call.record, {"what": what, "fix": fix})
+                why = "the recorded step does not show which inputs are meant"
+                return Found(call.record, {"what": what, "fix": fix}, unproved=why)
     return None
 
 

@@ -171,7 +171,7 @@ def _made_after(case: Case, step: Step, x: Optimized, missing: Sequence[Tensor])
             and made.line != getattr(x.created, "line", 0)
             and {*map(id, missing)} <= {*map(id, entry.module.parameters())}
         ):
-            return f"line {made.line}, which creates the model that it is to train, each time that this line runs"
+            return f"line {made.line} has created the model that it is to train, each time that this line runs"
     return "the last change of the model's layers"
 
 
