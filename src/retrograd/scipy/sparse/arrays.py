@@ -61,6 +61,9 @@ class SparseArray:
 
     ``data`` is the Tensor of values; ``indices`` and ``indptr``, or ``row`` and ``col``, are NumPy arrays. Values at
     the same place add up. A single row or column, ``A[i]``, is a dense Tensor.
+
+    >>> isinstance(rg.scipy.sparse.csr_array(rg.eye(2)), rg.scipy.sparse.SparseArray)
+    True
     """
 
     format: ClassVar[Format]
