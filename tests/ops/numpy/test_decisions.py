@@ -63,6 +63,24 @@ def test_each_function_of_numpy_that_makes_a_bare_array_is_named():
             call()
 
 
+def test_methods_that_do_not_take_numpys_arguments_name_the_function_that_does():
+    x = rg.ones(2, 3)
+    for call, name in (
+        (lambda: x.flatten(order="F"), "ravel"),
+        (lambda: x.reshape((3, 2), order="F"), "reshape"),
+        (lambda: x.std(axis=0, ddof=0), "std"),
+        (lambda: x.cumsum(), "cumsum"),
+        (lambda: x.repeat(2, axis=0), "repeat"),
+        (lambda: x.take([0, 2], axis=1), "take"),
+        (lambda: x.round(1), "round"),
+    ):
+        with pytest.raises(TypeError, match=rf"; np\.{name}\(tensor, \.\.\.\) takes NumPy's arguments$"):
+            call()
+    for call in (lambda: x.std(axes=0), lambda: x.unfold(), lambda: x.cumsum("a"), lambda: rg.relu(x, 3)):
+        with pytest.raises(TypeError, match=r"^(?!.*NumPy)"):
+            call()
+
+
 def test_the_method_dot_is_numpys_where_pytorchs_is_an_error():
     a, b, v = np.arange(6.0).reshape(2, 3), np.ones((3, 2)) + 1, np.array([1.0, -2.0, 0.5])
     for left, right in ((a, b), (a, v), (v, b), (b[None], a), (a, 2.0), (np.array(3.0), v)):
