@@ -165,6 +165,7 @@ MADE = {
     "diags": lambda m, x: m.diags([x, 2 * x[:2], x[1]], [0, 1, -1], (3, 3)),
     "diags_array of numbers": lambda m, x: m.diags_array([x[0], x[1], x[2]]),
     "spdiags": lambda m, x: m.spdiags(x, 1, 3, 3),
+    "floating indices": lambda m, x: m.csr_matrix((x, (np.array([0.0, 1, 1]), np.array([2.0, 0, 2]))), (3, 3)),
     "values in a list": lambda m, x: m.coo_matrix(([x[0], x[1] * x[2]], ([0, 1], [1, 0]))),
     "bmat": lambda m, x: m.bmat([[m.diags(x), None], [None, m.diags(2 * x)]]),
     "hstack": lambda m, x: m.hstack([m.diags(x), m.diags(2 * x)]),
