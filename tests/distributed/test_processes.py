@@ -46,7 +46,8 @@ def test_gradients_are_means_over_ranks_and_checkpoints_are_those_of_one_process
     assert len(optimizer.state) == 4 and optimizer.param_groups[1]["lr"] == 0.1
 
 
-@pytest.mark.parametrize("kind", ["mlp", "transformer"])
+@pytest.mark.every(2)
+@pytest.mark.parametrize("kind", ["transformer", "mlp"])
 def test_any_number_of_processes_has_the_losses_of_one(kind, pytestconfig):
     counts = (1, 2, 3, 4) if pytestconfig.getoption("--long") else (1, 3)
     losses = [json.loads(program(count, "losses.py", kind)[0]) for count in counts]

@@ -56,7 +56,7 @@ LIE_OTHERWISE = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_operator_against_pytorch(name, pytestconfig):
+def test_operator_against_pytorch(name, pytestconfig, few):
     operator, case = OPERATORS[name], CASES[name]
     assert callable(torch_function(operator, case))
     seeds = range(6 if pytestconfig.getoption("--long") else 1)
@@ -66,11 +66,11 @@ def test_operator_against_pytorch(name, pytestconfig):
 
     def memory_is_shared():
         if name not in CONJUGATES:
-            check_memory(operator, case)
+            check_memory(operator, few(case))
 
     def gradients_are_attached():
         if case.order >= 1 and name not in RUNNING:
-            check_attached(operator, case)
+            check_attached(operator, few(case))
 
     def results_lie_in_memory():
         lost, others = layout_differences(operator, case)

@@ -16,7 +16,8 @@ import pytest
 import retrograd as rg
 import retrograd.nn.functional as F
 from retrograd.autograd.gradcheck import differentiable_outputs
-from retrograd.ops.table.registry import OPERATORS
+from retrograd.ops.table.registry import OPERATORS, Operator
+from retrograd.testing.case import Case
 from retrograd.testing.cases import all_cases
 from retrograd.testing.comparison import numbers, to_numpy
 from retrograd.testing.programs import Program, program_of, programs, rewritten
@@ -80,10 +81,10 @@ def no_dimensions(a: Any) -> Any:
     return (0,) * a.ndim if a.size else None
 
 
-def shrunk(name: str) -> Iterator[Program]:
+def shrunk(operator: Operator, case: Case) -> Iterator[Program]:
     """The operator's example calls without elements and without dimensions, each once."""
     seen = set()
-    for program in programs(OPERATORS[name], CASES[name]):
+    for program in programs(operator, case):
         lengths: set[int] = set()
         rewritten(program.call, lambda a, differentiated, found=lengths: found.update(a.shape) or a)
         for place in (first, last, no_dimensions, *map(without_length, sorted(lengths - {0}))):
@@ -136,9 +137,9 @@ def same(a: Any, b: Any) -> bool:
 
 @pytest.mark.parametrize("name", sorted(set(CASES) & set(OPERATORS)))
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
-def test_operator(name):
+def test_operator(name, few):
     compared = torch is not None and not any(part in name for part in DIFFERENT)
-    for program in shrunk(name):
+    for program in shrunk(OPERATORS[name], few(CASES[name])):
         try:
             results, gradients = outcome(program)
             refused = None

@@ -31,7 +31,6 @@ except ImportError:
     torch = None
 
 CASES = {case.name: case for case in all_cases() if case.name in OPERATORS}
-CALLS = 2  # spoilt per operator
 
 # How to spoil a call
 
@@ -336,9 +335,9 @@ def verdict(operator: Operator, case: Case, what: str, call: Call, good: Call, f
     return on_purpose(TYPES, f"{shown}, PyTorch raises {told}")
 
 
-def faults(operator: Operator, case: Case, function: Any) -> Iterator[str]:
-    """The spoilt calls whose answers are not right, each with the reason."""
-    for good in islice(case.calls(np.random.default_rng(0)), CALLS):
+def faults(operator: Operator, case: Case, function: Any, count: int) -> Iterator[str]:
+    """The ways to spoil the first example calls whose answers are not right, each with the reason."""
+    for good in islice(case.calls(np.random.default_rng(0)), count):
         for what, bad in spoilt_calls(good):
             fine, why = verdict(operator, case, what, bad, good, function)
             if not fine:
@@ -353,28 +352,34 @@ def shown(name: str, call: Call) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-def faults_on(name: str) -> Iterator[str]:
+def faults_on(name: str, count: int) -> Iterator[str]:
     case, operator = CASES[name], OPERATORS[name]
     compared = torch is not None and case.torch != "" and name not in CRASHES
-    return faults(operator, case, torch_function(operator, replace(case, wrap=None)) if compared else None)
+    return faults(operator, case, torch_function(operator, replace(case, wrap=None)) if compared else None, count)
 
 
-def faults_in_place(name: str) -> Iterator[str]:
+def faults_in_place(name: str, count: int) -> Iterator[str]:
     method = OPERATORS[name].name + "_"
     operator = OPERATORS[name]._replace(name=method, function=getattr(rg.Tensor, method), namespace="Tensor")
-    return faults(operator, CASES[name], getattr(torch.Tensor, method, None) if torch is not None else None)
+    return faults(operator, CASES[name], getattr(torch.Tensor, method, None) if torch is not None else None, count)
+
+
+@pytest.fixture
+def count(pytestconfig: pytest.Config) -> int:
+    """How many example calls of an operator are spoilt."""
+    return 2 if pytestconfig.getoption("--long") else 1
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_bad_input_never_passes_silently(name):
-    found = [*faults_on(name)]
+def test_bad_input_never_passes_silently(name, count):
+    found = [*faults_on(name, count)]
     assert not found, "\n".join(found)
 
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", [name for name in sorted(CASES) if OPERATORS[name].inplace])
-def test_bad_input_is_never_written(name):
-    found = [*faults_in_place(name)]
+def test_bad_input_is_never_written(name, count):
+    found = [*faults_in_place(name, count)]
     assert not found, "\n".join(found)
 
 

@@ -1,10 +1,8 @@
 """Every operator of the table through the harness: one test per operator and group of properties."""
 
 import sys
-from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 
 from retrograd.core.graph.primitive import Primitive
@@ -22,28 +20,10 @@ DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
 every_operator = pytest.mark.parametrize("name", KNOWN)
 every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
 
-MOST_CALLS = 3  # of an operator in a column that costs many calls of it, without ``--long``
 
-
-def pair(name):
-    return OPERATORS[name], CASES[name]
-
-
-@pytest.fixture
-def few(pytestconfig):
-    """``pair`` with at most ``MOST_CALLS`` of the example calls: the first, the last and those evenly between."""
-
-    def thinned(name):
-        operator, case = pair(name)
-
-        def calls(rng):
-            every = list(case.calls(rng))
-            places = np.linspace(0, len(every) - 1, min(len(every), MOST_CALLS)).round()
-            return [every[int(place)] for place in places]
-
-        return operator, case if pytestconfig.getoption("--long") else replace(case, calls=calls)
-
-    return thinned
+def pair(name, few=None):
+    """Return an operator and its case; with ``few``, with few example calls."""
+    return OPERATORS[name], CASES[name] if few is None else few(CASES[name])
 
 
 def test_every_operator_has_a_case():
@@ -73,7 +53,7 @@ def check_columns(operator, case, **columns):
 @every_operator
 def test_values(name, few):
     check_columns(*pair(name), forward=harness.check_forward)
-    check_columns(*few(name), dtypes=harness.check_dtypes, layouts=harness.check_layouts)
+    check_columns(*pair(name, few), dtypes=harness.check_dtypes, layouts=harness.check_layouts)
 
 
 @every_differentiable
@@ -88,7 +68,7 @@ def test_derivatives(name, pytestconfig):
 
 @pytest.mark.parametrize("name", [name for name in KNOWN if CASES[name].order >= 2])
 def test_second_order(name, pytestconfig, few):
-    harness.check_second_order(*few(name), quick=not pytestconfig.getoption("--long"))
+    harness.check_second_order(*pair(name, few), quick=not pytestconfig.getoption("--long"))
 
 
 @every_operator
@@ -101,7 +81,7 @@ def test_memory(name, few):
             "mutation": harness.check_mutation,
             "written_result": harness.check_written_result,
         }
-    check_columns(*few(name), **columns)
+    check_columns(*pair(name, few), **columns)
 
 
 @every_operator
@@ -109,7 +89,7 @@ def test_vmap(name, pytestconfig, monkeypatch, few):
     """Compare ``vmap`` with a loop over the examples, and check that no rule loops over them."""
     looped, names = batching.looped, set()
     monkeypatch.setattr(batching, "looped", lambda call: names.add(call.primitive.name) or looped(call))
-    mapping.check_vmap(*few(name), long=pytestconfig.getoption("--long"))
+    mapping.check_vmap(*pair(name, few), long=pytestconfig.getoption("--long"))
     assert names == set()
 
 

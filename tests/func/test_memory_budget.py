@@ -255,7 +255,7 @@ def graph_of(seed, limit):
 def test_random_programs_with_views_and_writes(seed):
     plain, _ = graph_of(seed, None)
     limit, full = 1, graph_of(seed, 10**9)[1].peak
-    for _ in range(8):  # each walk of the program may name a number of its own
+    for _ in range(20):  # each backward pass may name a larger budget
         try:
             bounded, budget = graph_of(seed, limit)
             break

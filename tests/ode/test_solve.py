@@ -62,7 +62,7 @@ def differences(function, x, h=1e-5):
     return np.stack([(function(x + h * e) - function(x - h * e)) / (2 * h) for e in np.eye(len(x))], -1)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("method", "adjoint"),
     [

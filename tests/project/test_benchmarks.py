@@ -15,7 +15,7 @@ from benchmarks.workloads import PARTS, STEPS
 
 GRAPH_FIGURES = ("forward", "backward", "memory")
 QUICK = ("mlp_small", "chain")
-COMPILING = ("gpt_small", "cnn", "lstm")  # loops
+COMPILING = ("cnn", "gpt_small", "lstm")  # loops
 
 
 @pytest.mark.every(2)

@@ -71,7 +71,7 @@ for kind, names in read.items():
 """
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(6)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="tries each use in a forked process")
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", VALUES)

@@ -25,7 +25,7 @@ def test_there_are_chapters_and_guides():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.every(4)] if name in SLOW else []) for name in PAGES],
+    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.every(6)] if name in SLOW else []) for name in PAGES],
 )
 def test_a_page_prints_what_it_shows(name):
     store(PAGES[name], checked(PAGES[name]))  # the site needs the results, too

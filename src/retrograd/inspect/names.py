@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from dis import get_instructions, opmap
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
@@ -17,6 +18,21 @@ from ..core.tensor.tensor import Tensor, is_dense
 _OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
 _CALLERS = 8  # the most frames searched for a variable
 _ITEMS = 200  # the largest container searched
+
+
+@dataclass
+class Model:
+    """A module with parameters that is called from outside of all others.
+
+    ``variable`` is the program's name of it, ``label`` its name in paths, ``prefix`` what the paths of its parts begin
+    with, and ``parameters`` the ids of its parameters.
+    """
+
+    root: ref[Any]
+    variable: str
+    label: str
+    prefix: str
+    parameters: set[int] = field(default_factory=set)
 
 
 class Names:
@@ -36,12 +52,16 @@ class Names:
         self._tensors: dict[int, tuple[ref[object], str]] = {}
         self._numbers: dict[int, tuple[ref[object], int]] = {}
         self._count = 0
+        self.models: dict[int, Model] = {}  # by id of their modules
 
     def enter(self, module: object) -> None:
         """Note that a module is called."""
         path = self._known(module)
+        if path is None and self._entered:
+            self._add_late(module)
+            path = self._known(module)
         if path is None:
-            if self._entered:  # not an attribute, or created since
+            if self._entered:  # of no model
                 path = f"{self.path}.{type(module).__name__}"
             else:
                 self._add(module)
@@ -75,6 +95,14 @@ class Names:
         self._tensors[id(x)] = ref(x), name
         return name
 
+    def full(self, x: Tensor) -> str:
+        """Return the known name of a leaf, which with several models begins with the variable of its model."""
+        name = self.known(x)
+        if not name or len(self.models) < 2:
+            return name
+        of = next((one for one in self.models.values() if id(x) in one.parameters), None)
+        return name if of is None or of.prefix or not of.variable else f"{of.variable.removeprefix('self.')}.{name}"
+
     def _known(self, module: object) -> str | None:
         found = self._modules.get(id(module))
         return found[1] if found is not None and found[0]() is module else None
@@ -84,12 +112,29 @@ class Names:
         root, alone = _holder(user_frame(sys._getframe(1)), called)
         modules = dict(root.named_modules())
         clash = len(modules) == 1 and not alone or any(self._is_taken(path) for path in [type(root).__name__, *modules])
-        label = name = clash and variable_name(sys._getframe(1), root).removeprefix("self.") or type(root).__name__
+        trained = next(root.parameters(), None) is not None
+        variable = variable_name(sys._getframe(1), root) if clash or trained else ""
+        label = name = clash and variable.removeprefix("self.") or type(root).__name__
         number = 1
         while self._is_taken(label):
             number += 1
             label = f"{name}_{number}"
-        prefix = f"{label}." if clash else ""
+        model = Model(ref(root), variable, label, f"{label}." if clash else "")
+        if trained:
+            self.models = {key: x for key, x in self.models.items() if x.root() is not None} | {id(root): model}
+        self._add_parts(model, modules)
+
+    def _add_late(self, called: object) -> None:
+        """Name a module that a model has got since its first call, as ``model.fc = nn.Linear(32, 12)``."""
+        for model in self.models.values():
+            root = model.root()
+            modules = {} if root is None else dict(root.named_modules())
+            if any(x is called for x in modules.values()):
+                self._add_parts(model, modules)
+                return
+
+    def _add_parts(self, model: Model, modules: dict[str, Any]) -> None:
+        root, label, prefix = modules[""], model.label, model.prefix
         for path, module in modules.items():
             if self._known(module) is not None:
                 continue  # called by itself before it was added to this module
@@ -101,6 +146,7 @@ class Names:
             for path, x in entries:
                 if not self.known(x):
                     self._tensors[id(x)] = ref(x), prefix + path
+        model.parameters = {id(x) for x in root.parameters()}
 
     def _is_taken(self, path: str) -> bool:
         return path in self._taken and self._taken[path]() is not None

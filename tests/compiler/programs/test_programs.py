@@ -79,7 +79,7 @@ def test_operators_alone(name):
 
 
 @pytest.mark.slow
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_calls_of_the_operator_table(name, pytestconfig):
     check_operator(name, most=None if pytestconfig.getoption("--long") else 1)

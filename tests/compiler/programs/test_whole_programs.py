@@ -17,9 +17,9 @@ from tests.helpers.small_sets import use_small_sets
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 MODELS = {
-    "char_gpt": ["--steps", "3", "--sample", "3"],
-    "cnn": ["--steps", "3"],
     "mlp": ["--steps", "10"],
+    "cnn": ["--steps", "3"],
+    "char_gpt": ["--steps", "3", "--sample", "3"],
     "names_lstm": ["--steps", "12"],
     "vae": ["--steps", "6"],
 }
@@ -94,7 +94,7 @@ def test_examples_print_the_same_with_compiled_functions(name, capsys):
         assert not function.eager and sum(entry.calls for entry in function.entries) >= 1
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)

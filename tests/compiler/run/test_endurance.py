@@ -62,7 +62,7 @@ def others() -> tuple[int, int, int]:
 
 @pytest.mark.slow
 def test_recompilations_leak_nothing(pytestconfig):
-    times = 1000 if pytestconfig.getoption("--long") else 30
+    times = 1000 if pytestconfig.getoption("--long") else 20
     objects, blocks = grown(times)
     assert objects < times / 10 and blocks < times * 2
 

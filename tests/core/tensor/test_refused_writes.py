@@ -55,6 +55,17 @@ def test_a_view_created_under_no_grad_is_not_written_while_its_base_has_a_histor
     assert leaf.grad.tolist() == [2, 2, 2, 2]
 
 
+def test_a_view_created_under_no_grad_is_refused_also_where_calls_are_observed():
+    x = rg.ones(4, requires_grad=True)
+    with rg.memory_budget("1 MB"):
+        for view in UNRECORDED:
+            with rg.no_grad():
+                v = view(x)
+            with pytest.raises(RuntimeError, match="created under no_grad"):
+                v.mul_(3)
+    assert x.tolist() == [1, 1, 1, 1]
+
+
 def test_a_view_created_under_no_grad_takes_constants_but_no_history():
     x, y = rg.ones(4), rg.ones(2, requires_grad=True)
     with rg.no_grad():

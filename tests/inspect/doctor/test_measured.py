@@ -211,7 +211,7 @@ for step in range(40):
     kind, said, code = first(text, tmp_path)
     assert kind == "parameters-not-optimized"
     assert code.startswith("shared = ")
-    assert "1.weight, 1.bias get a gradient" in said
+    assert "model.1.weight, model.1.bias get a gradient" in said
 
 
 def test_the_edit_of_a_dropout_function_is_its_argument(tmp_path: Path) -> None:

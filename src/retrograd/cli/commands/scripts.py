@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from retrograd.optim import Optimizer
 
 
+_MOST_OPTIMIZERS = 4  # of a script, that are watched from its first step on
+
+
 class StoppedError(SystemExit):
     """Ends a script that has served its purpose."""
 
@@ -104,7 +107,8 @@ def acting_at_backward(act: Callable[[Tensor], None]) -> Iterator[None]:
 def watching_script(out: Path) -> Iterator[None]:
     """Watch the models and optimizers of a script; at the end, write ``out`` and alarms.
 
-    A script with one optimizer is watched from its first call of a module on, others from their second step.
+    A script is watched from its first call of a module on if its optimizers exist then and all of them step in turn,
+    else from the second step of one of them.
     """
     from retrograd.core.graph.modes import modes
     from retrograd.inspect import watch
@@ -123,7 +127,7 @@ def watching_script(out: Path) -> Iterator[None]:
     def called(module: nn.Module, args: object) -> None:
         if created and modes.grad_enabled:
             at_call.remove()
-            if len(created) == 1:
+            if len(created) < _MOST_OPTIMIZERS:
                 early.append(started(created[:], 0))
 
     def stepped(optimizer: Optimizer, args: object, kwargs: object) -> None:
@@ -133,10 +137,11 @@ def watching_script(out: Path) -> Iterator[None]:
         if all(optimizer is not x for x in seen):
             seen.append(optimizer)
             return
+        known = [w for w in early if {*map(id, seen)} == {*map(id, w.optimizers)}]
         for w in early:
-            if seen != w.optimizers:  # another optimizer is in the loop, too
+            if w not in known:  # other optimizers are in the loop
                 w.__exit__(None, None, None)
-        active.extend([w for w in early if seen == w.optimizers] or [started(seen, 2)])
+        active.extend(known or [started(seen, 2)])
 
     at_call = register_module_forward_pre_hook(called)
     handle = register_optimizer_step_post_hook(stepped)
@@ -159,7 +164,7 @@ def watching_script(out: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def optimizers_created() -> Iterator[list[Optimizer]]:
-    """Give a list to which the first two optimizers are added as the block creates them."""
+    """Give a list to which the first optimizers are added as the block creates them."""
     from retrograd.optim.optimizer import Optimizer
 
     created: list[Optimizer] = []
@@ -168,7 +173,7 @@ def optimizers_created() -> Iterator[list[Optimizer]]:
     @functools.wraps(plain)
     def init(optimizer: Optimizer, *args: object, **kwargs: object) -> None:
         plain(optimizer, *args, **kwargs)
-        if len(created) < 2:  # a program may create one for each task
+        if len(created) < _MOST_OPTIMIZERS:  # a program may create one for each task
             created.append(optimizer)
 
     setattr(Optimizer, "__init__", init)  # noqa: B010

@@ -321,7 +321,7 @@ class Surroundings:
         fields = vars(module)
         if id(global_hooks) not in self._seen:  # hooks of all modules
             self._seen[id(global_hooks)] = global_hooks
-            for hooks in global_hooks.at_calls:
+            for hooks in (*global_hooks.at_calls, global_hooks.listeners):
                 self._visit(hooks, depth)
         for table in ("_parameters", "_buffers", "_modules"):
             entries = fields[table]

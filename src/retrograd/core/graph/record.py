@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from ...core.arrays import Array
-from ..tensor.storage import Storage, Token, share, shares_memory, storage_of, token_of
+from ..tensor.storage import Storage, Token, share_view, shares_memory, storage_of, token_of
 from ..tensor.tensor import Tensor
 from .modes import modes, watchers
 from .nodes import NOTHING, Node, edge_of, new_node
@@ -120,6 +120,6 @@ def tell_late(
         for observer in observers:
             observer.recorded(node)
     if primitive.view and isinstance(inputs[0], Tensor) and shares_memory(result.array, arrays[0]):
-        share(result, inputs[0], modes.grad_enabled)
+        share_view(result, inputs[0], modes.grad_enabled)
     for observer in observers:
         observer.called(primitive, inputs, params, (result,), node)

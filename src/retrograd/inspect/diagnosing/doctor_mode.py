@@ -149,7 +149,9 @@ class doctor:
         old = self.findings[0]
         helps = [x.removeprefix("what helps: ") for x in lines if x.startswith("what helps: ")]
         reasons = [x for x in lines[2:] if not x.startswith("what helps: ")]
-        message = f"{what}; {'; '.join(reasons[:3])}. {old.message[:1].upper()}{old.message[1:]}"
+        course = str(old.evidence.get("what", "")) or old.message.partition(": ")[0]
+        because = f": {reasons[0]}" if reasons else ""
+        message = f"{what}{because}. {course[:1].upper()}{course[1:]}. {old.evidence.get('proof', '')}".strip()
         fix, evidence = helps[0] if helps else old.fix, {**old.evidence, "report": str(error)}
         self.findings[0] = Finding(old.kind, file, int(line), message, fix, evidence)
 

@@ -87,7 +87,7 @@ class UntilGraph(Observer):
             known = self.run.data_site(given) if moves(primitive) else None
             self.run.data.append(Data(known or user_site(4), start, x.nbytes))
         if primitive.name in ("view", "reshape") and isinstance(given, np.ndarray) and exchanges(given.shape, x.shape):
-            self.run.views.append(View(user_site(4), primitive.name, x.shape, start, x.nbytes))
+            self.run.views.append(View(user_site(4), primitive.name, given.shape, x.shape, start, x.nbytes))
 
     def _begins(self, what: object) -> bool:
         """Begin to record at a call, once."""

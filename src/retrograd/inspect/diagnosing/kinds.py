@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -265,6 +266,11 @@ class Case:
         entry = step.module_of(call) if call is not None else None
         site = self.run.layer_site(step, entry) if entry is not None else None
         return site or (call.record if call is not None else None)
+
+    def created(self, module: object) -> Site | None:
+        """Return the line that creates a module; None for a copy of another one."""
+        known = self.run.created.get(id(module))
+        return None if known is None or known[0]() is not module or known[1].file == copy.__file__ else known[1]
 
     def at_start(self, parameter: Tensor) -> Array:
         """Return a parameter's values before the first step."""

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import ref
 
-import numpy as np
-
 from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node, reachable
@@ -25,6 +23,7 @@ from .backward_norms import BackwardNorms, distance, norm
 from .creations import Creations, Patches, Plain
 from .first_calls import AtEvaluation, UntilGraph
 from .forwards import Forwards, outermost_call
+from .labels_seen import Labels
 from .own_updates import OwnUpdates
 from .recording import (
     Array,
@@ -32,6 +31,7 @@ from .recording import (
     beginning,
     first_parents,
     has_gradient,
+    has_nonzero,
     has_reader,
     number_of,
     scale_of,
@@ -55,10 +55,8 @@ _LONGEST = 60.0  # seconds of recorded steps after which no further one is recor
 _KEPT = 4  # recorded steps with their arrays
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
-_LABELS = 1 << 20  # class indices kept
-_PAIRS = 1 << 22  # bytes of inputs kept with them
-_ROWS = 32  # rows of a batch kept
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+_PERIOD, _CHECKED = 128, 24  # backward passes, and of these the first ones whose graphs are checked for this
 _DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
 
 
@@ -91,9 +89,7 @@ class Observation:
         self._window = 0  # backward passes since the last step
         self._others = 0  # steps of other optimizers since the last one of the anchor
         self._last_other: Optimized | None = None  # the last of them
-        self._labels = 0
-        self._given: Array = None  # the first floating data that a module got since the last loss
-        self._pairs = 0  # bytes of inputs kept
+        self._labels = Labels(run)
         self._outermost: list[tuple[Module, list[bool]]] = []  # models of the last recorded step, and their modes
         self._changed = False
         self._forced = 0  # steps recorded because gradients have changed their places, or models their modes
@@ -111,9 +107,8 @@ class Observation:
         """Patch and hook."""
         from ... import autograd
         from ...autograd import gradients
-        from ...nn.base.global_hooks import register_module_forward_pre_hook
+        from ...nn.base.global_hooks import register_listener
         from ...nn.base.module import Module
-        from ...ops.nn.losses import classes, entropy
         from ...optim import optimizer as optimizers
 
         patch = self._patches.patch
@@ -123,13 +118,12 @@ class Observation:
             patch(module, "grad", self._grad)
         patch(optimizers.Optimizer, "zero_grad", self._zeroing)
         patch(Module, "zero_grad", self._zeroing_module)
-        patch(classes, "_batched", self._labelled)
-        patch(entropy, "apply", self._labelled_binary)
+        self._labels.watch(self._patches)
         Creations(self.run).watch(self._patches)
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
             optimizers.register_optimizer_step_post_hook(self._after_step),
-            register_module_forward_pre_hook(self._called),
+            register_listener(self._listener()),
         ):
             self._patches.stack.callback(handle.remove)
         self._first = UntilGraph(self.begin_first, self.run)
@@ -181,36 +175,20 @@ class Observation:
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _labelled(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
-        result = plain(x, target)
-        if modes.grad_enabled and self._labels < _LABELS and isinstance(result[1], np.ndarray):
-            self._note_labels(result[1].reshape(-1).copy(), self.run.labels)
-        return result
+    def _listener(self) -> Callable[[Module, tuple[object, ...]], None]:
+        """Return what is told of calls of modules, which of most modules in training notes nothing."""
+        models, switchable, called = self._forwards.models, self._forwards.switchable, self._called
+        labels = self._labels
 
-    def _labelled_binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
-        if modes.grad_enabled and self._labels < _LABELS:
-            y = getattr(inputs[1], "array", None)
-            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
-                labels = y.reshape(-1).astype(np.int64)
-                if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
-                    self._note_labels(labels, self.run.binary_labels)
-        return plain(primitive, inputs, params)
+        def told(module: Module, args: tuple[object, ...]) -> None:
+            if labels.looks or switchable.get(type(module), True) or id(module) in models or not modes.grad_enabled:
+                called(module, args)
 
-    def _note_labels(self, labels: np.ndarray, kept: list[np.ndarray]) -> None:
-        kept.append(labels)
-        self._labels += labels.size
-        array, self._given = self._given, None
-        if isinstance(array, np.ndarray) and len(array) == len(labels) and self._pairs < _PAIRS:
-            rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
-            self.run.pairs.append((rows, labels[:_ROWS]))
-            self._pairs += rows.nbytes
+        return told
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
-            if self._given is None:
-                x = args[0] if args else None
-                if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
-                    self._given = x.array
+            self._labels.look(args)
             forwards = self._forwards
             if id(module) in forwards.models or forwards.switchable.get(type(module), True):
                 forwards.call(module, args)
@@ -326,7 +304,7 @@ class Observation:
             if probe is None or left is None:
                 continue
             grad = probe._grad
-            if grad is None or not grad.array.any():
+            if grad is None or not has_nonzero(grad.array):
                 optimized.is_carried = False
             elif grad.array.shape == left.shape and _equal(grad.array, left, nan=not optimized.backwards):
                 optimized.is_carried = True
@@ -338,6 +316,9 @@ class Observation:
         count = self.run.backwards
         if count & (count - 1) == 0 or count % 32 == 0:
             self.run.graph_sizes.append((count, len(reachable([node])[0])))
+        if count % _PERIOD >= _CHECKED:
+            self._nodes.clear()
+            return
         self._nodes.append(tuple(map(ref, first_parents(node, _DEPTH))))
         if len(self._nodes) > _CHAIN + 2 and self.run.kept_graphs is None and count % 4 == 0:
             for level in zip(*self._nodes[-_CHAIN - 2 : -2], strict=False):  # the loss, or what it was computed from
@@ -345,8 +326,6 @@ class Observation:
                 if len(older) == _CHAIN:
                     self.run.kept_graphs, self.run.summed = site, all(map(has_reader, older))
                     break
-        if len(self._nodes) > 4 * _CHAIN:
-            del self._nodes[: -2 * _CHAIN]
 
     def _after_backward(self) -> None:
         run_site = self.run.backward_site
@@ -569,7 +548,8 @@ class Observation:
     def _may_measure(self) -> bool:
         if self.recorder is not None:
             return True  # which costs much more, and has copied the parameters
-        return self._measured < _NORMS * self.elapsed() and self.spent < _SPENT * self.elapsed()
+        elapsed = self.elapsed()
+        return self._measured < _NORMS * elapsed and self.spent < _SPENT * elapsed
 
     def _may_walk(self) -> bool:
         """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""

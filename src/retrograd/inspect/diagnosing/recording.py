@@ -127,6 +127,12 @@ class Call:
         return place < len(self.record.inputs) and self.record.inputs[place].requires_grad
 
     @property
+    def untracked(self) -> bool:
+        """Whether the call is not recorded for differentiation, and would be outside of ``no_grad``."""
+        needing = any(x.requires_grad for x in self.record.inputs)
+        return needing and not self.record.grad_enabled and not self.record.requires_grad
+
+    @property
     def cotangent(self) -> float | None:
         """The gradient of the root with respect to the output, if this is one number."""
         g = self.record.gradients
@@ -177,6 +183,7 @@ class Step:
     records: list[Record] = field(default_factory=list)
     departures: list[Departure] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
+    models: list[tuple[Module, str]] = field(default_factory=list)  # those with parameters, and the program's variables
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
     replaced: dict[int, Array] = field(default_factory=dict)  # by id of a leaf: the array that ``data`` was set to
@@ -454,6 +461,9 @@ class StepRecorder(Recorder):
         self.done = True
         step = self.step
         step.records, step.departures = self.records, self.departures
+        leaves = {id(x.leaf): x.leaf for call in step.calls for x in call.inputs if x.leaf is not None}
+        step.names.update({key: name for key in step.names if key in leaves and (name := self.names.full(leaves[key]))})
+        step.models = [(root, x.variable) for x in self.names.models.values() if (root := x.root()) is not None]
         for entry in self._open:
             entry.end = len(step.calls)
         self._made.clear()
@@ -500,7 +510,7 @@ def first_parents(node: Node, depth: int) -> list[Node]:
 
 def has_reader(node: Node) -> bool:
     """Whether a later node keeps this one, as in a sum of losses; the loss of a step alone is kept by its Tensor."""
-    return any(type(x) is tuple for x in gc.get_referrers(node))
+    return any(type(x) is tuple or type(x) is Node for x in gc.get_referrers(node))
 
 
 def beginning(p: Tensor) -> bytes | None:
@@ -523,7 +533,12 @@ def start_of(array: Array) -> int:
 def has_gradient(p: Tensor) -> bool:
     """Return whether a parameter has a gradient that is not zero everywhere."""
     grad = p._grad
-    return grad is not None and bool(grad.array.any())
+    return grad is not None and has_nonzero(grad.array)
+
+
+def has_nonzero(array: Array) -> bool:
+    """Return whether an element is not zero; the first one of a NumPy array is looked at first, which is fast."""
+    return type(array) is np.ndarray and array.size > 0 and array.item(0) != 0 or bool(array.any())
 
 
 def smallest_with_gradient(parameters: Iterable[Tensor]) -> Tensor | None:

@@ -97,6 +97,7 @@ class View:
 
     site: Site
     name: str
+    before: tuple[int, ...]
     shape: tuple[int, ...]
     start: int  # the address of its memory
     size: int  # in bytes

@@ -588,7 +588,8 @@ _plain_call = Module.__call__
 
 def _choose_call() -> None:
     """Route calls through the global hooks while any is registered."""
-    Module.__call__ = Module._call_hooked if global_hooks.any_at_calls() else _plain_call  # type: ignore[method-assign]
+    call = Module._call_hooked if global_hooks.any_at_calls() else _plain_call
+    Module.__call__ = global_hooks.telling(call)  # type: ignore[method-assign]
 
 
 global_hooks.changed.append(_choose_call)

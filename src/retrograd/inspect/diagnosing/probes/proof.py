@@ -22,9 +22,9 @@ from ....ops.make.generators import get_rng_state, set_rng_state
 from ....optim import optimizer as optimizers
 from ....optim.optimizer import Optimizer
 from ..findings import figure
-from ..recording import Params
+from ..recording import Array, Params
 from ..run import Optimized, Run
-from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies
+from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies, program_of
 
 _CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")
 STEPS = 30
@@ -33,12 +33,16 @@ _SHORT_TRIAL = "These few steps on one batch show no clear gain by the edit; the
 
 def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tuple[Curves | None, str]:
     """Return the two curves of an edit, and a sentence on them."""
+    if edit.of is not None and edit.of is not run.main:
+        program = program_of(run, edit.of)
     if program is None:
         return None, "Not proved: the recorded step could not be run again with the loss that it had."
     curves = compare(run, program, edit, budget)
     if curves is None:
         spent = "the steps for trials were used up"
         return None, f"Not proved: {spent if budget.spent else 'with it, too, the loss is soon not finite'}."
+    if not curves.own and curves.fixed == curves.plain:
+        return None, "Not proved: the loss of the recorded batch does not depend on the edit."
     return curves, sentence(edit, curves)
 
 
@@ -67,10 +71,11 @@ def sentence(edit: Edit, curves: Curves) -> str:
         if len(plain) < len(fixed) and math.isfinite((own or plain)[0])
         else ""
     )
-    measured = f" ({_ends(plain)} by the edited loss)" if own and not edit.one_loss else ""
+    edited = bool(own) and not edit.one_loss
+    measured = ", by the loss after the edit" if edited else ""
     said = (
-        f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state: {edit.text} {_ends(fixed)}, "
-        f"as written {_ends(own or plain)}{measured}{early}."
+        f"Tried for {len(fixed) - 1} steps on one recorded batch, from the same state{measured}: {edit.text} "
+        f"{_ends(fixed)}, as written {_ends(plain if edited else own or plain)}{early}."
     )
     proved = _ends_lower(fixed, own) if own and edit.one_loss else better(curves)
     return said if proved else f"{said} {_SHORT_TRIAL}"
@@ -118,11 +123,10 @@ def train(
     """
     from ....nn.utils import clip_grad_norm_
 
-    optimized = run.main
+    optimized = edit.of or run.main
     values = dict(program.values)
     if edit.start:
-        for one in run.optimizers:
-            values.update(one.start)
+        values.update(_starts(run, program, optimized))
     values.update(edit.values)
     joined = edit.frozen or edit.changes.joined
     leaves = copies(program, values, joined)
@@ -152,6 +156,13 @@ def train(
     return losses
 
 
+def _starts(run: Run, program: Program, optimized: Optimized | None) -> dict[int, Array]:
+    """Return the parameters before the first step, of an optimizer and of those that step in the same iterations."""
+    numbers = {number for root in program.step.roots for number in root.optimizers}
+    together = [x for number, x in enumerate(run.optimizers) if number in numbers or x is optimized]
+    return {key: value for x in together for key, value in x.start.items()}
+
+
 def _clip_of(optimized: Optimized | None) -> float:
     """Return the norm to which the file that steps an optimizer clips gradients, where it is a number; else 0."""
     file = optimized.stepped.file if optimized is not None and optimized.stepped is not None else ""
@@ -163,9 +174,7 @@ def train_over(
     run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
     """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
-    values = dict(program.values)
-    for one in run.optimizers:
-        values.update(one.start)
+    values = dict(program.values) | _starts(run, program, run.main)
     leaves = copies(program, values)
     held = None if run.main is None else {id(p) for p in run.main.parameters}
     mine = {key: x for key, x in leaves.items() if held is None or key in held}

@@ -20,7 +20,7 @@ from ....core.graph.primitive import Primitive
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....ops.nn.normalization.statistics import batch_norm
 from ..recording import Array, Inputs, Params, Source, Step
-from ..run import Run
+from ..run import Optimized, Run
 
 _TOLERANCE = 2e-3  # relative, between a recorded loss and the same computed again
 _MOST_CALLS = 20_000
@@ -42,7 +42,7 @@ class Changes:
 
     ``calls`` maps the index of a call to a function of its inputs and parameters, ``params`` to other parameters,
     ``inputs`` maps (call, position) to an array, and ``root`` is applied to the loss. ``joined`` leaves out what cuts
-    values off from the graph.
+    values off from the graph, and ``tracked`` has the calls under ``no_grad`` that are recorded in spite of it.
     """
 
     calls: Mapping[int, Replacement] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Changes:
     inputs: Mapping[tuple[int, int], Array] = field(default_factory=dict)
     root: Callable[[Tensor], Tensor] | None = None
     joined: bool = False
+    tracked: frozenset[int] = frozenset()
 
 
 NOTHING = Changes()
@@ -88,6 +89,7 @@ class Edit:
         frozen: optimize leaves that do not require a gradient, too.
         one_loss: whether the edit changes the prediction, and the losses of both versions are of one kind.
         clip: the norm to which gradients are clipped; 0 for no clipping.
+        of: the optimizer whose loss the edit is about, if it is not the main one.
         written: what the program does besides the recorded backward pass, such as the sum of several of them.
     """
 
@@ -102,6 +104,7 @@ class Edit:
     one_loss: bool = False
     clip: float = 0.0
     written: Changes = NOTHING
+    of: Optimized | None = None
 
 
 class Program:
@@ -181,7 +184,9 @@ class Program:
             else:
                 params = {**call.params, **changes.params.get(index, {})}
                 out = primitive(*inputs, **params)
-            results[index] = tuple([x if isinstance(x, Tensor) else new_tensor(x) for x in _listed(out)])
+            made = [x if isinstance(x, Tensor) else new_tensor(x) for x in _listed(out)]
+            ended = call.untracked and not changes.joined and index not in changes.tracked
+            results[index] = tuple([x.detach() for x in made] if ended and index not in changes.calls else made)
         loss = value(self.source if wanted is None else wanted)
         if self.scale != 1.0 and wanted is None:
             loss = loss / self.scale
@@ -196,16 +201,19 @@ class NotReplayableError(RuntimeError):
     """A call of the recorded step cannot be run again."""
 
 
-def program_of(run: Run) -> Program | None:
-    """Return the program of the last backward pass of a run, None if running it again gives another loss."""
+def program_of(run: Run, of: Optimized | None = None) -> Program | None:
+    """Return the program of the last backward pass before a step of an optimizer, by default of the main one.
+
+    None if running it again gives another loss.
+    """
     step = run.last
     if step is None:
         return None
-    main = run.main
+    main = of or run.main
     roots = [x for x in step.roots if x.source.call >= 0]
     if main is not None and len(run.optimizers) > 1:
         number = run.optimizers.index(main)
-        roots = [x for x in roots if number in x.optimizers] or roots
+        roots = [x for x in roots if number in x.optimizers] or ([] if of is not None else roots)
     if not roots:
         return None
     root = roots[-1]

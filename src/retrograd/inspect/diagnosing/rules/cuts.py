@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -21,12 +22,26 @@ from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
 from .program_text import attribute_line
-from .stillness import depending, flat_operator, names_below
+from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below
 
+_WITHOUT_GRADIENT = {
+    name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
+} | dict.fromkeys(
+    ("gt", "ge", "lt", "le", "eq", "ne"),
+    "use a smooth step in place of the comparison, such as torch.sigmoid((x - threshold) / width)",
+)
+_COPIES_NUMBERS = re.compile(r"\b(tensor|as_tensor|FloatTensor|Tensor)\(")
 _REDUCTIONS = frozenset({"mean", "sum"})
 _WITHOUT_NUMPY = (
     "compute with operators on Tensors between the parameters and the loss: numpy() cuts the graph with and without "
     "detach()"
+)
+_REPLACED = (
+    "under no_grad, this line replaces a parameter by a new Tensor that requires no gradient, and the next backward "
+    "pass fails."
+)
+_IN_PLACE = (
+    "change the parameter in place (w -= lr * w.grad; w.grad = None), or call requires_grad_() on the new Tensor"
 )
 _DISTANCES = frozenset({"square", "pow", "abs"})
 _MOST = 50  # departures compared
@@ -36,7 +51,7 @@ _MOST = 50  # departures compared
     "detached",
     "Does the loss depend on the parameters?",
     "{what}",
-    "remove {how} from the path from the parameters to the loss",
+    "remove {how} from this line, or compute the loss from the value before it",
     "the recorded step does not show what the program is to compute in its place",
 )
 def detached(case: Case) -> Found | None:
@@ -46,6 +61,9 @@ def detached(case: Case) -> Found | None:
         if run.steps and not any(p._requires for p in all_leaves(run.steps[-1])) and run.frozen:
             return None  # nothing is cut: all that the step reads is frozen
         cut = _of_whole_loss(run.steps[-1]) if run.steps else None
+        lost = _update_of(run.steps, cut)
+        if lost is not None:
+            return Found(lost.record, {"how": "no_grad"}, message=_REPLACED, fix=_IN_PLACE)
         how = _named(cut) if cut is not None else "an operator without a gradient"
         what = f"the loss does not depend on any parameter: {how} cuts the graph, and the backward pass fails."
         return Found(cut if cut is not None else run.failed_backward, {"what": what, "how": how})
@@ -56,7 +74,7 @@ def detached(case: Case) -> Found | None:
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
-        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case)
+        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case) or _sampled(case, x)
         if found is not None:
             return found
     return _flat(case)
@@ -76,6 +94,15 @@ def _flat(case: Case) -> Found | None:
     return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
 
 
+def _update_of(steps: list[Step], cut: Departure | None) -> Call | None:
+    """Return the call under ``no_grad`` that computes a new value of a leaf, as in ``w = w - lr * w.grad``."""
+    for call in steps[-1].calls if steps and cut is not None and cut.how == "no_grad" else ():
+        leaf = next((x.leaf for x in call.inputs if x.leaf is not None and x.leaf._requires), None)
+        if call.untracked and not call.inplace and leaf is not None and tuple(leaf.shape) == call.shape:
+            return call
+    return None
+
+
 def _of_whole_loss(step: Step) -> Departure | None:
     for root in step.roots[-1:]:
         found = _first_cut(step, root.source, None)
@@ -87,6 +114,8 @@ def _of_whole_loss(step: Step) -> Departure | None:
 def _named(cut: Departure) -> str:
     """Return what cuts the graph, as the program writes it."""
     code = cut.site.code
+    if cut.how in ("numpy", "item", "tolist") and _COPIES_NUMBERS.search(code):
+        return "tensor()"
     return ".data" if cut.how == "detach" and ".data" in code and "detach" not in code else cut.how
 
 
@@ -118,13 +147,13 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = _listing(names)
         how = _named(cut)
         what = (
             f"the loss does not depend on {shown}: {how} cuts the graph, and {case.run.title(x)} never gets a gradient "
             f"for {'it' if len(names) == 1 else 'them'}."
         )
-        return Found(cut, {"what": what, "how": how}, _joined(cut), fix=_WITHOUT_NUMPY if _by_numpy(cut) else "")
+        return Found(cut, {"what": what, "how": how}, _joined(cut, x), fix=_edit_of(cut))
     return None
 
 
@@ -206,9 +235,20 @@ def replaced_leaf(case: Case) -> Found | None:
     return None
 
 
-def _joined(cut: Departure) -> Edit | None:
-    only = cut.how in ("detach", "detach_") and not _by_numpy(cut)
-    return Edit(f"without {_named(cut)}", Changes(joined=True)) if only else None
+def _joined(cut: Departure, of: Optimized | None = None) -> Edit | None:
+    only = cut.how in ("detach", "detach_", "no_grad") and not _by_numpy(cut)
+    return Edit(f"without {_named(cut)}", Changes(joined=True), of=of) if only else None
+
+
+def _edit_of(cut: Departure) -> str:
+    """Return the edit for a value that leaves the graph, "" for that of the kind."""
+    if _by_numpy(cut):
+        return _WITHOUT_NUMPY
+    if _named(cut) == "tensor()":
+        return "join the Tensors by torch.stack or torch.cat: tensor() copies their numbers, without the graph"
+    if cut.how == "no_grad":
+        return "compute this outside of torch.no_grad()"
+    return _WITHOUT_GRADIENT.get(cut.how, "")
 
 
 def _constant_term(case: Case, x: Optimized) -> Found | None:
@@ -231,6 +271,50 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
     return None
+
+
+def _sampled(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for a random sample without a gradient, from a distribution whose parameters no data train.
+
+    A layer computes with the sample, as the decoder of a variational autoencoder, and only a term without data, as the
+    divergence from a prior, has a gradient with respect to the distribution's parameters.
+    """
+    held = {id(p) for p in x.parameters}
+    for step in case.run.steps[1:3]:
+        random = {call.index for call in step.calls if call.shape and call.name.startswith(("rand", "normal"))}
+        for root in step.roots:
+            graph = {i for i in step.below(root.source) if step.calls[i].record.requires_grad}
+            for index in sorted(step.below(root.source, through_cuts=True)):
+                call = step.calls[index]
+                layers = [y for y in step.readers(index) if y.weight is not None]
+                cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
+                if not layers or not call.untracked and cut is None:
+                    continue
+                drawn = elementwise_from(step, {index})
+                lost = {index} if cut is not None else {i for i in drawn if not step.calls[i].record.grad_enabled}
+                given = {
+                    y.call for i in lost for n, y in enumerate(step.calls[i].inputs) if step.calls[i].needs(n)
+                } - lost
+                leaves = [p for i in given for p in step.leaves(Source(i, 0, None, None)) if id(p) in held]
+                if not drawn & random or not leaves or not given & graph or meets_data(step, graph, given):
+                    continue
+                how = "no_grad" if cut is None else _named(cut)
+                fix = f"compute the sample without {how}, so that gradients pass"
+                if ".sample(" in call.site.code:
+                    how, fix = "sample()", "use rsample() in place of sample()"
+                what = (
+                    "the sample of this line has no gradient, and what is computed from it trains nothing before it: "
+                    f"{_listing([step.name(p) for p in leaves])} get only the gradient of terms without data."
+                )
+                edit = Edit("with its gradient", Changes(joined=cut is not None, tracked=frozenset(lost)), of=x)
+                return Found(cut or call.record, {"what": what, "how": how}, edit, fix=fix)
+    return None
+
+
+def _listing(names: list[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:
@@ -271,7 +355,7 @@ def _numbers(step: Step) -> list[tuple[Record, float]]:
     """Return the numbers that a loss adds, each with the record of the sum."""
     found: list[tuple[Record, float]] = []
     for root in step.roots:
-        for call in _sums(step, root.source):
+        for call in sums(step, root.source):
             for x in call.inputs if call.name in ("add", "sub") else ():
                 if x.call < 0 and isinstance(x.value, float) and x.value:
                     found.append((call.record, x.value))
@@ -291,12 +375,12 @@ def _values_left(step: Step, before: Record) -> list[tuple[Departure, float]]:
 
 def _terms(step: Step, source: Source) -> Iterator[Call]:
     """Yield the losses without a gradient among the terms of a sum."""
-    for call in _sums(step, source):
+    for call in sums(step, source):
         if not call.record.requires_grad and _is_loss(step, call):
             yield call
 
 
-def _sums(step: Step, source: Source) -> Iterator[Call]:
+def sums(step: Step, source: Source) -> Iterator[Call]:
     """Yield the sums that a loss consists of, and their terms, through factors that are constant."""
     pending, seen = [source], 0
     while pending and seen < 100:
@@ -464,8 +548,8 @@ def _overwritten(case: Case) -> Found | None:
         if fresh:
             source, fix = "new random or constant values", "initialize once, before the loop"
         what = (
-            f"{call.record.label} on this line overwrites {step.name(p)}, which {case.run.title(optimizer)} trains, "
-            f"with {source} in each step, which undoes the optimizer's steps."
+            f"in each step, {call.record.label} on this line overwrites {step.name(p)}, which "
+            f"{case.run.title(optimizer)} trains, with {source}, and undoes what the optimizer has changed."
         )
         return Found(call.record, {"what": what, "fix": fix})
     return None

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ....core.source_location import Site
-from ....core.tensor.tensor import new_tensor
+from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
 from ..kinds import Case, Found, kind
@@ -130,8 +130,18 @@ def _reordered(step: Step) -> Found | None:
         if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
             continue
         if exchanges(call.shapes[0], call.shape):
-            return _view(call.record, call.name, call.shape)
+            return _view(call.record, call.name, call.shapes[0], call.shape, _transposed(call))
     return None
+
+
+def _transposed(call: Call) -> Edit:
+    """Return the edit that exchanges the first two dimensions with their elements."""
+    shape = call.shape
+
+    def exchanged(x: Tensor, **params: object) -> Tensor:
+        return x.transpose(0, 1).reshape(shape)
+
+    return Edit("with transpose", Changes(calls={call.index: exchanged}), one_loss=True)
 
 
 def _reordered_before(case: Case, step: Step) -> Found | None:
@@ -141,12 +151,23 @@ def _reordered_before(case: Case, step: Step) -> Found | None:
             arrays = [x.value for x in call.inputs if x.leaf is None and isinstance(x.value, np.ndarray)]
             arrays += [step.array(x) for x in call.inputs if x.call >= 0 and Case.has_array(step, x)]
             if any(isinstance(x, np.ndarray) and view.holds(x) for x in arrays):
-                return _view(view.site, view.name, view.shape)
+                return _view(view.site, view.name, view.before, view.shape)
     return None
 
 
-def _view(where: Record | Site, name: str, shape: tuple[int, ...]) -> Found:
-    return Found(where, {"operator": name, "row": 0, "count": shape[0], "other": 1, "fix": _MIXERS["view"]})
+def _view(
+    where: Record | Site, name: str, before: tuple[int, ...], shape: tuple[int, ...], edit: Edit | None = None
+) -> Found:
+    """Return the finding for a reshape; the edit is tried if the examples are those of a recorded step."""
+    what = (
+        f"{name} makes shape {shape} of shape {before}: it exchanges the lengths of the first two dimensions, but not "
+        "the elements, so that rows of one example become those of others."
+    )
+    fix = f"use transpose(0, 1) in place of {name}"
+    if shape != (before[1], before[0], *before[2:]):
+        fix = f"exchange the dimensions before: transpose(0, 1).reshape(...) in place of {name}(...)"
+    why = "the edit is about the data, before the recorded steps" if edit is None else ""
+    return Found(where, {"operator": name, "row": 0, "count": before[0]}, edit, unproved=why, message=what, fix=fix)
 
 
 def _is_batch(case: Case, count: int) -> bool:

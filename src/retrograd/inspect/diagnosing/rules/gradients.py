@@ -534,14 +534,33 @@ def graph_grows(case: Case) -> Found | None:
                 f"the graph of a backward pass has {nodes[0]} operators at pass {counts[0]} and {nodes[-1]} at pass "
                 f"{counts[-1]}: each step adds to the graph of the steps before."
             )
+            values = {"sizes": [list(x) for x in sizes]}
+            summed = _sum_of_steps(run.last)
+            if summed is not None:
+                what += f" The loss is added to those of earlier steps in line {summed.record.line}, and the backward "
+                what += "pass starts at the sum, so that gradients of earlier losses are computed again."
+                fix = "call backward() on the loss of the step alone, and add up numbers: total += loss.item()"
+                why = "the recorded step has no graphs of the steps before"
+                return Found(run.backward_site, {"what": what, "fix": fix, **values}, unproved=why)
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
-            return Found(run.backward_site, {"what": what, "fix": fix, "sizes": [list(x) for x in sizes]})
+            return Found(run.backward_site, {"what": what, "fix": fix, **values})
     if run.kept_graphs is not None:
         kept = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
         where = kept or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
         return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
+    return None
+
+
+def _sum_of_steps(step: Step | None) -> Call | None:
+    """Return the call that adds the loss of a step to a number with the graphs of earlier steps."""
+    call = None if step is None else step.producer(step.roots[-1].source)
+    while step is not None and call is not None and call.shape == () and call.name in ("add", "div", "mul"):
+        earlier = [x.call < 0 and x.leaf is None and call.needs(n) for n, x in enumerate(call.inputs)]
+        if call.name == "add" and any(earlier):
+            return call
+        call = next((step.producer(x) for n, x in enumerate(call.inputs) if call.needs(n)), None)
     return None
 
 

@@ -241,6 +241,11 @@ def _of_one(case: Case) -> Found | None:
             values["right"] = others[0]
             edit = Edit(f"with dim={others[0]}", Changes(params={call.index: {"dim": others[0]}}), one_loss=True)
             return Found(where, values, edit)
+        if any(x.name in ("mul", "mm", "bmm", "matmul") and x.needs(0) and x.needs(1) for x in step.following(call)):
+            fix = (
+                "give the scores a dimension for the places that they weigh, scores.view(batch, places), and pass dim=1"
+            )
+            return Found(where, values, fix=fix, unproved="the recorded step does not show which places are meant")
         name, other = ("logsigmoid", _logsigmoid) if call.name == "log_softmax" else ("sigmoid", _sigmoid)
         edit = Edit(f"with {name}", Changes(calls={call.index: other}), one_loss=True)
         fix = f"use {name} for a single output, or two outputs with cross_entropy, which takes logits"

@@ -12,6 +12,7 @@ from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
 from ..recording import Opened, Step, same_source
+from .program_text import expression_of
 
 _NEAR = 5  # lines before an evaluation
 _OF_ONE = "one value per channel has no variance"
@@ -57,7 +58,7 @@ def _reaches(case: Case, step: Step, entry: Opened) -> bool:
     "eval-mode",
     "Does the model train in training mode?",
     "{model} trains in evaluation mode{since}: {effect}.",
-    "call {model}.train() before the training steps, also after each evaluation",
+    "call {variable}.train() before the training steps, also after each evaluation",
 )
 def eval_mode(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
@@ -84,6 +85,7 @@ def eval_mode(case: Case) -> Found | None:
                 map(_normalizes, layers)
             )
             values |= {"effect": ", and ".join(effects), "count": str(len(layers))}
+            values["variable"] = expression_of(step, entry.module) or "model"
             if not normalizing:
                 why = "dropout is for examples that the network has not seen; it does not lower the training loss"
                 return Found(where, values, unproved=why)
@@ -123,8 +125,7 @@ def _by_batch(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor, bias: Tensor
 @kind(
     "train-mode-in-evaluation",
     "Is the model evaluated in evaluation mode?",
-    "{layer} ran {calls} in training mode outside of training steps: results are random or depend on the "
-    "batch{effect}.",
+    "{layer} ran {calls} in training mode outside of training steps{effect}.",
     "{fix}",
     "the mode of the evaluation does not change the training loss",
 )
@@ -136,7 +137,10 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
             continue  # part of each training step, as pseudo-labels are
         if found.step == 0 and found.periods == 1 and steps > 1:
             continue  # before training: statistics are being collected, or shapes tried
-        effect = ", with dropout" if found.module.startswith("Dropout") else ", with statistics of the batch"
+        effect = ": its results are random" if found.module.startswith("Dropout") else ""
+        effect = (
+            effect or ": it normalizes by the statistics of each batch, and its results depend on the other examples"
+        )
         values = {"layer": found.module, "calls": "once" if found.calls == 1 else f"{found.calls} times"}
         fix = _OF_FUNCTION if found.module == AS_FUNCTION else _TO_EVALUATION
         undone, site = found.undone, found.site
@@ -161,7 +165,7 @@ def _evaluated_with_gradients(case: Case) -> Found | None:
             layers = [x for x in inside if x.training and _switchable(x)]
             trains = any(x.module is entry.module and used & set(range(x.start, x.end)) for x in step.outermost())
             if layers and trains and _is_measured(step, entry):
-                effect = "; its result is only measured"
+                effect = ", and the result is only measured"
                 values = {"layer": type(layers[0].module).__name__, "calls": "once", "effect": effect}
                 return Found(entry.site, {**values, "fix": _TO_EVALUATION})
     return None

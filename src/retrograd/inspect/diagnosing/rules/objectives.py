@@ -16,7 +16,7 @@ from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step, same_source
 from .modes import place_of
 from .policies import minimized_reward
-from .qualities import wrong_way
+from .qualities import turned_term, wrong_way
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -70,7 +70,25 @@ def loss_sign(case: Case) -> Found | None:
     if turned is not None and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
         edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
         return Found(turned[0], _wrong_way(case, turned[1]), edit)
-    return _negative_divergence(case, step) or _unbounded(case, step, first, last)
+    return _of_one_term(case, step, sign) or _negative_divergence(case, step) or _unbounded(case, step, first, last)
+
+
+def _of_one_term(case: Case, step: Step, sign: float) -> Found | None:
+    """Return the finding for one term of the loss with the wrong sign."""
+    found = turned_term(step, sign) if step.roots else None
+    if found is None:
+        return None
+    term, turning = found
+    name = term.name if term.name in LOSSES else f"the penalty on parameters ({term.name} of line {term.record.line})"
+    values = _wrong_way(case, f"{name} is a term of the loss with a minus sign, so that steps make it larger")
+    primitive: Array = turning.primitive
+
+    def other(*inputs: Array, **params: Array) -> Array:
+        return inputs[0] + inputs[1] if turning.name == "sub" else -primitive(*inputs, **params)
+
+    edit = Edit("with the other sign of this term", Changes(calls={turning.index: other}))
+    fix = f"change the sign of this term: + in place of -, or without the minus in front of {term.name}"
+    return Found(turning.record, values, edit, fix=fix)
 
 
 def _is_joint(case: Case, count: int) -> bool:
@@ -374,7 +392,10 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         scaled = (target - low) / (high - low) if high > low else target
         edit = Edit("with targets from 0 to 1", Changes(inputs={(call.index, 1): scaled.astype(target.dtype)}))
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."
-        return Found(call.record, {"what": what, "fix": "scale the targets to 0 and 1"}, edit)
+        shifted = f"target - {figure(low)}" if low > 0 else f"target + {figure(-low)}" if low else "target"
+        width = figure(high - low)
+        fix = shifted if width in ("0", "1") else f"{f'({shifted})' if low else shifted} / {width}"
+        return Found(call.record, {"what": what, "fix": f"scale the targets to 0 and 1: {fix}"}, edit)
     before = step.producer(step.origin(call.inputs[0]))
     if before is None or (bounds := _bounds(before)) is None:
         return None
@@ -478,7 +499,10 @@ def _unlike_terms(step: Step) -> Found | None:
                 f"{mean.name} is a mean over {count} elements, and a sum over {math.prod(call.shapes[0])} elements of "
                 f"the batch is added to it: the sum weighs {count} times too much."
             )
-            fix = 'give both terms one reduction: reduction="sum" here, or the mean over the batch for the other'
+            fix = (
+                'use reduction="sum" here, as the other term has, and divide both by the batch of '
+                f"{call.shapes[0][0]} if the steps become too large"
+            )
             return Found(mean.record, {"what": what, "fix": fix})
     return None
 

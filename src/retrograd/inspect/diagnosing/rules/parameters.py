@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
-from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
-from ..recording import Array, Call, Opened, Step, mark
+from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
 from .cuts import derived_attribute, replaced_leaf
 from .gradients import ONE_LOSS
 from .modes import place_of
-from .program_text import assigned_line, attribute_line, class_lines, inside_word, replaced_data
-from .stillness import names_below, saturated
+from .program_text import assigned_line, attribute_line, class_lines, name_of, parameters_of, replaced_data
+from .stillness import all_frozen, names_below, saturated
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
+_LONG = 80  # characters
 
 
 def _held(case: Case) -> set[int]:
@@ -52,13 +50,6 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
             if seen and still and step.assigned(p) is None:
                 found[id(p)] = p
     return list(found.values())
-
-
-def _created(case: Case, module: object) -> Site | None:
-    known = case.run.created.get(id(module))
-    if known is None or known[0]() is not module or known[1].file == copy.__file__:
-        return None
-    return known[1]
 
 
 def _owner(step: Step, p: Tensor) -> Opened | None:
@@ -96,14 +87,14 @@ def modules_not_registered(case: Case) -> Found | None:
                 entry = next((x for x in around if id(x.module) not in known), first)  # the block that it is part of
                 caller = next((x for x in reversed(around) if id(x.module) in known), root)
                 layers = _names([type(x.module).__name__ for x in strange.values()])
-                where = _kept_in(case, caller, entry) or _created(case, entry.module) or entry.site
+                where = _kept_in(case, caller, entry) or case.created(entry.module) or entry.site
                 values = {"count": len(strange), "model": type(caller.module).__name__, "layers": layers}
                 return Found(where, values, Edit("with all of them", everything=True))
     listed = _listed_parameters(case, held) or derived_attribute(case, held)
     if listed is not None:
         return listed
     error = case.run.error
-    if isinstance(error, ValueError) and "empty parameter list" in str(error) and not _all_frozen(case):
+    if isinstance(error, ValueError) and "empty parameter list" in str(error) and not all_frozen(case):
         values = {"count": "all", "model": "the model", "layers": "none is registered"}
         return Found(place_of(error), values)
     return None
@@ -128,7 +119,7 @@ def _listed_parameters(case: Case, held: set[int]) -> Found | None:
 
 def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
     """Return the line on which a module stores a list with a layer that was created outside of its class."""
-    made = _created(case, entry.module)
+    made = case.created(entry.module)
     inside = class_lines(caller)
     file = type(caller.module).forward.__code__.co_filename
     if made is None or not inside or made.file == file and made.line in inside:
@@ -146,7 +137,7 @@ def _kept_in(case: Case, caller: Opened, entry: Opened) -> HasPlace | None:
     "Does the optimizer hold the parameters of the model that runs?",
     "{optimizer} was created for other parameters: it holds {stale} that the model no longer uses, and not {names}, "
     "which it trains with now.",
-    "create the optimizer after the last change of the model's layers",
+    "create the optimizer after {made}",
 )
 def reused_optimizer(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
@@ -165,17 +156,30 @@ def reused_optimizer(case: Case) -> Found | None:
                     "optimizer": case.run.title(x),
                     "stale": f"{len(stale)} of {len(x.parameters)}",
                     "names": names,
+                    "made": _made_after(case, step, x, missing),
                 }
                 return Found(x.created or x.stepped, values, Edit("with its parameters", everything=True))
     return replaced_leaf(case)
 
 
+def _made_after(case: Case, step: Step, x: Optimized, missing: Sequence[Tensor]) -> str:
+    """Return what an optimizer has to be created after: the line that creates the model, if this is a later one."""
+    for entry in step.outermost():
+        made = case.created(entry.module)
+        if (
+            made is not None
+            and made.line != getattr(x.created, "line", 0)
+            and {*map(id, missing)} <= {*map(id, entry.module.parameters())}
+        ):
+            return f"line {made.line}, which creates the model that it is to train, each time that this line runs"
+    return "the last change of the model's layers"
+
+
 @kind(
     "parameters-not-optimized",
     "Does an optimizer hold all trainable parameters?",
-    "{names} get a gradient in each step, and {nothing}: they never change.",
-    "give them to the optimizer: list(a.parameters()) + list(b.parameters()); or freeze them with "
-    "requires_grad_(False), if this is meant",
+    "{names} {get} a gradient in each step, and {nothing}: {they} never {change}.",
+    "{fix}; or freeze {them} with requires_grad_(False), if this is meant",
 )
 def parameters_not_optimized(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
@@ -198,17 +202,40 @@ def parameters_not_optimized(case: Case) -> Found | None:
     names = _names([step.name(p) for p in missing.values()])
     near = _of_same_model(step, case.run.optimizers, stepping, set(missing))
     where = near.created or near.stepped
-    if len(missing) == 1 and not isinstance(next(iter(missing.values())), Parameter):
+    one = len(missing) == 1
+    if one and not isinstance(next(iter(missing.values())), Parameter):
         names = f"{names} (not a Parameter)"
+    them = "it" if one else "them"
     own = isinstance(stepping[0].optimizer, OwnUpdate)
-    nothing = "the program's own update leaves them out" if own else "no optimizer holds them"
-    values = {"names": names, "count": len(missing), "nothing": nothing}
+    nothing = f"the program's own update leaves {them} out" if own else f"no optimizer holds {them}"
+    values = {"names": names, "count": len(missing), "nothing": nothing, "them": them}
+    values |= {
+        "get": "gets" if one else "get",
+        "they": "it" if one else "they",
+        "change": "changes" if one else "change",
+    }
+    values["fix"] = f"update {them}, too" if own else _given_to(case, step, near, missing)
     roots = [
         root for root in step.roots if case.main is None or case.run.optimizers.index(case.main) in root.optimizers
     ]
     if roots and not any(id(p) in missing for root in roots for p in step.leaves(root.source)):
         return Found(where, values, unproved=ONE_LOSS)
     return Found(where, values, Edit("with all of them", everything=True))
+
+
+def _given_to(case: Case, step: Step, x: Optimized, missing: dict[int, Tensor]) -> str:
+    """Return the edit that gives parameters to an optimizer."""
+    written = parameters_of(step, missing) or ", ".join(step.names.get(key, "") for key in missing)
+    others = [y for y in case.run.optimizers if y is not x and {*map(id, x.parameters)} <= {*map(id, y.parameters)}]
+    if others and written:
+        other = case.run.title(others[0])
+        return f"create this {x.name} of {written}, in place of parameters that {other} already has"
+    if not written or len(written) > _LONG:
+        return f"give {'it' if len(missing) == 1 else 'them'} to the optimizer, too"
+    written = written if written.endswith("()") or written[0] == "[" else f"[{written}]"
+    return f"give {'it' if len(missing) == 1 else 'them'} to {case.run.title(x)}: " + (
+        f'{name_of(case.run, x) or "optimizer"}.add_param_group({{"params": {written}}})'
+    )
 
 
 def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optimized], missing: set[int]) -> Optimized:
@@ -238,153 +265,6 @@ def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
         if any(flags) and not all(flags) and flags == sorted(flags):
             return set(missing) <= set(own)
     return False
-
-
-_THAWED = Edit("with requires_grad=True", frozen=True)
-
-
-@kind(
-    "frozen-layer",
-    "Is what is frozen meant to be?",
-    "{what}",
-    "{fix}",
-)
-def frozen_layer(case: Case) -> Found | None:
-    if case.run.error is not None:
-        return _nothing_trains(case, str(case.run.error))
-    for x in case.run.optimizers:
-        for place in range(len(x.optimizer.param_groups)):
-            rates = [one.rates for one in x.history]
-            if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
-                what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
-                return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
-        frozen = [p for p in x.parameters if not p._requires]
-        if x.steps >= 3 and not x.graded and len(frozen) == len(x.parameters) and x.created is not None:
-            what = f"no parameter of {case.run.title(x)} requires a gradient: its {x.steps} steps changed nothing."
-            fix = "set requires_grad to True for what this optimizer trains"
-            where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
-            return Found(where, {"what": what, "fix": fix}, _THAWED)
-    step = case.step
-    if step is None or case.main is None or case.main.steps < 3:
-        return None
-    for root in step.outermost():
-        if not root.training:
-            continue
-        inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
-        order = [(entry, w) for entry in inside if (w := _matrix(entry.module)) is not None]
-        trained = [i for i, (_, w) in enumerate(order) if w._requires]
-        own = {id(p) for p in root.module.parameters()}
-        fresh = [
-            (i, entry, w)
-            for i, (entry, w) in enumerate(order)
-            if not w._requires and id(w) in own and not _is_given(case, w) and not _changes(case, w)
-        ]
-        if not fresh:
-            continue
-        by_word = next((found for _, entry, w in fresh if trained and (found := _frozen_by_word(case, entry, w))), None)
-        if by_word is not None:
-            return by_word
-        late = [(i, entry, w) for i, entry, w in fresh if trained and i > min(trained)]
-        moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
-        if not trained and fresh[-1][0] == len(order) - 1 and moving and max(moving) < 2:
-            late = fresh[-1:]  # only biases are trained, before a head with random weights
-        meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
-        first, last = case.finite_ends()
-        learns = last < 0.6 * first  # on random features, which may be meant
-        early = [(i, entry, w) for i, entry, w in fresh if trained and id(w) in meant and not learns]
-        half = fresh if trained and _is_half_frozen(case, order, fresh) else []
-        if late or early or half:
-            one = (late or early or half)[0]
-            name = one[1].path
-            what = (
-                f"{name} does not require a gradient: {len(fresh)} of {len(order)} layers stay at their random "
-                "initialization."
-            )
-            fix = "set requires_grad to True for layers that were not trained before"
-            where = _freezing(case, one[1]) or _created(case, one[1].module) or one[1].site
-            return Found(where, {"what": what, "fix": fix}, _THAWED)
-    return None
-
-
-def _matrix(module: Module) -> Tensor | None:
-    """Return the weight of a layer, or its first matrix: one that is trained, if there is one."""
-    own = [p for p in module._parameters.values() if p is not None and p.array.ndim >= 2]
-    return next((p for p in own if p._requires), own[0] if own else None)
-
-
-def _all_frozen(case: Case) -> bool:
-    """Return whether all parameters of the program's modules were set to require no gradient."""
-    alive = [module for one, _ in case.run.created.values() if (module := one()) is not None]
-    parameters = [p for module in alive for p in module._parameters.values() if p is not None]
-    return bool(parameters) and all(not p._requires and id(p) in case.run.frozen for p in parameters)
-
-
-def _nothing_trains(case: Case, error: str) -> Found | None:
-    """Return the finding for a program that ends since all that it trains is frozen."""
-    run = case.run
-    frozen: Site | None = None
-    if "empty parameter list" in error and _all_frozen(case):
-        frozen = list(run.frozen.values())[-1]
-        what = "the optimizer gets no parameter: all parameters of the model were set to require no gradient."
-    elif run.failed_backward is not None and "does not require grad" in error and run.steps:
-        leaves = all_leaves(run.steps[-1])
-        sites = [run.frozen[id(p)] for p in leaves if id(p) in run.frozen and not p._requires]
-        frozen = sites[-1] if sites and not any(p._requires for p in leaves) else None
-        what = "the loss depends on no parameter that requires a gradient: all were set to require none."
-    if frozen is None:
-        return None
-    fix = (
-        "set requires_grad to True for what is to be trained; compare the names in the condition with "
-        "named_parameters()"
-    )
-    return Found(frozen, {"what": what, "fix": fix}, unproved="the program ended before a step")
-
-
-def _is_half_frozen(
-    case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
-) -> bool:
-    """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
-
-    A part that is frozen as a whole may give random features on purpose.
-    """
-    parts = {entry.path.rpartition(".")[0] for entry, w in order if w._requires} - {""}
-    for _, entry, w in fresh:
-        made, written = _created(case, entry.module), case.run.written.get(w.array.__array_interface__["data"][0])
-        if made is None or written is None or (made.file, made.line) != (written.file, written.line):
-            return False  # values of its own, perhaps those of a trained model
-        if id(w) in case.graded or id(w) not in case.run.frozen or entry.path.rpartition(".")[0] not in parts:
-            return False
-    return len(fresh) > 1
-
-
-def _is_given(case: Case, p: Tensor) -> bool:
-    """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
-    site = case.run.frozen.get(id(p))
-    return id(p) in case.run.loaded or site is not None and "from_pretrained" in site.code
-
-
-def _changes(case: Case, p: Tensor) -> bool:
-    """Return whether the program writes to a parameter that needs no gradient: a moving average, for example."""
-    return any(step.marks.get(id(p), now) != now for now in [mark(p.array)] for step in case.run.steps)
-
-
-def _frozen_by_word(case: Case, entry: Opened, w: Tensor) -> Found | None:
-    """Return the finding for a layer that a condition on names freezes by a part of a word, as "emb" in "member"."""
-    site = case.run.frozen.get(id(w))
-    found = inside_word(site, entry.path) if site is not None else None
-    if found is None:
-        return None
-    text, word = found
-    what = (
-        f'the condition on "{text}" also freezes {entry.path}, whose name contains it inside of "{word}": this layer '
-        "stays at its random initialization."
-    )
-    fix = f'compare the beginning of the name: name.startswith("{text}"), or name.split(".")'
-    return Found(site, {"what": what, "fix": fix}, _THAWED)
-
-
-def _freezing(case: Case, entry: Opened) -> Site | None:
-    return case.run.frozen.get(id(entry.module._parameters["weight"]))
 
 
 @kind(
@@ -439,10 +319,10 @@ def _random(main: Optimized) -> dict[int, Array]:
 def _made(case: Case, owner: Opened, p: Tensor) -> HasPlace | None:
     """Return the line that creates a parameter: in the class of its module, else that of the module."""
     if type(owner.module).__module__.partition(".")[0] == __name__.partition(".")[0]:
-        return _created(case, owner.module)
+        return case.created(owner.module)
     name = next((name for name, q in owner.module._parameters.items() if q is p), "")
     found = attribute_line(owner, name)
-    return _created(case, owner.module) if found is owner.site else found
+    return case.created(owner.module) if found is owner.site else found
 
 
 def _alike(array: Array, trained: bool = False) -> bool:
@@ -477,7 +357,7 @@ def tied_copies(case: Case) -> Found | None:
                     name = type(again[0]).__name__
                     what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
                     fix = "create one module per place: [make() for _ in range(n)], where each call creates weights"
-                    return Found(_created(case, container) or root.site, {"what": what, "fix": fix})
+                    return Found(case.created(container) or root.site, {"what": what, "fix": fix})
     return _identical_models(case)
 
 
@@ -504,7 +384,7 @@ def _identical_models(case: Case) -> Found | None:
             if moved and same:
                 what = f"two {type(a.module).__name__} started with the same values and are still equal after training."
                 fix = "initialize each of them with random numbers of its own"
-                return Found(_created(case, b.module) or b.site, {"what": what, "fix": fix})
+                return Found(case.created(b.module) or b.site, {"what": what, "fix": fix})
     return None
 
 

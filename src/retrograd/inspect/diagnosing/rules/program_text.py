@@ -1,16 +1,17 @@
-"""What the text of a program says: whether it steps an optimizer, and where it permutes data."""
+"""What the text of a program says: whether it steps an optimizer, where it permutes data, and how it names things."""
 
 from __future__ import annotations
 
 import ast
 import linecache
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ....core.source_location import Site
+from ....nn.base.module import Module
 from ..kinds import HasPlace, Place
-from ..recording import Opened
+from ..recording import Opened, Step
 from ..run import Optimized, Run
 
 _NAME = r"[A-Za-z_]\w*"
@@ -46,6 +47,38 @@ def name_of(run: Run, x: Optimized) -> str:
         if y.created is not None and (y.created.file, y.created.line) == (site.file, site.line)
     ]
     return names[same.index(x)] if len(names) == len(same) else ""
+
+
+def expression_of(step: Step, module: Module) -> str:
+    """Return how the program can write a module: the variable of its model with the path in it; "" if not known."""
+    for root, variable in step.models:
+        path = next((path for path, part in root.named_modules() if part is module), None)
+        if variable and path is not None:
+            return re.sub(r"\.(\d+)", r"[\1]", f"{variable}.{path}".removesuffix("."))
+    return ""
+
+
+def parameters_of(step: Step, wanted: Collection[int]) -> str:
+    """Return an expression for the parameters of these ids: of whole modules where all of a module's are wanted."""
+    parts: list[str] = []
+
+    def add(module: Module, name: str) -> None:
+        own = [id(p) for p in module.parameters() if p._requires]
+        if own and all(x in wanted for x in own):
+            parts.append(f"{name}.parameters()")
+        elif any(x in wanted for x in own):
+            parts.extend(f"{name}.{x}" for x, p in module._parameters.items() if id(p) in wanted)
+            for x, child in module._modules.items():
+                if child is not None:
+                    add(child, f"{name}[{x}]" if x.isdigit() else f"{name}.{x}")
+
+    for root, variable in step.models:
+        if variable:
+            add(root, variable)
+    whole = [x.endswith("()") for x in parts]
+    if len(parts) == 1:
+        return parts[0] if whole[0] else f"[{parts[0]}]"
+    return f"[{', '.join(f'*{x}' if all_ else x for x, all_ in zip(parts, whole, strict=True))}]" if parts else ""
 
 
 def is_never_stepped(run: Run, x: Optimized) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import linecache
+import math
 import re
 
 import numpy as np
 
-from ..kinds import Case, HasPlace, Place
-from ..recording import Call, Step
+from ..kinds import PAIR_LOSSES, Case, HasPlace, Place
+from ..recording import Call, Source, Step
+from .cuts import sums
 from .policies import slope_of
+from .rates import of_parameters
 
 _MEASURES = frozenset(
     ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
@@ -62,6 +65,39 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
         if what:
             return _edited(path, call, name), what
     return None
+
+
+def turned_term(step: Step, sign: float) -> tuple[Call, Call] | None:
+    """Return a term of the loss with the wrong sign, and the call that gives it this sign.
+
+    Such are a distance from data of many numbers, and a penalty on parameters, while another term has the right sign.
+    """
+    terms = [x for x in sums(step, step.roots[-1].source) if x.cotangent and x.name not in ("add", "sub", "neg")]
+    if not any(sign * (x.cotangent or 0.0) > 0 for x in terms):
+        return None
+    for term in terms:
+        if sign * (term.cotangent or 0.0) >= 0 or not (_is_regression(term) or _is_penalty(step, term)):
+            continue
+        current, slope = term, term.cotangent or 0.0
+        while (reader := next((x for x in step.readers(current.index) if x.cotangent), None)) is not None:
+            if (reader.cotangent or 0.0) * slope < 0:
+                return term, reader
+            current = reader
+    return None
+
+
+def _is_regression(call: Call) -> bool:
+    target = call.shapes[1] if len(call.shapes) > 1 else ()
+    return call.name in PAIR_LOSSES and not call.needs(1) and (call.name == "mse_loss" or math.prod(target[1:]) > 1)
+
+
+def _is_penalty(step: Step, call: Call) -> bool:
+    """Return whether a term is a sum of squares or of absolute values of parameters, or a norm of them."""
+    if not of_parameters(step, Source(call.index, 0, None, None)):
+        return False
+    before = step.producer(call.inputs[0]) if call.inputs else None
+    known = before is not None and before.name in ("square", "pow", "abs") and call.name in ("sum", "mean")
+    return known or "norm" in call.name
 
 
 def _measured(path: list[Call], place: int) -> str:

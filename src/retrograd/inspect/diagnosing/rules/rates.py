@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import math
 import re
+import tokenize
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ....core.tensor.tensor import Tensor
 from ....optim.sgd import SGD
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
+from ..own_updates import OwnUpdate
 from ..probes.proof import STEPS, better, compare, train
 from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ..recording import Call, Source, Step
@@ -23,6 +25,7 @@ _STILL = 2e-3  # the most that parameters moved in a run, relative to their size
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
 _MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
+_PART = 0.5  # of the gain of a higher rate, with which a lower one is preferred
 _FEW = 15  # steps of a trial
 _FAR = 0.5  # of the first loss
 _LEARNED = 0.1  # of the first loss: the rate served
@@ -33,11 +36,73 @@ def _rate(case: Case) -> float:
     return max(main.rates) if main is not None and main.rates else math.nan
 
 
+def _texts(case: Case, factor: float, further: str = "") -> dict[str, object]:
+    """Return the texts on rates that are to be multiplied by a factor, with the lines that have them."""
+    main = case.main
+    assert main is not None
+    groups = _own_rates(main)
+    title = case.run.title(main)
+    values: dict[str, object] = {"rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
+    values |= {"optimizer": title, "further": further}
+    if groups:
+        changed = [f"{figure(x)}{_of_line(main, x)} to {figure(x * factor)}" for x in groups]
+        default = main.optimizer.defaults.get("lr")
+        instead = f", which replace lr={figure(float(default))}" if isinstance(default, (int, float)) else ""
+        values["of_optimizer"] = f"the learning rates of the parameter groups of {title}{instead}: {', '.join(changed)}"
+        return values
+    line = _of_line(main, _rate(case))
+    values["of_optimizer"] = f"the learning rate of {title} from {values['rate']}{line} to {values['better_rate']}"
+    return values
+
+
+def _own_rates(main: Optimized) -> list[float]:
+    """Return the first learning rates of the parameter groups, largest last, if they are not that of the optimizer."""
+    groups = main.optimizer.param_groups
+    if not main.history or isinstance(main.optimizer, OwnUpdate):
+        return []
+    pairs = zip(groups, main.history[0].rates, strict=False)
+    rates = sorted({float(group.get("initial_lr", rate)) for group, rate in pairs})
+    default = main.optimizer.defaults.get("lr")
+    scheduled = any("initial_lr" in group for group in groups) or len(set(main.rates)) > 1
+    return [] if scheduled or default is None or all(x == default for x in rates) else rates
+
+
+def _line_of(main: Optimized, rate: float) -> int | None:
+    """Return the only line of the file that creates an optimizer on which a number is this rate."""
+    site = main.created
+    found: set[int] = set()
+    try:
+        lines = iter(linecache.getlines(site.file) if site is not None else [])
+        for x in tokenize.generate_tokens(lines.__next__):
+            if x.type == tokenize.NUMBER and x.string[:2].lower() not in ("0x", "0b", "0o"):
+                found |= {x.start[0]} if complex(x.string.replace("_", "")) == rate else set()
+    except (SyntaxError, ValueError, tokenize.TokenError, StopIteration):
+        return None
+    return next(iter(found)) if len(found) == 1 else None
+
+
+def _of_line(main: Optimized, rate: float) -> str:
+    """Return where the program has a rate, if this is not the line that creates the optimizer."""
+    line = _line_of(main, rate)
+    return "" if line is None or main.created is None or line == main.created.line else f" (line {line})"
+
+
+def _rate_place(main: Optimized) -> HasPlace | None:
+    """Return the line with the largest learning rate in force: that of a parameter group, or of the optimizer."""
+    rates = _own_rates(main)
+    line = _line_of(main, rates[-1]) if rates else None
+    return (
+        Place(main.created.file, line)
+        if line is not None and main.created is not None
+        else (main.created or main.stepped)
+    )
+
+
 @kind(
     "learning-rate-too-high",
     "Are the steps small enough?",
     "the loss {course} at a learning rate of {rate}{lower}.",
-    "lower the learning rate of {optimizer} from {rate} to {better_rate}{further}",
+    "lower {of_optimizer}{further}",
 )
 def learning_rate_too_high(case: Case) -> Found | None:
     main = case.main
@@ -63,7 +128,7 @@ def learning_rate_too_high(case: Case) -> Found | None:
     most = max(_FEW, case.budget.share(5, STEPS))
     plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
     best: Found | None = None
-    lowest = math.inf
+    gained = 0.0
     for factor in (0.1, 0.01, 0.001, 0.0001):
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
@@ -72,15 +137,17 @@ def learning_rate_too_high(case: Case) -> Found | None:
         fails = not math.isfinite(plain[-1]) or plain[-1] > 0.98 * plain[0] or len(plain) < len(fixed)
         fails = fails or case.rose and max(plain) > 1.25 * plain[0]
         fails = fails or case.stuck and fixed[0] - fixed[-1] > 3 * (plain[0] - plain[-1])
-        if best is not None and not fixed[-1] < lowest:
-            break  # the rate before was better
+        gain = fixed[0] - fixed[-1]
+        if best is not None and not gain > _PART * gained:
+            break  # the rate before was much better
         if falls and fails and better(curves):
-            lowest = fixed[-1]
+            # One batch is learned by heart also at a rate that is too high for several: take the lowest good one.
+            gained = max(gain, gained)
             course = "goes from {} to {}".format(*case.course())
-            values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * factor)}
-            values["lower"] = f"; at {values['better_rate']} that of a recorded batch falls"
-            values["further"] = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
-            best = Found(main.created or main.stepped, {**values, "optimizer": case.run.title(main)}, edit, curves)
+            further = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
+            values = _texts(case, factor, further)
+            values |= {"course": course, "lower": f"; at {values['better_rate']} that of a recorded batch falls"}
+            best = Found(_rate_place(main), values, edit, curves)
     return best or _above_guessing(case, last) or _grown(case, first, last)
 
 
@@ -89,11 +156,10 @@ def _grown(case: Case, first: float, last: float) -> Found | None:
     main, base = case.main, case.baseline
     if main is None or not last > 2 * max(abs(first), base or 0.0) or not _moved(case) > 2.0:
         return None
-    values = {"course": "goes from {} to {}".format(*case.course()), "rate": figure(_rate(case))}
-    values |= {"better_rate": figure(_rate(case) * 0.01), "optimizer": case.run.title(main), "further": ""}
+    values = _texts(case, 0.01) | {"course": "goes from {} to {}".format(*case.course())}
     why = "the network learns the recorded batch by heart at either rate"
     values["lower"] = ", while parameters move by more than their size"
-    return Found(main.created or main.stepped, values, unproved=why)
+    return Found(_rate_place(main), values, unproved=why)
 
 
 def _above_guessing(case: Case, last: float) -> Found | None:
@@ -114,10 +180,9 @@ def _above_guessing(case: Case, last: float) -> Found | None:
     if not known or not above or not _moved(case) > 2.0:
         return None
     course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
-    values = {"course": course, "rate": figure(_rate(case)), "better_rate": figure(_rate(case) * 0.01)}
-    values |= {"lower": ", while parameters move by more than their size", "further": ""}
+    values = _texts(case, 0.01) | {"course": course, "lower": ", while parameters move by more than their size"}
     why = "the network learns the recorded batch by heart at either rate"
-    return Found(main.created or main.stepped, {**values, "optimizer": case.run.title(main)}, unproved=why)
+    return Found(_rate_place(main), values, unproved=why)
 
 
 def _moved(case: Case) -> float:
@@ -141,7 +206,7 @@ def _moved(case: Case) -> float:
     "Are the steps large enough?",
     "in {steps} steps at a learning rate of {rate} the parameters moved by {moved} of their size, and the loss went "
     "from {first} to {last}.",
-    "raise the learning rate of {optimizer} from {rate} to {better_rate}",
+    "raise {of_optimizer}",
 )
 def learning_rate_too_low(case: Case) -> Found | None:
     main = case.main
@@ -169,13 +234,9 @@ def learning_rate_too_low(case: Case) -> Found | None:
                 return None
             if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
                 continue
-            values = {"steps": main.steps, "rate": figure(_rate(case)), "moved": figure(_moved(case))}
-            ends = dict(zip(("first", "last"), case.course(), strict=True))
-            ends["better_rate"] = figure(_rate(case) * factor)
-            curves = Curves(fixed, plain)
-            return Found(
-                main.created or main.stepped, {**values, **ends, "optimizer": case.run.title(main)}, edit, curves
-            )
+            values = _texts(case, factor) | {"steps": main.steps, "moved": figure(_moved(case))}
+            values |= dict(zip(("first", "last"), case.course(), strict=True))
+            return Found(_rate_place(main), values, edit, Curves(fixed, plain))
     return None
 
 
@@ -293,7 +354,7 @@ def _penalty(case: Case, main: Optimized) -> Found | None:
     source = step.roots[-1].source
     last: Call | None = None
     while (call := step.producer(source)) is not None and call.name == "add" and len(call.inputs) == 2:
-        penalties = [place for place in range(2) if _of_parameters(step, call.inputs[place])]
+        penalties = [place for place in range(2) if of_parameters(step, call.inputs[place])]
         if len(penalties) != 1:
             break
         calls[call.index] = _second if penalties[0] == 0 else same
@@ -313,7 +374,7 @@ def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
     return b
 
 
-def _of_parameters(step: Step, source: Source) -> bool:
+def of_parameters(step: Step, source: Source) -> bool:
     """Return whether a value depends on parameters and on no data."""
     inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
     data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)

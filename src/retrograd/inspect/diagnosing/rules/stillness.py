@@ -1,9 +1,17 @@
-"""What does not change: parameters whose gradient is exactly zero, and the operator at which it becomes zero."""
+"""What does not change: parameters whose gradient is exactly zero, and from which operator on, and frozen layers."""
 
 from __future__ import annotations
 
-from ..kinds import Case
-from ..recording import Call, Source, Step
+import math
+from collections.abc import Collection, Sequence
+
+from ....core.source_location import Site
+from ....core.tensor.tensor import Tensor
+from ....nn.base.module import Module
+from ..kinds import Case, Found, all_leaves, kind
+from ..probes.replay import Edit
+from ..recording import Call, Opened, Source, Step, mark
+from .program_text import expression_of, inside_word
 
 # Operators with constant pieces: their derivative is 0 wherever it exists.
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
@@ -19,6 +27,34 @@ def depending(step: Step, read: set[int]) -> set[int]:
         if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
             found.add(call.index)
     return found
+
+
+def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
+    """Return calls and, back to the results of layers, the elementwise operators before them."""
+    found: set[int] = set()
+    pending = list(start)
+    while pending:
+        index = pending.pop()
+        if index in found or index < 0:
+            continue
+        found.add(index)
+        if step.calls[index].elementwise or step.calls[index].moves:
+            pending += [y.call for y in step.calls[index].inputs]
+    return found
+
+
+def meets_data(step: Step, graph: set[int], given: set[int]) -> bool:
+    """Return whether values meet data, or results of other layers, before they are summed to a number."""
+    known = elementwise_from(step, given)
+    for call in step.calls:
+        reads = [y for y in call.inputs if y.call in known]
+        if call.index not in graph or not reads or call.shape == ():
+            continue
+        others = [n for n, y in enumerate(call.inputs) if y.call not in known]
+        if any(math.prod(call.shapes[n]) > 1 for n in others):
+            return True
+        known.add(call.index)
+    return False
 
 
 def trained(case: Case) -> set[int]:
@@ -76,3 +112,155 @@ def _is_zero(step: Step, x: Source, still: set[int]) -> bool:
         return id(x.leaf) in still
     g = step.calls[x.call].record.gradients
     return g is None or g.minimum == g.maximum == 0
+
+
+_THAWED = Edit("with requires_grad=True", frozen=True)
+
+
+@kind(
+    "frozen-layer",
+    "Is what is frozen meant to be?",
+    "{what}",
+    "{fix}",
+)
+def frozen_layer(case: Case) -> Found | None:
+    if case.run.error is not None:
+        return _nothing_trains(case, str(case.run.error))
+    for x in case.run.optimizers:
+        for place in range(len(x.optimizer.param_groups)):
+            rates = [one.rates for one in x.history]
+            if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
+                what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
+                return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
+        frozen = [p for p in x.parameters if not p._requires]
+        if x.steps >= 3 and not x.graded and len(frozen) == len(x.parameters) and x.created is not None:
+            what = f"no parameter of {case.run.title(x)} requires a gradient: its {x.steps} steps changed nothing."
+            fix = "set requires_grad to True for what this optimizer trains"
+            where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
+    step = case.step
+    if step is None or case.main is None or case.main.steps < 3:
+        return None
+    for root in step.outermost():
+        if not root.training:
+            continue
+        inside = [x for x in step.modules if root.start <= x.start and x.end <= root.end]
+        order = [(entry, w) for entry in inside if (w := _matrix(entry.module)) is not None]
+        trained = [i for i, (_, w) in enumerate(order) if w._requires]
+        own = {id(p) for p in root.module.parameters()}
+        fresh = [
+            (i, entry, w)
+            for i, (entry, w) in enumerate(order)
+            if not w._requires and id(w) in own and not _is_given(case, w) and not _changes(case, w)
+        ]
+        untrained = [x for x in fresh if id(x[2]) not in case.graded]  # nor by an optimizer of an earlier phase
+        if not untrained:
+            continue
+        by_word = next(
+            (found for _, entry, w in untrained if trained and (found := _frozen_by_word(case, entry, w))), None
+        )
+        if by_word is not None:
+            return by_word
+        late = [(i, entry, w) for i, entry, w in untrained if trained and i > min(trained)]
+        moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
+        if not trained and untrained[-1][0] == len(order) - 1 and moving and max(moving) < 2:
+            late = untrained[-1:]  # only biases are trained, before a head with random weights
+        meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
+        first, last = case.finite_ends()
+        learns = last < 0.6 * first  # on random features, which may be meant
+        early = [(i, entry, w) for i, entry, w in untrained if trained and id(w) in meant and not learns]
+        half = fresh if trained and _is_half_frozen(case, order, fresh) else []
+        if late or early or half:
+            one = (late or early or half)[0]
+            name = expression_of(step, one[1].module) or one[1].path
+            others = len({id(x.module) for _, x, _ in untrained}) - 1
+            what = f"{name} does not require a gradient: it stays at its random initialization"
+            what += f", like {others} other layer{'s' * (others != 1)}." * bool(others) or "."
+            fix = (
+                f"leave it out of what is frozen, or call {name}.requires_grad_(True) after the freezing and before "
+                "the optimizer is created"
+            )
+            where = _freezing(case, one[1]) or case.created(one[1].module) or one[1].site
+            return Found(where, {"what": what, "fix": fix}, _THAWED)
+    return None
+
+
+def _matrix(module: Module) -> Tensor | None:
+    """Return the weight of a layer, or its first matrix: one that is trained, if there is one."""
+    own = [p for p in module._parameters.values() if p is not None and p.array.ndim >= 2]
+    return next((p for p in own if p._requires), own[0] if own else None)
+
+
+def all_frozen(case: Case) -> bool:
+    """Return whether all parameters of the program's modules were set to require no gradient."""
+    alive = [module for one, _ in case.run.created.values() if (module := one()) is not None]
+    parameters = [p for module in alive for p in module._parameters.values() if p is not None]
+    return bool(parameters) and all(not p._requires and id(p) in case.run.frozen for p in parameters)
+
+
+def _nothing_trains(case: Case, error: str) -> Found | None:
+    """Return the finding for a program that ends since all that it trains is frozen."""
+    run = case.run
+    frozen: Site | None = None
+    if "empty parameter list" in error and all_frozen(case):
+        frozen = list(run.frozen.values())[-1]
+        what = "the optimizer gets no parameter: all parameters of the model were set to require no gradient."
+    elif run.failed_backward is not None and "does not require grad" in error and run.steps:
+        leaves = all_leaves(run.steps[-1])
+        sites = [run.frozen[id(p)] for p in leaves if id(p) in run.frozen and not p._requires]
+        frozen = sites[-1] if sites and not any(p._requires for p in leaves) else None
+        what = "the loss depends on no parameter that requires a gradient: all were set to require none."
+    if frozen is None:
+        return None
+    fix = (
+        "set requires_grad to True for what is to be trained; compare the names in the condition with "
+        "named_parameters()"
+    )
+    return Found(frozen, {"what": what, "fix": fix}, unproved="the program ended before a step")
+
+
+def _is_half_frozen(
+    case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
+) -> bool:
+    """Return whether a part of the model is trained but for several layers, frozen with the values of their creation.
+
+    A part that is frozen as a whole may give random features on purpose.
+    """
+    parts = {entry.path.rpartition(".")[0] for entry, w in order if w._requires} - {""}
+    for _, entry, w in fresh:
+        made, written = case.created(entry.module), case.run.written.get(w.array.__array_interface__["data"][0])
+        if made is None or written is None or (made.file, made.line) != (written.file, written.line):
+            return False  # values of its own, perhaps those of a trained model
+        if id(w) in case.graded or id(w) not in case.run.frozen or entry.path.rpartition(".")[0] not in parts:
+            return False
+    return len(fresh) > 1
+
+
+def _is_given(case: Case, p: Tensor) -> bool:
+    """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
+    site = case.run.frozen.get(id(p))
+    return id(p) in case.run.loaded or site is not None and "from_pretrained" in site.code
+
+
+def _changes(case: Case, p: Tensor) -> bool:
+    """Return whether the program writes to a parameter that needs no gradient: a moving average, for example."""
+    return any(step.marks.get(id(p), now) != now for now in [mark(p.array)] for step in case.run.steps)
+
+
+def _frozen_by_word(case: Case, entry: Opened, w: Tensor) -> Found | None:
+    """Return the finding for a layer that a condition on names freezes by a part of a word, as "emb" in "member"."""
+    site = case.run.frozen.get(id(w))
+    found = inside_word(site, entry.path) if site is not None else None
+    if found is None:
+        return None
+    text, word = found
+    what = (
+        f'the condition on "{text}" also freezes {entry.path}, whose name contains it inside of "{word}": this layer '
+        "stays at its random initialization."
+    )
+    fix = f'compare the beginning of the name: name.startswith("{text}"), or name.split(".")'
+    return Found(site, {"what": what, "fix": fix}, _THAWED)
+
+
+def _freezing(case: Case, entry: Opened) -> Site | None:
+    return case.run.frozen.get(id(entry.module._parameters["weight"]))

@@ -31,7 +31,9 @@ def _places(matrix, first, c):
 @_compiled()
 def _find_tops(matrix, first, tops):
     """Find the maximum at each place; unspecified if there is a NaN."""
-    tops[:] = _places(matrix, first, 0)
+    row = _places(matrix, first, 0)
+    for j in range(row.size):
+        tops[j] = row[j]
     for c in range(1, len(matrix)):
         row = _places(matrix, first, c)
         for j in range(row.size):

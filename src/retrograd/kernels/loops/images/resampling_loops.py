@@ -91,6 +91,7 @@ def resample(
                     _mixed(image, height, height_weight, h, row)
                     _read(row, width, width_weight, out[p, d, h])
                 elif h > 0 and height[0, h] == height[0, h - 1]:
-                    out[p, d, h] = out[p, d, h - 1]
+                    for w in range(out.shape[3]):
+                        out[p, d, h, w] = out[p, d, h - 1, w]
                 else:
                     _read(image[height[0, h]], width, width_weight, out[p, d, h])

@@ -267,8 +267,10 @@ def sample_slope(
                 for p in range(count):
                     total[p] += _read(plane, places[p]) * line[p]
         for axis in range(axes):
-            mixed[:] = weight
-            mixed[axis] = slope[axis]
+            for other in range(axes):
+                for k in range(weight.shape[1]):
+                    for p in range(weight.shape[2]):
+                        mixed[other, k, p] = slope[other, k, p] if other == axis else weight[other, k, p]
             _multiplied(count, size, place, mixed, index, product)
             for p in range(count):
                 total_slope = x.dtype.type(0)

@@ -168,7 +168,8 @@ def foremost(x: np.ndarray, out: np.ndarray, length: int, after: int, largest: b
                 better = (here > best if largest else here < best) | ((here != here) & (best == best))
                 found[k] = here if better else best
                 places[k] = j if better else places[k]
-        out[lane : lane + width] = places[:width]
+        for k in range(width):
+            out[lane + k] = places[k]
         lane += width
 
 

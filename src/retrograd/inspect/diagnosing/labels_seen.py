@@ -1,0 +1,67 @@
+"""Notes the labels of losses and the inputs that belong to them, for the questions on their order and relation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.graph.modes import modes
+from ...core.tensor.tensor import Tensor
+from .creations import Patches, Plain
+from .recording import Array
+from .run import Run
+
+_MOST = 1 << 20  # class indices kept
+_PAIRS = 1 << 22  # bytes of inputs kept with them
+_ROWS = 32  # rows of a batch kept
+_LOOKS = 8  # calls of modules after a loss, one of which gets the data
+
+
+class Labels:
+    """Fills ``labels``, ``binary_labels`` and ``pairs`` of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.looks = _LOOKS  # calls of modules whose arguments are still looked at
+        self._given: Array = None  # the first floating data that a module got since the last loss
+        self._count = 0  # of the labels kept
+        self._bytes = 0  # of the inputs kept
+
+    def watch(self, patches: Patches) -> None:
+        """Patch the losses of classes and of probabilities."""
+        from ...ops.nn.losses import classes, entropy
+
+        patches.patch(classes, "_batched", self._classes)
+        patches.patch(entropy, "apply", self._binary)
+
+    def look(self, args: tuple[object, ...]) -> None:
+        """Note the first argument of a module, if it may be the input of the next loss."""
+        if not self.looks:
+            return
+        self.looks -= 1
+        x = args[0] if args else None
+        if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+            self._given, self.looks = x.array, 0
+
+    def _classes(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
+        result = plain(x, target)
+        if modes.grad_enabled and self._count < _MOST and isinstance(result[1], np.ndarray):
+            self._note(result[1].reshape(-1).copy(), self.run.labels)
+        return result
+
+    def _binary(self, plain: Plain, primitive: object, inputs: Array, params: object) -> Array:
+        if modes.grad_enabled and self._count < _MOST:
+            y = getattr(inputs[1], "array", None)
+            if isinstance(y, np.ndarray) and y.ndim in (1, 2) and y.shape[0] == y.size and y.dtype.kind == "f":
+                labels = y.reshape(-1).astype(np.int64)
+                if bool((labels == y.reshape(-1)).all()) and 0 <= int(labels.min()) <= int(labels.max()) <= 1:
+                    self._note(labels, self.run.binary_labels)
+        return plain(primitive, inputs, params)
+
+    def _note(self, labels: np.ndarray, kept: list[np.ndarray]) -> None:
+        kept.append(labels)
+        self._count += labels.size
+        array, self._given, self.looks = self._given, None, _LOOKS
+        if isinstance(array, np.ndarray) and len(array) == len(labels) and self._bytes < _PAIRS:
+            rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()
+            self.run.pairs.append((rows, labels[:_ROWS]))
+            self._bytes += rows.nbytes
