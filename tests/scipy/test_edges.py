@@ -1,5 +1,7 @@
 """Arguments at the edges of SciPy's functions, where values or derivatives were once silently different."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -247,3 +249,54 @@ def test_filters_of_an_image_without_axes_return_it(name):
         found = getattr(rg.scipy.ndimage, name)(x, *sigma)
         assert found.item() == getattr(ndimage, name)(np.float64(value), *sigma) and found is not x
         assert rg.autograd.grad(found, x)[0].item() == 1.0
+
+
+KNOTS, CURVE = np.array([0.0, 0.7, 1.5, 2.1, 3.0, 3.6]), np.sin(np.arange(6.0)) + 1j * np.cos(np.arange(6.0))
+INSIDE, PICTURE = np.array([0.3, 1.1, 2.4]), (np.arange(12.0) + 1j * np.arange(12.0)[::-1]).reshape(3, 4) ** 1.2
+# Of complex values or a complex image, and real places: the module, and a function of both.
+LOCATED = {
+    "CubicSpline": ("interpolate", lambda m, y, x: m.CubicSpline(KNOTS, y)(x), CURVE, INSIDE),
+    "CubicHermiteSpline": ("interpolate", lambda m, y, x: m.CubicHermiteSpline(KNOTS, y, 2 * y)(x), CURVE, INSIDE),
+    "BSpline": ("interpolate", lambda m, y, x: m.BSpline(np.arange(10.0) - 3, y, 3)(x), CURVE, INSIDE),
+    "make_interp_spline": ("interpolate", lambda m, y, x: m.make_interp_spline(KNOTS, y)(x), CURVE, INSIDE),
+    "interp1d": ("interpolate", lambda m, y, x: m.interp1d(KNOTS, y)(x), CURVE, INSIDE),
+    "interpn": ("interpolate", lambda m, y, x: m.interpn((KNOTS,), y, x[:, None]), CURVE, INSIDE),
+    "map_coordinates": ("ndimage", lambda m, y, x: m.map_coordinates(y, x[:2, None]), PICTURE, INSIDE),
+    "affine_transform": ("ndimage", lambda m, y, x: m.affine_transform(y, x[:2]), PICTURE, INSIDE),
+    "shift": ("ndimage", lambda m, y, x: m.shift(y, x[:2], order=1), PICTURE, INSIDE),
+    "gaussian_filter": ("ndimage", lambda m, y, x: m.gaussian_filter(y, x[:2]), PICTURE, INSIDE),
+}
+
+
+@pytest.mark.parametrize("name", LOCATED)
+def test_values_may_be_complex_and_places_may_not(name):
+    module, call, values, places = LOCATED[name]
+    ours, theirs = (import_module(f"{root}scipy.{module}") for root in ("retrograd.", ""))
+    weights = np.cos(np.arange(12.0))
+
+    def loss(y, x):
+        found = call(ours, y, x).reshape(-1)
+        return (found.real * weights[: len(found)] + found.imag).sum()
+
+    y, x = rg.tensor(values, requires_grad=True), rg.tensor(places, requires_grad=True)
+    np.testing.assert_allclose(call(ours, y, x).detach().numpy(), call(theirs, values, places), rtol=1e-9)
+    slopes = rg.autograd.grad(loss(y, x), (y, x))
+    steps = 1e-6 * (1 + 0.5j) * np.cos(values.real), 1e-6 * np.sin(1 + places)
+    with rg.no_grad():
+        change = loss(y + steps[0], x + steps[1]) - loss(y - steps[0], x - steps[1])
+    along = sum((g.numpy().conj() * d).sum().real for g, d in zip(slopes, steps, strict=True))
+    assert 2 * along == pytest.approx(change.item(), rel=1e-5)
+    with pytest.raises((ValueError, TypeError), match=r"must be real, got complex128\(\d|Complex type not supp"):
+        call(ours, y, rg.tensor(places + 0.1j, requires_grad=True))
+
+
+def test_splines_of_fitpack_and_real_images_refuse_complex_values():
+    y = rg.tensor(CURVE, requires_grad=True)
+    for call in (
+        lambda: rg.scipy.interpolate.splev(0.5, (np.arange(10.0) - 3, y, 3)),
+        lambda: rg.scipy.interpolate.UnivariateSpline(KNOTS, y, s=0),
+        lambda: rg.scipy.interpolate.make_smoothing_spline(KNOTS, y, lam=0.1),
+        lambda: rg.scipy.ndimage.shift(rg.ones(3, requires_grad=True), 0.5, cval=1j),
+    ):
+        with pytest.raises((ValueError, TypeError), match="real"):
+            call()

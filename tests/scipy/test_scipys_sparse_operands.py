@@ -105,6 +105,9 @@ def test_a_product_with_scipys_matrix_copies_nothing_and_goes_through_every_tran
 REFUSED = {
     "csr_array of columns": (lambda x: theirs.csr_array((x, ([0, 1, 2], [0, 1, 2]))), "scipy.sparse.csr_array"),
     "diags": (lambda x: theirs.diags([x], [0]), "scipy.sparse.diags"),
+    "diags of one": (lambda x: theirs.diags(x), "scipy.sparse.diags"),
+    "diags_array of one": (lambda x: theirs.diags_array(x, offsets=1), "scipy.sparse.diags_array"),
+    "cg of values": (lambda x: theirs.linalg.cg(x[0] * theirs.eye_array(3), np.ones(3)), "scipy.sparse.linalg.cg"),
     "diags_array of several": (lambda x: theirs.diags_array([x, x[:2]], offsets=[0, 1]), "scipy.sparse.diags_array"),
     "spdiags": (lambda x: theirs.spdiags(x, 0, 3, 3), "scipy.sparse.spdiags"),
     "multiply": (lambda x: theirs.csr_array(DENSE).multiply(x), r"operators \(A @ x, A \* x\).*csr_array\(A\)"),
@@ -121,10 +124,48 @@ def test_what_would_lose_the_gradient_names_what_to_use(name):
         call(rg.tensor(VECTOR, requires_grad=True))
 
 
+def test_transforms_name_what_to_use_where_scipy_fails_before_it_asks_for_an_array():
+    x, factors = rg.tensor(VECTOR), theirs.linalg.splu(theirs.csc_array(DENSE))
+    with pytest.raises(ConversionError, match=r"use retrograd\.scipy\.sparse\.linalg\.splu"):
+        grad(lambda x: theirs.linalg.splu((x[0] * theirs.csc_array(DENSE)).tocsc()))(x)
+    for call, words in (
+        (lambda x: factors.solve(x), "splu(A).solve(b)"),
+        (lambda x: theirs.linalg.eigsh(x[:, None] * x, 1)[0], "use retrograd.scipy.sparse.linalg.eigsh"),
+        (lambda x: theirs.linalg.norm(x[0] * theirs.csc_array(DENSE)), "use retrograd.scipy.sparse.linalg.norm"),
+    ):
+        for transform in (grad, jacfwd, vmap):
+            with pytest.raises(TypeError) as caught:
+                transform(call)(x if transform is not vmap else rg.stack([x, x]))
+            assert words in caught.value.__notes__[0]
+    with pytest.raises(TypeError) as caught:
+        grad(lambda x: x + len(3))(x)
+    assert not hasattr(caught.value, "__notes__")
+
+
+def test_triangular_systems_take_the_triangle_that_they_are_told():
+    x = rg.tensor(VECTOR, requires_grad=True)
+    low = ours.tril(x[0] * theirs.csr_array(DENSE + 9 * np.eye(3)))
+    given = low.detach().to_scipy().tocsr()
+    for options in ({}, {"unit_diagonal": True}):
+        expected = theirs.linalg.spsolve_triangular(given, VECTOR, **options)
+        found = ours.linalg.spsolve_triangular(low, VECTOR, **options)
+        np.testing.assert_allclose(found.detach().numpy(), expected)
+        transposed = ours.linalg.spsolve_triangular(low.T, VECTOR, lower=False, **options)
+        np.testing.assert_allclose(
+            transposed.detach().numpy(),
+            theirs.linalg.spsolve_triangular(given.T.tocsr(), VECTOR, lower=False, **options),
+        )
+        assert found.requires_grad and transposed.requires_grad
+    with pytest.raises(ValueError, match=r"below its diagonal; pass triu\(A\), or lower=True"):
+        ours.linalg.spsolve_triangular(low, VECTOR, lower=False)
+    assert vmap(lambda v: ours.linalg.spsolve(ours.diags(v), v))(rg.zeros(0, 3)).shape == (0, 3)
+
+
 MADE = {
     "diags": lambda m, x: m.diags([x, 2 * x[:2], x[1]], [0, 1, -1], (3, 3)),
     "diags_array of numbers": lambda m, x: m.diags_array([x[0], x[1], x[2]]),
     "spdiags": lambda m, x: m.spdiags(x, 1, 3, 3),
+    "floating indices": lambda m, x: m.csr_matrix((x, (np.array([0.0, 1, 1]), np.array([2.0, 0, 2]))), (3, 3)),
     "values in a list": lambda m, x: m.coo_matrix(([x[0], x[1] * x[2]], ([0, 1], [1, 0]))),
     "bmat": lambda m, x: m.bmat([[m.diags(x), None], [None, m.diags(2 * x)]]),
     "hstack": lambda m, x: m.hstack([m.diags(x), m.diags(2 * x)]),

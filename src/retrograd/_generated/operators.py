@@ -80,7 +80,7 @@ METHODS = {
     "ops.nn.activations.rectifiers": "celu_ prelu relu relu_ selu_",
     "ops.nn.softmax": "log_softmax logsumexp softmax",
     "ops.numpy": "__array_function__ __array_ufunc__",
-    "ops.numpy.bare_arrays": "__array__ __complex__ __float__",
+    "ops.numpy.bare_arrays": "__array__ __complex__ __float__ __len__",
     "ops.numpy.flat": "flat",
     "ops.reduce.differences": "diff",
     "ops.reduce.extremes": "amax amin aminmax argmax argmin max min",

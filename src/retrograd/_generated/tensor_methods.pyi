@@ -171,6 +171,8 @@ class TensorMethods:
         ...
     def __le__(self, other: Operand) -> Tensor:
         ...
+    def __len__(self) -> builtins.int:
+        ...
     def __lshift__(self, other: Operand) -> Tensor:
         ...
     def __lt__(self, other: Operand) -> Tensor:
@@ -2275,6 +2277,9 @@ class TensorMethods:
         """In-place form of ``divide``: the result replaces the values of the Tensor, which is returned."""
     def dot(self, tensor: Operand) -> Tensor:
         """``sum_k input_k tensor_k`` of two vectors, without conjugation.
+
+        Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
+        Tensor is ``A * b``.
 
         Derivative: input: ``g tensor``; tensor: ``g input``.
         Shape: (n) and (n) to ().

@@ -2432,6 +2432,9 @@ def divide(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'f
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
+    Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
+    Tensor is ``A * b``.
+
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
     Dtype: any, the same for all arguments and the result.

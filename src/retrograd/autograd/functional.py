@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.arrays.dtypes import is_differentiable
-from ..core.errors import conversion_behind, describe
+from ..core.errors import describe
 from ..core.graph.modes import differentiating, enable_grad
 from ..core.missing_names import legacy_names
 from ..core.tensor.tensor import Tensor
 from ..func.jacobians import jacfwd, jacrev
 from ..ops.make.filled import ones_like, zeros, zeros_like
+from ..ops.numpy.bare_arrays import explained
 from ..ops.shape.joining import stack
 from .gradients import grad
 
@@ -43,8 +44,8 @@ def _call(caller: str, func: Callable[..., object], points: tuple[Tensor, ...]) 
     try:
         with differentiating(caller):
             outputs = func(*points)
-    except (ValueError, SystemError) as error:
-        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
+    except (ValueError, TypeError, SystemError) as error:
+        raise explained(error)  # noqa: B904  it is the error itself, or what caused it
     return outputs, _tuple(caller, "outputs of the user-provided function", outputs)
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.arrays.dtypes import is_array_or_number
-from ..core.errors import conversion_behind, describe
+from ..core.errors import describe
 from ..core.graph.modes import on_level
 from ..core.graph.primitive import operand
 from ..core.mapping.batched import Batched
 from ..core.mapping.batching import Level
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
 from ..ops.make.generators import default_generator
+from ..ops.numpy.bare_arrays import explained
 from ..ops.shape.expansion import expand
 from ..ops.shape.joining import cat
 from ..ops.shape.permutation import movedim
@@ -117,8 +118,8 @@ def _call_on_level(
     try:
         with on_level(level):
             returned = func(*structure.unflatten(inputs), **kwargs)
-    except (ValueError, SystemError) as error:
-        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
+    except (ValueError, TypeError, SystemError) as error:
+        raise explained(error)  # noqa: B904  it is the error itself, or what caused it
     values, outputs = flatten(returned)
     places = _out_dims(name, out_dims, outputs)
     paths = outputs.paths("output")

@@ -214,6 +214,7 @@ class _Keeper(Observer):
     ) -> None:
         written, self.written = self.written, None
         segment, self.segment = self.segment, None
+        self.inputs = ()  # which would keep the memory of a Tensor that the program has dropped
         if node is None and written is None:
             if self.pool.made and modes.level is None and type(outputs[0].array) is ndarray:
                 self._derived(primitive, inputs, params, outputs[0].array)

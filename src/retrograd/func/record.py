@@ -14,12 +14,13 @@ from weakref import ref
 
 from ..core.arrays.devices import array_module
 from ..core.arrays.dtypes import is_array_or_number, is_differentiable
-from ..core.errors import conversion_behind, describe
+from ..core.errors import describe
 from ..core.graph.modes import differentiating, modes
 from ..core.graph.nodes import NOTHING, Node, edge_of, leading_to, new_node, oldest, reachable
 from ..core.graph.primitive import operand
 from ..core.tensor.storage import borrowed, share, storage_of
 from ..core.tensor.tensor import Tensor, is_dense, new_tensor
+from ..ops.numpy.bare_arrays import explained
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
@@ -104,8 +105,8 @@ def record(
     try:
         with mode:
             result = function(*structure.unflatten(inputs))
-    except (ValueError, SystemError) as error:
-        raise conversion_behind(error)  # noqa: B904  it is the error itself, or what caused it
+    except (ValueError, TypeError, SystemError) as error:
+        raise explained(error)  # noqa: B904  it is the error itself, or what caused it
     aux = None
     if has_aux:
         if not isinstance(result, tuple) or len(result) != 2:

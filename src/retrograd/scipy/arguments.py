@@ -13,6 +13,7 @@ import numpy as np
 from .._generated import toplevel as ops
 from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
+from ..core.errors import describe
 from ..core.graph.modes import modes
 from ..core.graph.primitive import Primitive, apply
 from ..core.tensor.tensor import Tensor
@@ -112,6 +113,24 @@ def floating_tensor(value: ArrayLike) -> Tensor:
 def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
     """Return array-like arguments in one floating or complex dtype, in which lists and numbers follow the Tensors."""
     return tuple([floating(x) for x in alike(*values)])
+
+
+def located(module: str, places: Sequence[ArrayLike], *values: ArrayLike) -> tuple[Tensor, ...]:
+    """Return places (points, knots, coordinates) and values in one precision; only the values may be complex.
+
+    Raises:
+        ValueError: a place is complex. SciPy drops the imaginary part of some, which has no derivative.
+    """
+    found = floats(*places, *values)
+    if found[0].array.dtype.kind != "c":
+        return found
+    for place in map(tensor, places):
+        if place.array.dtype.kind == "c":
+            raise ValueError(
+                f"{module}: points, knots and coordinates must be real, got {describe(place)}; pass the real part, "
+                "x.real; values may be complex"
+            )
+    return (*[x.real for x in found[: len(places)]], *found[len(places) :])
 
 
 def differentiable(

@@ -46,6 +46,53 @@ def test_lists_of_tensors_where_numpy_makes_bare_arrays_say_what_to_use(gather):
         gather(rg.tensor([1.0, 2.0], requires_grad=True))
 
 
+def test_each_function_of_numpy_that_makes_a_bare_array_is_named():
+    x, a, rng = rg.tensor([1.0, 2.0], requires_grad=True), np.eye(2), np.random.default_rng(0)
+    for call, words in (
+        (lambda: np.asarray(x, float), "np.asarray makes a bare array; use a single Tensor as it is"),
+        (lambda: np.ascontiguousarray(x), "np.ascontiguousarray makes a bare array"),
+        (lambda: np.linalg.det([[x[0], 0.0], [0.0, x[1]]]), "np.linalg.det computes with bare arrays .* of a list"),
+        (lambda: np.exp([x[0], 1.0]), "np.exp computes with bare arrays"),
+        (lambda: np.diag([x[0], x[1]]), "np.diag computes with bare arrays"),
+        (lambda: np.float64(x[0]), "np.float64 makes a number"),
+        (lambda: a.dot(x), r"the method dot of an array .*np\.dot\(array, tensor\) or array @ tensor"),
+        (lambda: np.eye(2).dot(x), r"np\.dot\(array, tensor\) for array\.dot\(tensor\)"),
+        (lambda: rng.normal(x, 1.0), "random numbers are drawn with constant parameters"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
+
+
+def test_methods_that_do_not_take_numpys_arguments_name_the_function_that_does():
+    x = rg.ones(2, 3)
+    for call, name in (
+        (lambda: x.flatten(order="F"), "ravel"),
+        (lambda: x.reshape((3, 2), order="F"), "reshape"),
+        (lambda: x.std(axis=0, ddof=0), "std"),
+        (lambda: x.cumsum(), "cumsum"),
+        (lambda: x.repeat(2, axis=0), "repeat"),
+        (lambda: x.take([0, 2], axis=1), "take"),
+        (lambda: x.round(1), "round"),
+    ):
+        with pytest.raises(TypeError, match=rf"; np\.{name}\(tensor, \.\.\.\) takes NumPy's arguments$"):
+            call()
+    for call in (lambda: x.std(axes=0), lambda: x.unfold(), lambda: x.cumsum("a"), lambda: rg.relu(x, 3)):
+        with pytest.raises(TypeError, match=r"^(?!.*NumPy)"):
+            call()
+
+
+def test_the_method_dot_is_numpys_where_pytorchs_is_an_error():
+    a, b, v = np.arange(6.0).reshape(2, 3), np.ones((3, 2)) + 1, np.array([1.0, -2.0, 0.5])
+    for left, right in ((a, b), (a, v), (v, b), (b[None], a), (a, 2.0), (np.array(3.0), v)):
+        x, y = rg.tensor(left, requires_grad=True), rg.tensor(right, dtype=rg.float64, requires_grad=True)
+        found, through_numpy = x.dot(y), np.dot(x, y)
+        np.testing.assert_array_equal(found.detach().numpy(), np.dot(left, right))
+        for got, wanted in zip(*(rg.autograd.grad(z.sin().sum(), (x, y)) for z in (found, through_numpy)), strict=True):
+            np.testing.assert_array_equal(got.numpy(), wanted.numpy())
+    with pytest.raises(RuntimeError, match="at most 2 dimensions"):
+        rg.ones(3).dot(rg.ones(2, 3, 4))
+
+
 def test_integers_have_no_gradient_that_could_be_lost():
     x = rg.tensor([0.7, 2.9], requires_grad=True)
     assert np.int64(x).tolist() == np.asarray(x, np.int32).tolist() == [0, 2]

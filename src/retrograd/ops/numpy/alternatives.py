@@ -26,7 +26,8 @@ FUNCTIONS = {
     "scipy.signal.sosfreqz": "retrograd.scipy.signal.freqz of each section, and their product",
     "scipy.sparse": "operators (A @ x, A * x), which take Tensors, or retrograd.scipy.sparse: csr_array(A) of a matrix "
     "of SciPy and csr_array((values, (rows, columns))) of Tensors have SciPy's methods",
-    "scipy.sparse.linalg": "retrograd.scipy.sparse.linalg, or retrograd.linalg.solve of A.toarray()",
+    "scipy.sparse.linalg": "retrograd.scipy.sparse.linalg, whose LinearOperator, splu, cg and others take Tensors, or "
+    "retrograd.linalg.solve of A.toarray()",
     "scipy.spatial.distance": "np.linalg.norm of the differences",
     "scipy.spatial.distance.cdist": "retrograd.cdist",
     "scipy.spatial.distance.pdist": "retrograd.nn.functional.pdist",

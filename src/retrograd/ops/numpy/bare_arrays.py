@@ -8,7 +8,9 @@ use instead. An explicit ``float(t)`` of the program warns, as in PyTorch; insid
 from __future__ import annotations
 
 import itertools
+import re
 import sys
+import traceback
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,14 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import Wrapping
-from ...core.errors import ConversionError, describe, no_single_number, real_number, warn_of_lost_gradient
+from ...core.errors import (
+    ConversionError,
+    conversion_behind,
+    describe,
+    no_single_number,
+    real_number,
+    warn_of_lost_gradient,
+)
 from ...core.graph.modes import modes, watchers
 from ...core.tensor.copies import KEEP_HISTORY
 from ...core.tensor.tensor import Tensor
@@ -47,6 +56,12 @@ _CREATING = {
     "full": "np.full(shape, x, like=x) or x * np.ones(shape) for a Tensor x",
 }
 
+# NumPy's functions that make an array of what they are given.
+_MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "matrix", "asmatrix"}
+
+_DISTRIBUTION = re.compile(r"\w+_gen|(?!rv_)\w+_frozen")  # classes of scipy.stats
+_COMPILED = re.compile(r"must be numpy\.ndarray, not \w*Tensor$")  # SuperLU's error, for example
+
 KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
 
 
@@ -60,8 +75,12 @@ def _named_in(frame: FrameType, module: str) -> str:
     public, name = _public(module), frame.f_code.co_name
     if name == "__init__":
         name = type(frame.f_locals.get("self")).__name__
+    elif name == "__new__":
+        name = getattr(frame.f_locals.get("subtype"), "__name__", name)
     elif name == "__call__":  # a callable object that wraps a function
         name = getattr(frame.f_locals.get("self"), "__name__", None) or name
+    if public.startswith("numpy.") and not public.startswith("numpy.polynomial") and hasattr(np, name):
+        return f"numpy.{name}"
     if hasattr(sys.modules[public], name):
         return f"{public}.{name}"
     if "wrap" in frame.f_code.co_name:
@@ -82,8 +101,8 @@ def _calling_function(frame: FrameType | None) -> tuple[str, str]:
         owner = type(frame.f_locals.get("self")).__name__
         if named := _named_in(frame, module):
             found, distribution = named, ""
-        elif module.startswith("scipy.stats.") and owner.endswith("_gen"):
-            found, distribution = f"scipy.stats.{frame.f_code.co_name}", owner.removesuffix("_gen")
+        elif module.startswith("scipy.stats.") and _DISTRIBUTION.fullmatch(owner):
+            found, distribution = f"scipy.stats.{frame.f_code.co_name}", owner.rpartition("_")[0]
         elif _public(module).startswith("scipy."):
             found = found or _public(module) + "."
         frame = frame.f_back
@@ -135,10 +154,16 @@ def advice(frame: FrameType) -> str:
     function, distribution = _calling_function(frame)
     if function.startswith("scipy"):
         method = f"{distribution}.{function.rpartition('.')[2]}" if distribution else ""
-        shown = f"scipy.stats.{method}" if method else function.rstrip(".")
-        instead = alternative(function, distribution)
+        shown = (f"scipy.stats.{method}" if method else function.rstrip(".")).removesuffix(".__call__")
+        instead = alternative(function, distribution).removesuffix(".__call__")
         return f"{shown} computes with bare arrays; use {instead or 'NumPy functions'}, or tensor.detach()"
-    name = frame.f_code.co_name if frame.f_globals.get("__name__") == "numpy._core.numeric" else caller_of(frame).name
+    caller = caller_of(frame)
+    name = frame.f_code.co_name if frame.f_globals.get("__name__") == "numpy._core.numeric" else caller.name
+    if caller.module.startswith("numpy.random"):
+        return (
+            "random numbers are drawn with constant parameters; use mean + std * np.random.normal(size=n), or "
+            "tensor.detach() where no gradient is wanted"
+        )
     if name in _CREATING:
         return f"np.{name} makes a bare array; use {_CREATING[name]}, or tensor.item() for a constant"
     if isinstance(owner := _numpys_object(frame), np.vectorize):
@@ -148,11 +173,58 @@ def advice(frame: FrameType) -> str:
         )
     if function.startswith("numpy.polynomial"):
         return _advice_on_polynomials(function, owner)
-    return (
-        "tensor.detach().numpy() has its numbers. With a gradient, join Tensors with np.stack, np.concatenate, "
-        "retrograd.r_, retrograd.c_ or np.array([...], like=tensor), since np.array, np.r_, np.c_ and lists of Tensors "
-        "make bare arrays; and draw random numbers without parameters: mean + std * np.random.normal(size=n)"
-    )
+    return _advice_on_numpy(function.removeprefix("numpy.") or name)
+
+
+def sparse_advice(frame: FrameType) -> str:
+    """Return advice on what to write instead of the call in this frame, which has a sparse array of Tensors."""
+    function, _ = _calling_function(frame)
+    if function.startswith("scipy."):
+        return advice(frame)
+    return "use A @ x and its other methods, or A.toarray() for a dense Tensor"
+
+
+def _advice_on_numpy(name: str) -> str:
+    """Return advice on what to write instead of a function of NumPy, or of a method of its arrays."""
+    join = "np.stack, np.concatenate, retrograd.r_, retrograd.c_ or np.array([...], like=tensor)"
+    if name.startswith("ndarray."):
+        method = name.removeprefix("ndarray.")
+        instead = f"np.{method}(array, tensor)" if hasattr(np, method) else "a function of NumPy"
+        instead += " or array @ tensor" if method == "dot" else ""
+        return f"the method {method} of an array takes bare arrays; use {instead}, or tensor.detach()"
+    if isinstance(getattr(np, name, None), type) and name != "matrix":
+        return f"np.{name} makes a number; use the Tensor itself, or tensor.item() for a constant"
+    if name in _MAKING:
+        what = f"np.{name} makes a bare array; use a single Tensor as it is, and join Tensors with {join}"
+    elif name and hasattr(np, name.partition(".")[0]):
+        what = f"np.{name} computes with bare arrays here; join the Tensors of a list first, with {join}"
+    else:
+        what = (
+            f"NumPy computes with bare arrays here; use np.dot(array, tensor) for array.dot(tensor), and so on, {join}"
+        )
+    return f"{what}; tensor.detach().numpy() has the numbers without a gradient"
+
+
+def explained(error: Exception) -> Exception:
+    """Return the ConversionError that caused an error, or the error itself.
+
+    Where a function of NumPy or SciPy has failed on a Tensor before it asked for an array, the error gets a note on
+    what to use.
+    """
+    found = conversion_behind(error)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if found is not error or hasattr(error, "__notes__") or not frames:
+        return found
+    frame = frames[-1]
+    if frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.")):
+        if any(hasattr(value, "requires_grad") for value in frame.f_locals.values()):
+            error.add_note(f"a Tensor was given: {advice(frame)}")
+    elif _COMPILED.search(str(error)):
+        error.add_note(
+            "a compiled function takes bare arrays only; use the function of the same name in retrograd.scipy: "
+            "retrograd.scipy.sparse.linalg.splu(A).solve(b), for example, or tensor.detach().numpy()"
+        )
+    return error
 
 
 # The methods of Python's operators by which sparse matrices of SciPy ask what another operand is.
@@ -198,6 +270,13 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
         raise ValueError(f"np.asarray: a copy is needed to convert {self.array.dtype} to {np.dtype(dtype)}")
     array = self.array if dtype is None else self.array.astype(dtype, copy=False)
     return array.copy() if copy and array is self.array else array
+
+
+def _len(self: Tensor) -> int:
+    if self.array.ndim == 0:
+        raise TypeError("len() of a 0-d tensor")
+    refuse_diagonals(sys._getframe(1))
+    return self.array.shape[0]
 
 
 def refuse_diagonals(frame: FrameType) -> None:
@@ -280,5 +359,6 @@ def _instead_of_number(frame: FrameType, caller: Caller) -> str:
 
 
 Tensor.__array__ = _array  # type: ignore[method-assign,assignment]
+Tensor.__len__ = _len  # type: ignore[method-assign]
 Tensor.__float__ = _float  # type: ignore[method-assign,assignment]
 Tensor.__complex__ = _complex  # type: ignore[method-assign,assignment]

@@ -5,6 +5,7 @@ This code runs only if a call fails.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any
@@ -37,6 +38,8 @@ def failure(
         beside = _number_for_tensor(name, function, args, kwargs)
         if beside:
             kind, reason = TypeError, f"{reason}; {beside}"
+    if kind is TypeError and _NOT_OURS.match(reason):
+        reason += _numpys(name.rpartition(".")[2], args, kwargs)
     failed = call_error(kind, name.strip("_") if name.startswith("__") else name, args, kwargs, reason)
     failed.__cause__ = error.__cause__ if hasattr(error, "reason") else error
     return failed
@@ -78,6 +81,25 @@ def _mismatch(function: Callable[..., object], args: tuple[object, ...], kwargs:
         if all(kind in _KINDS for kind in kinds) and not any(_KINDS[kind](value) for kind in kinds):
             return f"argument {argument!r} must be {' or '.join(kinds)}, not {type(value).__name__}"
     return ""
+
+
+# What is wrong with arguments that NumPy's method of the same name may take.
+_NOT_OURS = re.compile(
+    "got an unexpected keyword|too many positional|missing a required|pass the argument|.* must be a? ?Tensor, not list"
+)
+
+
+def _numpys(name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    """Return which function of NumPy takes the arguments of a Tensor's method, or an empty string."""
+    name = {"flatten": "ravel"}.get(name, name)
+    found, numpys = getattr(np, name, None), {"dim": "axis", "keepdim": "keepdims"}
+    if not callable(found) or isinstance(found, (type, np.ufunc)):
+        return ""
+    try:
+        signature(found).bind(*args, **{numpys.get(key, key): value for key, value in kwargs.items()})
+    except (TypeError, ValueError):  # other arguments, or a function without a signature
+        return ""
+    return f"; np.{name}(tensor, ...) takes NumPy's arguments"
 
 
 def _number_for_tensor(

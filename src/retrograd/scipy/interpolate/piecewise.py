@@ -14,8 +14,10 @@ import numpy as np
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, floats, is_mapped
+from ..arguments import ArrayLike, is_mapped, located
 from ..linalg import solve_banded
+
+MODULE = "scipy.interpolate"
 
 Extrapolate = bool | Literal["periodic"] | None
 Condition = str | tuple[int, ArrayLike]
@@ -39,7 +41,7 @@ def breakpoints(x: Tensor, count: int, name: str) -> None:
 
 def prepared(x: ArrayLike, y: ArrayLike, axis: int, name: str) -> tuple[Tensor, Tensor, int]:
     """Return points and values with the axis of interpolation first, and that axis counted from the front."""
-    points, values = floats(x, y)
+    points, values = located(MODULE, [x], y)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"scipy.interpolate.{name}: axis {axis} is out of bounds for {values.ndim} dimensions")
     axis %= values.ndim
@@ -67,7 +69,7 @@ class PPoly:
     """
 
     def __init__(self, c: ArrayLike, x: ArrayLike, extrapolate: Extrapolate = None, axis: int = 0) -> None:
-        coefficients, points = floats(c, x)
+        points, coefficients = located(MODULE, [x], c)
         self._set(ops.moveaxis(coefficients, (axis, axis + 1), (0, 1)), points, extrapolate, axis)
 
     def _set(self, c: Tensor, x: Tensor, extrapolate: Extrapolate, axis: int) -> None:
@@ -96,7 +98,7 @@ class PPoly:
     def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate = None) -> Tensor:
         """Return the values, or the derivatives of order ``nu``, at points of any shape."""
         how = self.extrapolate if extrapolate is None else extrapolate
-        points, _ = floats(x, self.x)
+        points, _ = located(MODULE, [x, self.x])
         result = self._evaluate(self._wrapped(points) if how == "periodic" else points, nu)
         if not how:
             outside = (points.detach() < self.x[0].detach()) | (points.detach() > self.x[-1].detach())
@@ -143,7 +145,7 @@ class PPoly:
         over_period = whole(self.x[-1], extrapolate=True)
 
         def up_to(end: ArrayLike) -> Tensor:
-            point, _ = floats(end, self.x)
+            point, _ = located(MODULE, [end, self.x])
             turns = ops.floor((point - self.x[0]) / period)
             return whole(point - turns * period, extrapolate=True) + turns.detach() * over_period
 
@@ -167,7 +169,7 @@ class CubicHermiteSpline(PPoly):
     def __init__(
         self, x: ArrayLike, y: ArrayLike, dydx: ArrayLike, axis: int = 0, extrapolate: Extrapolate = None
     ) -> None:
-        points, values, slopes = floats(x, y, dydx)
+        points, values, slopes = located(MODULE, [x], y, dydx)
         points, values, axis = prepared(points, values, axis, type(self).__name__)
         self._through(points, values, ops.moveaxis(slopes, axis, 0), axis, extrapolate)
 
@@ -324,7 +326,7 @@ class PchipInterpolator(CubicHermiteSpline):
 
     def __init__(self, x: ArrayLike, y: ArrayLike, axis: int = 0, extrapolate: Extrapolate = None) -> None:
         points, values, axis = prepared(x, y, axis, "PchipInterpolator")
-        _refuse_complex("PchipInterpolator", values)
+        refuse_complex("PchipInterpolator", values)
         h = beside(points[1:] - points[:-1], values.ndim)
         rise = (values[1:] - values[:-1]) / h
         if values.shape[0] == 2:
@@ -348,7 +350,8 @@ def _one_sided(h0: Tensor, h1: Tensor, m0: Tensor, m1: Tensor) -> Tensor:
     return ops.where(ops.sign(d) != ops.sign(m0), 0.0, ops.where(steep, 3 * m0, d))
 
 
-def _refuse_complex(name: str, values: Tensor) -> None:
+def refuse_complex(name: str, values: Tensor) -> None:
+    """Raise a ValueError for complex values, which SciPy refuses or of which it takes the real part."""
     if values.dtype.kind == "c":
         raise ValueError(f"`{name}` only works with real values for `y`; use its real part")
 
@@ -381,7 +384,7 @@ class Akima1DInterpolator(CubicHermiteSpline):
         if method not in ("akima", "makima"):
             raise NotImplementedError(f"`method`={method} is unsupported.")
         points, values, axis = prepared(x, y, axis, "Akima1DInterpolator")
-        _refuse_complex("Akima1DInterpolator", values)
+        refuse_complex("Akima1DInterpolator", values)
         rise = (values[1:] - values[:-1]) / beside(points[1:] - points[:-1], values.ndim)
         slopes = ops.cat([rise, rise]) if values.shape[0] == 2 else _akima_slopes(rise, method == "makima")
         self._through(points, values, slopes, axis, False if extrapolate is None else extrapolate)

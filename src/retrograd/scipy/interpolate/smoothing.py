@@ -17,7 +17,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
 from ..arguments import ArrayLike, detached, differentiable, floats, is_mapped, scipys
 from ..linalg import solveh_banded
-from .piecewise import prepared
+from .piecewise import prepared, refuse_complex
 from .splines import BSpline, make_interp_spline, splev
 
 _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
@@ -57,6 +57,7 @@ def make_smoothing_spline(
             "scipy.interpolate.make_smoothing_spline of Tensors: lam=None chooses lam by the values; pass lam"
         )
     _, values, axis = prepared(detached(x), y, axis, "make_smoothing_spline")
+    refuse_complex("make_smoothing_spline", values)
     n = nodes.shape[0]
     if n < 5:
         raise ValueError(f"``x`` and ``y`` length must be at least 5, got {n}")
@@ -105,7 +106,7 @@ def make_lsq_spline(
     tensor(0.5)
     """
     nodes, knots, weights = _constant("make_lsq_spline", x=x, t=t, w=np.ones(np.shape(x)) if w is None else w)
-    _, values, axis = prepared(detached(x), y, axis, "make_lsq_spline")
+    points, values, axis = prepared(detached(x), y, axis, "make_lsq_spline")
     design = scipys("scipy.interpolate").BSpline.design_matrix(nodes, knots, k).toarray()
     if np.linalg.matrix_rank(design * weights[:, None]) < design.shape[1]:
         raise ValueError(
@@ -114,7 +115,7 @@ def make_lsq_spline(
     solution = np.linalg.lstsq(design * weights[:, None], np.diag(weights), rcond=None)[0]
     columns = values.reshape(nodes.shape[0], -1)
     c = ours.matmul(tensor(solution).astype(columns.dtype), columns).reshape(-1, *values.shape[1:])
-    return BSpline(tensor(knots).astype(columns.dtype), ops.moveaxis(c, 0, axis), k, True, axis)
+    return BSpline(tensor(knots).astype(points.dtype), ops.moveaxis(c, 0, axis), k, True, axis)
 
 
 class UnivariateSpline:
@@ -147,7 +148,9 @@ class UnivariateSpline:
         start, end = self._ends(nodes, bbox)
         middle = nodes[(k + 1) // 2 : -(k + 1) // 2] if k % 2 else (nodes[1:] + nodes[:-1])[k // 2 : -(k // 2)] / 2
         knots = np.r_[[start] * (k + 1), middle, [end] * (k + 1)]
-        self._set(make_interp_spline(detached(x), y, k, knots, check_finite=check_finite), ext)
+        spline = make_interp_spline(detached(x), y, k, knots, check_finite=check_finite)
+        refuse_complex(type(self).__name__, spline.c)
+        self._set(spline, ext)
 
     @staticmethod
     def _ends(nodes: Array, bbox: Sequence[float | None]) -> tuple[float, float]:

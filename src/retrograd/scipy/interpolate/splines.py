@@ -11,9 +11,9 @@ from ..._generated import linalg as ours
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensor
-from ..arguments import ArrayLike, detached, floats, is_mapped, scipys
+from ..arguments import ArrayLike, detached, is_mapped, located, scipys
 from ..linalg import solve_banded
-from .piecewise import Extrapolate, beside, prepared
+from .piecewise import MODULE, Extrapolate, beside, prepared, refuse_complex
 
 
 class BSpline:
@@ -33,7 +33,7 @@ class BSpline:
     def __init__(
         self, t: ArrayLike, c: ArrayLike, k: int, extrapolate: bool | Literal["periodic"] = True, axis: int = 0
     ) -> None:
-        self.t, coefficients = floats(t, c)
+        self.t, coefficients = located(MODULE, [t], c)
         self.axis = axis % coefficients.ndim
         self.c = ops.moveaxis(coefficients, self.axis, 0)
         self.k = int(k)
@@ -74,7 +74,7 @@ class BSpline:
         if nu:
             return self.derivative(nu)(x, extrapolate=self.extrapolate if extrapolate is None else extrapolate)
         how = self.extrapolate if extrapolate is None else extrapolate
-        points, _ = floats(x, self.t)
+        points, _ = located(MODULE, [x, self.t])
         start, end = self._span()
         if how == "periodic":
             points = start + ops.remainder(points - start, end - start)
@@ -116,7 +116,7 @@ class BSpline:
         if how == "periodic":
             raise NotImplementedError("scipy.interpolate.BSpline.integrate of Tensors: not with 'periodic'")
         whole = BSpline(self.t, self.c, self.k, True, 0).antiderivative()
-        low, high = [floats(end, self.t)[0] for end in (a, b)]
+        low, high = [located(MODULE, [end, self.t])[0] for end in (a, b)]
         if not how:
             start, stop = self._span()
             low, high = [ops.minimum(ops.maximum(end, start), stop) for end in (low, high)]
@@ -164,7 +164,7 @@ def make_interp_spline(
         c = ours.matmul(tensor(moved).astype(values.dtype), rows) + constant.astype(values.dtype)
     how: Any = "periodic" if bc_type == "periodic" else True
     coefficients = c.reshape(c.shape[0], *values.shape[1:])
-    return BSpline(tensor(knots).astype(values.dtype), ops.moveaxis(coefficients, 0, axis), k, how, axis)
+    return BSpline(tensor(knots).astype(points.dtype), ops.moveaxis(coefficients, 0, axis), k, how, axis)
 
 
 def _zeroed(bc_type: Any, columns: int) -> Any:
@@ -191,7 +191,9 @@ def splev(x: ArrayLike, tck: tuple[ArrayLike, ArrayLike, int] | BSpline, der: in
     tensor(2.)
     """
     spline = tck if isinstance(tck, BSpline) else BSpline(*tck)
-    points, _ = floats(x, spline.t)
+    if not isinstance(tck, BSpline):
+        refuse_complex("splev", spline.c)
+    points, _ = located(MODULE, [x, spline.t])
     start, end = spline._span()
     outside = (points.detach() < start.detach()) | (points.detach() > end.detach())
     if ext == 2 and bool(outside.any()):

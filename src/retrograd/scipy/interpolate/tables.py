@@ -10,8 +10,8 @@ from typing import Any
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
 from ...ops.numpy.arguments import tensors
-from ..arguments import ArrayLike, floats, is_mapped
-from .piecewise import beside
+from ..arguments import ArrayLike, is_mapped, located
+from .piecewise import MODULE, beside
 from .splines import make_interp_spline
 
 _DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3, "quintic": 5}
@@ -46,7 +46,7 @@ class interp1d:
         fill_value: ArrayLike | None = math.nan,
         assume_sorted: bool = False,
     ) -> None:
-        points, values = floats(x, y)
+        points, values = located(MODULE, [x], y)
         if points.ndim != 1:
             raise ValueError("the x array must have exactly one dimension.")
         self.axis = axis % values.ndim
@@ -102,7 +102,7 @@ class interp1d:
         Raises:
             ValueError: a point is outside of the table, and ``bounds_error`` is set.
         """
-        points, _ = floats(x, self.x)
+        points, _ = located(MODULE, [x, self.x])
         result = self._inside(points)
         below, above = points.detach() < self.x[0].detach(), points.detach() > self.x[-1].detach()
         if self.bounds_error and not self._extrapolate and not is_mapped([points]):
@@ -151,7 +151,7 @@ class RegularGridInterpolator:
     ) -> None:
         if method not in ("linear", "nearest", "slinear", "cubic", "quintic"):
             raise ValueError(f"Method '{method}' is not defined for Tensors")
-        *coordinates, table = floats(*points, values)
+        *coordinates, table = located(MODULE, points, values)
         if len(points) > table.ndim:
             raise ValueError(f"There are {len(points)} point arrays, but values has {table.ndim} dimensions")
         grid: list[Tensor] = []
@@ -187,9 +187,9 @@ class RegularGridInterpolator:
         method = self.method if method is None else method
         self._check_lengths(method)
         if isinstance(xi, tuple):
-            points = ops.stack(list(ops.broadcast_tensors(*floats(*xi, self.values)[:-1])), -1)
+            points = ops.stack(list(ops.broadcast_tensors(*located(MODULE, xi, self.values)[:-1])), -1)
         else:
-            points, _ = floats(xi, self.values)
+            points, _ = located(MODULE, [xi], self.values)
             if points.ndim == 0:
                 points = points[None]
         count = len(self.grid)
@@ -268,7 +268,7 @@ class RegularGridInterpolator:
 
 def _basis(t: Tensor, k: int, points: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Return the first of the ``k + 1`` B-splines that are not zero at the points, and the values of all (de Boor)."""
-    t, points = floats(t, points)
+    t, points = located(MODULE, [t, points])
     n = t.shape[0] - k - 1
     place = ops.searchsorted(t[k + 1 : n].detach(), points.detach(), right=True) + k
     basis = [ops.ones_like(points)]

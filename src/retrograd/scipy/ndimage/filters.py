@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._generated import toplevel as ops
 from ...core.tensor.tensor import Tensor
-from ..arguments import ArrayLike, differentiable, floats
+from ..arguments import ArrayLike, differentiable, floats, located
 from ..signal.convolution import convolved, extended
 
 ndimage = differentiable("scipy.ndimage", images=True)
@@ -27,6 +27,13 @@ def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor
     if output is not None:
         raise NotImplementedError("scipy.ndimage of Tensors: output must be None; the result is a new Tensor")
     return floats(input, *others)
+
+
+def _located(input: ArrayLike, output: object, *places: ArrayLike) -> tuple[Tensor, ...]:
+    """Return an image, which may be complex, and coordinates or widths, which may not, in one precision."""
+    _image(input, output)
+    *found, x = located("scipy.ndimage", places, input)
+    return x, *found
 
 
 def _along(x: Tensor, weights: Tensor, axis: int, mode: str, cval: float, origin: int) -> Tensor:
@@ -194,7 +201,7 @@ def gaussian_filter1d(
     >>> rg.scipy.ndimage.gaussian_filter1d(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
     """
-    x, width = _image(input, output, sigma)
+    x, width = _located(input, output, sigma)
     return _smoothed(x, width.real, axis, order, mode, cval, truncate, radius)
 
 
@@ -216,7 +223,7 @@ def gaussian_filter(
     >>> rg.scipy.ndimage.gaussian_filter(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
     """
-    x, widths = _image(input, output, sigma)
+    x, widths = _located(input, output, sigma)
     widths = widths.real
     chosen = range(x.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
     count = len(chosen)
@@ -356,7 +363,7 @@ def gaussian_laplace(
     >>> rg.scipy.ndimage.gaussian_laplace(rg.zeros(3), 1.0)
     tensor([0., 0., 0.])
     """
-    x, widths = _image(input, output, sigma)
+    x, widths = _located(input, output, sigma)
     return _summed(x, "", lambda x, axis, how: _second_order(x, widths, axis, 2, mode, cval, options))
 
 
@@ -374,6 +381,6 @@ def gaussian_gradient_magnitude(
     >>> rg.scipy.ndimage.gaussian_gradient_magnitude(rg.zeros(3), 1.0)
     tensor([0., 0., 0.])
     """
-    x, widths = _image(input, output, sigma)
+    x, widths = _located(input, output, sigma)
     squares = _summed(x, "", lambda x, axis, how: _second_order(x, widths, axis, 1, mode, cval, options) ** 2)
     return ops.sqrt(squares) if x.ndim else squares

@@ -20,7 +20,7 @@ from ...ops.numpy.arguments import tensor
 from ...ops.numpy.scipy_special import RULES
 from ..arguments import ArrayLike, floats, scipys
 from ..signal.convolution import PADS, extended
-from .filters import _each, _image, ndimage
+from .filters import _each, _image, _located, ndimage
 
 Shape = int | Sequence[int]
 _EDGE = 12  # pixels that SciPy adds around an image before it finds spline coefficients for two of the modes
@@ -139,6 +139,8 @@ def _weights(x: Tensor, order: int) -> tuple[Tensor, list[Tensor]]:
 def _sampled(x: Tensor, points: list[Tensor], order: int, mode: str, cval: float, prefilter: bool) -> Tensor:
     """Return the values of an image at points, which are given for its first axes."""
     _checked(order, mode)
+    if np.iscomplexobj(cval) and x.array.dtype.kind != "c":
+        raise ValueError(f"scipy.ndimage: cval of a real image must be real, got {cval}")
     axes = range(len(points))
     if prefilter and order > 1:
         if mode in ("nearest", "grid-constant"):
@@ -192,7 +194,7 @@ def map_coordinates(
     >>> rg.scipy.ndimage.map_coordinates(rg.tensor([0.0, 1.0, 2.0]), [[0.5, 1.5]], order=1)
     tensor([0.5, 1.5])
     """
-    x, points = _image(input, output, coordinates)
+    x, points = _located(input, output, coordinates)
     if points.ndim < 1 or points.shape[0] != x.ndim:
         raise RuntimeError("invalid shape for coordinate array")
     return _sampled(x, [points[axis] for axis in range(x.ndim)], order, mode, cval, prefilter)
@@ -215,7 +217,7 @@ def affine_transform(
     >>> rg.scipy.ndimage.affine_transform(rg.tensor([0.0, 1.0, 2.0]), [0.5], order=1)
     tensor([0. , 0.5, 1. ])
     """
-    x, a, b = _image(input, output, matrix, offset)
+    x, a, b = _located(input, output, matrix, offset)
     n = x.ndim
     shape = tuple(x.shape) if output_shape is None else tuple(output_shape)
     if a.ndim == 2 and a.shape[1] == n + 1 and a.shape[0] in (n, n + 1):
@@ -248,7 +250,7 @@ def shift(
     >>> rg.scipy.ndimage.shift(rg.tensor([0.0, 1.0, 2.0]), 0.5, order=1, mode="nearest")
     tensor([0. , 0.5, 1.5])
     """
-    x, step = _image(input, output, shift)
+    x, step = _located(input, output, shift)
     steps = ops.broadcast_to(step, (x.ndim,))
     pixels = tensor(np.indices(tuple(x.shape)).astype(x.array.real.dtype))
     points = [pixels[axis] - steps[axis] for axis in range(x.ndim)]
@@ -304,7 +306,7 @@ def rotate(
     tensor([[2., 4.],
             [1., 3.]])
     """
-    x, turn = _image(input, output, angle)
+    x, turn = _located(input, output, angle)
     if x.ndim < 2 or len({axis % x.ndim for axis in axes}) != 2:
         raise ValueError("input array should be at least 2D, and axes should contain two different axes")
     plane = sorted(axis % x.ndim for axis in axes)

@@ -43,12 +43,14 @@ def tensor(value: MatrixLike) -> Tensor:
 
 
 def _indices(values: MatrixLike, name: str, length: int) -> Array:
-    """Return indices as an array of integers, which shares memory with what is given.
+    """Return indices as an array of integers, which shares memory with integers that are given.
 
     Raises:
         ValueError: they are not a vector of integers in ``range(length)``.
     """
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # of np.kron with np.ones, for example
+        array = array.astype(np.int64)
     if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a vector of integers, got {describe(array)}")
     if array.size and not 0 <= int(array.min()) <= int(array.max()) < length:
@@ -61,6 +63,8 @@ class SparseArray:
 
     ``data`` is the Tensor of values; ``indices`` and ``indptr``, or ``row`` and ``col``, are NumPy arrays. Values at
     the same place add up. A single row or column, ``A[i]``, is a dense Tensor.
+
+    >>> assert isinstance(rg.scipy.sparse.csr_array(rg.eye(2)), rg.scipy.sparse.SparseArray)
     """
 
     format: ClassVar[Format]
@@ -556,8 +560,7 @@ def _shape(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def _smallest(indices: MatrixLike) -> int:
-    array = np.asarray(indices)
-    return int(array.max()) + 1 if array.size else 0
+    return int(np.max(np.asarray(indices), initial=-1)) + 1
 
 
 def promoted(data: Tensor, dense: Tensor) -> tuple[Tensor, Tensor]:

@@ -59,49 +59,85 @@ def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
 
 
 def hstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return sparse arrays side by side."""
+    """Return sparse arrays side by side.
+
+    >>> rg.scipy.sparse.hstack([rg.scipy.sparse.diags(rg.ones(2)), rg.ones(2, 1)]).toarray()
+    tensor([[1., 0., 1.],
+            [0., 1., 1.]])
+    """
     if not _is_ours(blocks):
         return sparse().hstack(blocks, format)
     return _as_format(_assembled(sparse().hstack, blocks), format)
 
 
 def vstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return sparse arrays on top of each other."""
+    """Return sparse arrays on top of each other.
+
+    >>> rg.scipy.sparse.vstack([rg.scipy.sparse.diags(rg.ones(2)), rg.ones(1, 2)]).toarray()
+    tensor([[1., 0.],
+            [0., 1.],
+            [1., 1.]])
+    """
     if not _is_ours(blocks):
         return sparse().vstack(blocks, format)
     return _as_format(_assembled(sparse().vstack, blocks), format)
 
 
 def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return a sparse array of blocks; None stands for zeros."""
+    """Return a sparse array of blocks; None stands for zeros.
+
+    >>> rg.scipy.sparse.block_array([[rg.ones(1, 2), None], [None, 2 * rg.ones(1, 1)]]).toarray()
+    tensor([[1., 1., 0.],
+            [0., 0., 2.]])
+    """
     if not _is_ours(blocks):
         return sparse().block_array(blocks, format=format)
     return _as_format(_assembled(sparse().block_array, blocks), format)
 
 
 def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return ``block_array`` of sparse arrays, or a sparse matrix of blocks of which none is a sparse array."""
+    """Return ``block_array`` of sparse arrays, or a sparse matrix of blocks of which none is a sparse array.
+
+    >>> rg.scipy.sparse.bmat([[rg.ones(1, 2), None], [None, 2 * rg.ones(1, 1)]]).toarray()
+    tensor([[1., 1., 0.],
+            [0., 0., 2.]])
+    """
     if not _is_ours(blocks):
         return sparse().bmat(blocks, format)
     return _as_format(_assembled(sparse().bmat, blocks), format)
 
 
 def block_diag(mats: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return a block diagonal sparse array."""
+    """Return a block diagonal sparse array.
+
+    >>> rg.scipy.sparse.block_diag([rg.ones(1, 2), 2 * rg.ones(1, 1)]).toarray()
+    tensor([[1., 1., 0.],
+            [0., 0., 2.]])
+    """
     if not _is_ours(mats):
         return sparse().block_diag(mats, format)
     return _as_format(_assembled(sparse().block_diag, mats), format)
 
 
 def tril(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return the elements on and below the k-th diagonal."""
+    """Return the elements on and below the k-th diagonal.
+
+    >>> rg.scipy.sparse.tril(rg.ones(2, 2)).toarray()
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     return (
         _as_format(_assembled(lambda a: sparse().tril(a, k), A), format) if _is_ours(A) else sparse().tril(A, k, format)
     )
 
 
 def triu(A: MatrixLike, k: int = 0, format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return the elements on and above the k-th diagonal."""
+    """Return the elements on and above the k-th diagonal.
+
+    >>> rg.scipy.sparse.triu(rg.ones(2, 2)).toarray()
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return (
         _as_format(_assembled(lambda a: sparse().triu(a, k), A), format) if _is_ours(A) else sparse().triu(A, k, format)
     )
@@ -141,7 +177,11 @@ def diags(
     shape: tuple[int, int] | None = None,
     format: Format | None = None,
 ) -> SparseArray | ScipyMatrix:
-    """Return ``diags_array`` as a sparse matrix, whose ``*`` is the matrix product."""
+    """Return ``diags_array`` as a sparse matrix, whose ``*`` is the matrix product.
+
+    >>> rg.scipy.sparse.diags(rg.tensor([1.0, 2.0])) * rg.ones(2)
+    tensor([1., 2.])
+    """
     if not has_tensor([diagonals]):
         return sparse().diags(diagonals, offsets, shape, format)
     array = diags_array(diagonals, offsets=offsets, shape=shape)
@@ -155,7 +195,12 @@ def spdiags(
     n: int | None = None,
     format: Format | None = None,
 ) -> SparseArray | ScipyMatrix:
-    """Return a sparse matrix whose diagonals are rows of ``data``: ``data[k, j]`` is in column ``j``."""
+    """Return a sparse matrix whose diagonals are rows of ``data``: ``data[k, j]`` is in column ``j``.
+
+    >>> rg.scipy.sparse.spdiags(rg.tensor([1.0, 2.0]), 1, 2, 2).toarray()
+    tensor([[0., 2.],
+            [0., 0.]])
+    """
     if not has_tensor([data]):
         return sparse().spdiags(data, diags, m, n, format)
     values = tensor(data)
@@ -171,7 +216,12 @@ def _nested(diagonals: MatrixLike) -> bool:
 
 
 def kron(A: MatrixLike, B: MatrixLike, format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return the Kronecker product of two sparse arrays."""
+    """Return the Kronecker product of two sparse arrays.
+
+    >>> rg.scipy.sparse.kron(rg.scipy.sparse.diags(rg.tensor([1.0, 2.0])), rg.ones(1, 2)).toarray()
+    tensor([[1., 1., 0., 0.],
+            [0., 0., 2., 2.]])
+    """
     if not _is_ours([A, B]):
         return sparse().kron(A, B, format)
     left, right = (x.sum_duplicates() for x in map(_sparse_of, (A, B)))
@@ -191,5 +241,9 @@ def _sparse_of(value: MatrixLike) -> SparseArray:
 
 
 def issparse(x: object) -> bool:
-    """Return whether a value is a sparse array, of SciPy or of this package."""
+    """Return whether a value is a sparse array, of SciPy or of this package.
+
+    >>> rg.scipy.sparse.issparse(rg.scipy.sparse.diags(rg.ones(2)))
+    True
+    """
     return isinstance(x, SparseArray) or bool(sparse().issparse(x))

@@ -1,19 +1,35 @@
 """Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative.
 
+``__array__`` and ``matvec``, by which NumPy and SciPy ask what a sparse array is, say what to use instead.
 ``with_scipys`` is what Python's operators do for a Tensor and a sparse matrix of SciPy.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 
 import numpy as np
 
-from ...core.errors import describe
+from ...core.arrays import Array
+from ...core.errors import ConversionError, describe
 from ...core.tensor.tensor import Tensor, new_tensor
+from ...ops.numpy.bare_arrays import sparse_advice
 from ..arguments import detached
-from .arrays import MatrixLike, ScipyMatrix, SparseArray, as_sparse, csr_array, csr_matrix, sparse
+from .arrays import (
+    MatrixLike,
+    ScipyMatrix,
+    SparseArray,
+    as_sparse,
+    coo_array,
+    coo_matrix,
+    csc_array,
+    csc_matrix,
+    csr_array,
+    csr_matrix,
+    sparse,
+)
 
 # Functions that keep zeros, which SciPy's arrays have as methods.
 _KEEPING_ZERO = (
@@ -74,6 +90,27 @@ def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
     return call
 
 
+def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) -> Array:
+    """Raise an error that names what to use. NumPy and SciPy would make an array of one object.
+
+    Raises:
+        ConversionError: always.
+    """
+    raise ConversionError(f"a sparse array of Tensors cannot become a NumPy array: {sparse_advice(sys._getframe(1))}")
+
+
+def _matvec(self: SparseArray, x: MatrixLike) -> Tensor:
+    """Return ``A @ x``. SciPy takes an object with this method for a linear operator."""
+    product: Tensor = self @ x
+    return product
+
+
+def _rmatvec(self: SparseArray, x: MatrixLike) -> Tensor:
+    """Return ``A^H @ x``."""
+    product: Tensor = self.T.conj() @ x
+    return product
+
+
 # Of a Tensor and a sparse array; the quotient has none, as in SciPy.
 _OPERATORS = ("add", "sub", "mul", "matmul", "eq", "ne", "lt", "le", "gt", "ge")
 
@@ -104,9 +141,18 @@ def with_scipys(name: str, x: Tensor, matrix: ScipyMatrix) -> MatrixLike:
 
 for _name in _KEEPING_ZERO.split():
     setattr(SparseArray, _name, _method(_name))
+for _name, _function in (("__array__", _array), ("matvec", _matvec), ("rmatvec", _rmatvec)):
+    setattr(SparseArray, _name, _function)
 for _name in ("maximum", "minimum"):
     setattr(SparseArray, _name, _extreme(_name))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     setattr(SparseArray, f"__{_name}__", _comparison(_name))
 for _name in ("argmax", "argmin", "count_nonzero", "nonzero"):
     setattr(SparseArray, _name, _count(_name))
+for _kind in (coo_array, csc_array, coo_matrix, csr_matrix, csc_matrix):
+    _kind.__doc__ = f"""{_kind.__doc__}
+
+    >>> A = rg.scipy.sparse.{_kind.__name__}((rg.tensor([1.0, 2.0]), ([0, 1], [1, 0])))
+    >>> A {"*" if _kind.is_matrix else "@"} rg.tensor([3.0, 4.0])
+    tensor([4., 6.])
+    """

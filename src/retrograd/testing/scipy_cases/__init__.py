@@ -21,7 +21,7 @@ from ..case import Call, Case
 Function = Callable[..., Any]
 Draw = Callable[..., Array]  # draw(low, high, *shape)
 
-MODULES = ("interpolate", "linalg", "ndimage", "signal", "special", "stats")
+MODULES = ("interpolate", "linalg", "ndimage", "signal", "sparse", "special", "stats")
 
 
 def scipy_cases() -> Iterator[tuple[Operator, Case]]:

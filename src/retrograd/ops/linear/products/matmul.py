@@ -251,6 +251,9 @@ def mv(input: Operand, vec: Operand) -> Tensor:
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
+    Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
+    Tensor is ``A * b``.
+
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
 
@@ -261,8 +264,11 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     tensor(11.)
     """
     x, y = operand(input), operand(tensor, "tensor")
-    require_ndim("input", x, 1)
-    require_ndim("tensor", y, 1)
+    dims = x.array.ndim, y.array.ndim
+    if 0 in dims:
+        return x * y
+    if dims[1] > 2:
+        raise RuntimeError(f"tensor must have at most 2 dimensions, got {describe(y)}; use retrograd.tensordot")
     return apply(MATMUL, (x, y), {})
 
 

@@ -7,14 +7,18 @@ which call the same primitive. Higher orders, forward mode and ``vmap`` follow.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....core.arrays import Array
 from ....core.errors import LinAlgError
 from ....core.graph.primitive import Primitive
+from ....core.tensor.tensor import new_tensor
 from .products import SAMPLED, Places, in_blocks
+
+if TYPE_CHECKING:
+    from ....core.mapping.batching import Call
 
 
 class Factorized:
@@ -128,6 +132,15 @@ def _solve_rule(
     return -SAMPLED(*pair, places=places), below
 
 
+def _batched(call: Call) -> object:
+    """Solve for all examples by a block diagonal matrix; for none, a matrix of zeros would be singular."""
+    if call.size:
+        return in_blocks(call)
+    values, b = (x.array for x in call.values)
+    shape = b.shape[1:] if call.mapped[1] else b.shape
+    return new_tensor(np.zeros((0, *shape), np.result_type(values, b)))
+
+
 SPSOLVE: Primitive = Primitive(
-    "sparse.spsolve", _solve, "values b", vjp=_solve_rule, promote="strict", batch=in_blocks, contiguous=True
+    "sparse.spsolve", _solve, "values b", vjp=_solve_rule, promote="strict", batch=_batched, contiguous=True
 )

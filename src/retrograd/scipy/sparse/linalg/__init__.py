@@ -8,11 +8,11 @@ from ...arguments import other_names
 from ..arrays import SparseArray
 from .eigen import eigsh
 from .operators import LinearOperator, aslinearoperator
-from .solvers import SuperLU, bicgstab, cg, factorized, gmres, minres, norm, splu, spsolve
+from .solvers import SuperLU, bicgstab, cg, factorized, gmres, minres, norm, splu, spsolve, spsolve_triangular
 
 __all__ = [
     "LinearOperator", "SuperLU", "aslinearoperator", "bicgstab", "cg", "eigsh", "factorized", "gmres", "minres", "norm",
-    "splu", "spsolve",
+    "splu", "spsolve", "spsolve_triangular",
 ]  # fmt: skip
 
 __getattr__ = other_names(

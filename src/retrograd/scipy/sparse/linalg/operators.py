@@ -125,7 +125,7 @@ def square(A: MatrixLike, name: str) -> SparseArray | LinearOperator:
     Raises:
         ValueError: the matrix is not square.
     """
-    theirs = not isinstance(A, (LinearOperator, Tensor, np.ndarray)) and hasattr(A, "matvec")
+    theirs = not isinstance(A, (LinearOperator, SparseArray, Tensor, np.ndarray)) and hasattr(A, "matvec")
     found = None if theirs or isinstance(A, LinearOperator) else as_sparse(A)
     if found is None and theirs:
         raise TypeError(

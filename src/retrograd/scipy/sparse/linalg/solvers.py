@@ -21,6 +21,7 @@ from ....func.implicit.vectors import Vectors
 from ....func.nests import Structure, flatten
 from ....ops.linear.sparse.systems import SPSOLVE, Factorized, Krylov
 from ..arrays import MatrixLike, SparseArray, as_sparse, promoted, sparse, tensor
+from ..construct import tril, triu
 from .operators import LinearOperator, constant, square
 
 
@@ -99,6 +100,47 @@ def splu(A: MatrixLike, permc_spec: str | None = None, **options: object) -> Sup
     square(found, "splu")
     given = options if permc_spec is None else {**options, "permc_spec": permc_spec}
     return SuperLU(found, given)
+
+
+def spsolve_triangular(
+    A: MatrixLike,
+    b: MatrixLike,
+    lower: bool = True,
+    overwrite_A: bool = False,
+    overwrite_b: bool = False,
+    unit_diagonal: bool = False,
+) -> Tensor:
+    """Return x with ``A @ x = b`` for a triangular sparse array, as ``spsolve``.
+
+    Args:
+        A: a square sparse array without elements on the other side of its diagonal.
+        b: a vector, or a matrix of right-hand sides.
+        lower: whether A is lower triangular, else it is upper triangular.
+        overwrite_A, overwrite_b: accepted for compatibility; neither is overwritten.
+        unit_diagonal: take the diagonal for ones, whatever A has there.
+
+    Raises:
+        ValueError: A is not triangular or not square, or b does not fit.
+        LinAlgError: A has a zero on its diagonal.
+
+    >>> A = rg.scipy.sparse.csr_array(rg.tensor([[4.0, 0.0], [1.0, 2.0]]))
+    >>> rg.scipy.sparse.linalg.spsolve_triangular(A, rg.tensor([4.0, 5.0]))
+    tensor([1., 2.])
+    """
+    found = as_sparse(A)
+    if found is None:
+        raise TypeError(f"spsolve_triangular: expected a sparse array, got {describe(A)}")
+    matrix = found.sum_duplicates()
+    offsets = matrix.places.columns.astype(np.int64) - matrix.places.rows
+    if (offsets > 0 if lower else offsets < 0).any():
+        raise ValueError(
+            f"spsolve_triangular: A has elements {'above' if lower else 'below'} its diagonal; pass "
+            f"{'tril(A)' if lower else 'triu(A)'}, or lower={not lower}"
+        )
+    if unit_diagonal:
+        strict = tril(matrix, -1) if lower else triu(matrix, 1)
+        matrix = strict + sparse().eye_array(matrix.shape[0], dtype=matrix.dtype.dtype)
+    return splu(matrix, "NATURAL", diag_pivot_thresh=0.0).solve(b)
 
 
 def factorized(A: MatrixLike) -> Callable[[MatrixLike], Tensor]:
