@@ -9,7 +9,7 @@ from dis import get_instructions, opmap
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..core.source_location import user_frame
@@ -18,6 +18,9 @@ from ..core.tensor.tensor import Tensor, is_dense
 _OURS = 3  # references to a frame's dictionary: frame, local variable, argument of getrefcount
 _CALLERS = 8  # the most frames searched for a variable
 _ITEMS = 200  # the largest container searched
+
+if TYPE_CHECKING:
+    from ..nn.base.module import Module
 
 
 @dataclass
@@ -28,7 +31,7 @@ class Model:
     with, and ``parameters`` the ids of its parameters.
     """
 
-    root: ref[Any]
+    root: ref[Module]
     variable: str
     label: str
     prefix: str
@@ -47,7 +50,7 @@ class Names:
         self.path = ""  # the path of the innermost active module
         self.classes: dict[str, str] = {}  # class names of modules by path
         self._entered: list[str] = []
-        self._modules: dict[int, tuple[ref[Any], str]] = {}
+        self._modules: dict[int, tuple[ref[Module], str]] = {}
         self._taken: dict[str, ref[object]] = {}
         self._tensors: dict[int, tuple[ref[object], str]] = {}
         self._numbers: dict[int, tuple[ref[object], int]] = {}
@@ -133,7 +136,7 @@ class Names:
                 self._add_parts(model, modules)
                 return
 
-    def _add_parts(self, model: Model, modules: dict[str, Any]) -> None:
+    def _add_parts(self, model: Model, modules: dict[str, Module]) -> None:
         root, label, prefix = modules[""], model.label, model.prefix
         for path, module in modules.items():
             if self._known(module) is not None:

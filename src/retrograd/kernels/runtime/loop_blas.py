@@ -8,7 +8,7 @@ before the call returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -31,7 +31,7 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
     The ways say which of a and b are transposed; the steps are the leading dimensions.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]) -> Any:
         restore = flushing(builder, beta)
         _multiply(context, builder, beta, arguments)
         restore()
@@ -44,14 +44,14 @@ def gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c
 def unflushed_gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, beta, c, c_step):
     """``gemm`` without flushing of subnormal numbers, as NumPy multiplies smaller matrices."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]) -> Any:
         _multiply(context, builder, beta, arguments)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 9, beta, types.int64, types.int64), generate
 
 
-def _multiply(context: Any, builder: Any, beta: Any, arguments: Any) -> None:
+def _multiply(context: Any, builder: ir.IRBuilder, beta: object, arguments: Sequence[ir.Value]) -> None:
     """Generate the call of BLAS."""
     long, real = ir.IntType(64), context.get_value_type(beta)
     kinds = [_WORD] * 3 + [long] * 3 + [real, long, long, long, long, real, long, long]

@@ -60,7 +60,7 @@ def telling(call: Hook) -> Hook:
         return call
     first, rest = told[0], told[1:]
 
-    def tell_and_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def tell_and_call(self: object, *args: object, **kwargs: object) -> object:
         first(self, args)
         for listener in rest:
             listener(self, args)
