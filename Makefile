@@ -44,7 +44,8 @@ unexport PYTHONDONTWRITEBYTECODE
 LIBRARY := -m retrograd.kernels.build.make_library
 CURRENT = $(if $(wildcard build/kernels/*.json),$(if $(wildcard $(VENV)/kernels.stamp),$(BIN)/python $(LIBRARY)))
 
-# One BLAS thread for each test process: the processes already fill the cores.
+# One BLAS thread for each test process, and one process more than processors: many tests wait for other processes.
+test slow: WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/dev.stamp $(COMPARE)
@@ -53,8 +54,6 @@ test: $(VENV)/dev.stamp $(COMPARE)
 
 # What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
-# One worker more than processors, since many of these tests wait for processes.
-slow: WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1
 slow: kernels $(VENV)/dev.stamp $(COMPARE)
