@@ -14,6 +14,7 @@ from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
+from .time_first import time_is_first
 
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 
@@ -113,7 +114,8 @@ def batch_mixing(case: Case) -> Found | None:
     for entry in step.outermost():
         for given, shape in zip(entry.inputs, entry.shapes, strict=True):
             count = shape[0] if shape and entry.grad_enabled else 0
-            for end in entry.outputs if count > 1 and _is_batch(case, count) else ():
+            rows = count > 1 and _is_batch(case, count) and not time_is_first(case, step, given, count)
+            for end in entry.outputs if rows else ():
                 found = _mixing(case, step, given, end, count)
                 if found is not None:
                     return found
