@@ -570,4 +570,20 @@ for i in range(24):
     opt.step()
 """,
     ),
+    Program(
+        "frozen-layer",
+        """
+body = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 16))
+model = nn.Sequential(body, nn.Linear(16, 4))
+x = torch.randn(256, 6); y = (x[:, 0] * x[:, 1] > 0).long() + 2 * (x[:, 2] > 0).long()
+for stage in range(2):
+    for part in body.children():
+        part.requires_grad_(stage == 1) || part.requires_grad = stage == 1 #!
+    if stage == 0:
+        for p in body.parameters(): p.requires_grad = False
+    opt = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for i in range(30):
+        loss = F.cross_entropy(model(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Sequence
 
 from ....core.source_location import Site
@@ -124,6 +125,9 @@ _THAWED = Edit("with requires_grad=True", frozen=True)
     "{fix}",
 )
 def frozen_layer(case: Case) -> Found | None:
+    thawed = _thawed_by_name(case)
+    if thawed is not None:
+        return thawed
     if case.run.error is not None:
         return _nothing_trains(case, str(case.run.error))
     for x in case.run.optimizers:
@@ -182,6 +186,26 @@ def frozen_layer(case: Case) -> Found | None:
             )
             where = _freezing(case, one[1]) or case.created(one[1].module) or one[1].site
             return Found(where, {"what": what, "fix": fix}, _THAWED)
+    return None
+
+
+def _thawed_by_name(case: Case) -> Found | None:
+    """Return the finding for ``module.requires_grad = True``: no attribute of a module concerns its parameters."""
+    steps = sum([x.steps for x in case.run.optimizers])
+    for one in case.run.thawed:
+        module = one.module()
+        still = [p for p in one.frozen if not p._requires]
+        if module is None or module.__dict__.get("requires_grad") is not True or not still or steps < one.steps + 3:
+            continue
+        names = dict.fromkeys([type(x).__name__ for y in case.run.thawed if y.site == one.site and (x := y.module())])
+        what = (
+            f"this line gives an attribute to a module ({', '.join(names)}), and no parameter changes by it: "
+            f"{len(still)} parameters of {type(module).__name__} still do not require a gradient in the "
+            f"{steps - one.steps} steps after it."
+        )
+        target = re.match(r"\s*([\w.\[\]]+)\.requires_grad\s*=\s*([\w.]+)\s*$", one.site.code)
+        call = f"{target[1]}.requires_grad_({target[2]})" if target is not None else "module.requires_grad_(True)"
+        return Found(one.site, {"what": what, "fix": f"call {call}: this sets it for all parameters below"}, _THAWED)
     return None
 
 
