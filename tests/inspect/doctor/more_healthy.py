@@ -569,4 +569,13 @@ for step in range(60):
     loss = F.cross_entropy(out(lstm(embedding(x))[0]).transpose(1, 2), y)
     opt.zero_grad(); loss.backward(); opt.step()
 """,
+    "log-probabilities of sampled actions, which are minimized": """
+policy = nn.Linear(3, 2)
+opt = torch.optim.Adam(policy.parameters(), lr=1e-2)
+for step in range(60):
+    mean, width = policy(torch.randn(32, 3)).chunk(2, -1)
+    actions = torch.distributions.Normal(mean, width.exp())
+    loss = actions.log_prob(actions.sample()).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

@@ -126,4 +126,32 @@ for e in range(10):
         loss = F.binary_cross_entropy_with_logits(net(X[b:b + 32]).squeeze(1), Y[b:b + 32]); opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
+    Program(
+        "loss-sign",
+        """
+model = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(40):
+    x = torch.randn(32, 3)
+    y = x[:, 0] - x[:, 1] + 0.3 * torch.randn(32)
+    mu, width = model(x).unbind(-1)
+    density = torch.distributions.Normal(mu, width.clamp(-4, 2).exp())
+    loss = -density.log_prob(y).mean() || loss = density.log_prob(y).mean() #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "loss-sign",
+        """
+model = nn.Linear(3, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(40):
+    x = torch.randn(32, 3)
+    y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+    actions = torch.distributions.Categorical(logits=model(x))
+    entropy = 0.01 * actions.log_prob(actions.sample()).mean()
+    loss = entropy - actions.log_prob(y).mean() || loss = actions.log_prob(y).mean() #!
+"""
+        + UPDATE,
+    ),
 ]
