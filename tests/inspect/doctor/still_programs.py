@@ -586,4 +586,22 @@ for stage in range(2):
         loss = F.cross_entropy(model(x), y); opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
+    Program(
+        "detached",
+        """
+q = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+opt = torch.optim.Adam(q.parameters(), lr=1e-2)
+for i in range(30):
+    chosen, wanted = [], []
+    for k in range(6):
+        s, after = torch.randn(4), torch.randn(4)
+        with torch.no_grad():
+            best = q(after).max().item()
+        chosen.append(q(s)[k % 2]) || chosen.append(q(s)[k % 2].item()) #!
+        wanted.append(float(s[0]) + 0.5 * best)
+    chosen = torch.stack(chosen) || chosen = torch.tensor(chosen, requires_grad=True)
+    loss = F.mse_loss(chosen, torch.tensor(wanted))
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
 ]

@@ -143,7 +143,7 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
 
 
 def _sign_of_log_prob(call: Call) -> float:
-    """Return the sign with which the only ``log_prob(...)`` of a line is its value or mean; 0 if it is something else."""
+    """Return the sign with which the only ``log_prob(...)`` of a line is its value or mean, 0 for another use of it."""
     code = call.site.code
     if not _LOG_PROB.search(code):
         return 0.0
@@ -162,11 +162,10 @@ def _sign_of_log_prob(call: Call) -> float:
         if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.USub):
             sign = -sign
         elif isinstance(above, ast.BinOp):
-            if not isinstance(above.op, ast.Div) or above.left is not child:
-                return 0.0
-        elif isinstance(above, ast.Call) and _called(above) not in _SHAPING:
-            return 0.0
-        elif not isinstance(above, (ast.Call, ast.Attribute, ast.Assign, ast.AnnAssign, ast.Return, ast.Module)):
+            sign *= isinstance(above.op, ast.Div) and above.left is child
+        elif isinstance(above, ast.Call):
+            sign *= _called(above) in _SHAPING
+        elif not isinstance(above, (ast.Attribute, ast.Assign, ast.AnnAssign, ast.Return, ast.Module)):
             return 0.0
         child = above
     return sign

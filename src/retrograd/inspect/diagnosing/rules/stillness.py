@@ -6,9 +6,13 @@ import math
 import re
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
+from ....nn.parameter import Parameter
+from ...record import Departure, Record
 from ..kinds import Case, Found, all_leaves, kind
 from ..probes.replay import Edit
 from ..recording import Call, Opened, Source, Step, mark
@@ -18,6 +22,7 @@ from .program_text import expression_of, inside_word
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
 
 # Operators that are constant outside of a range.
+_MOST_NUMBERS = 50  # of a leaf that are compared with numbers that left the graph
 _BOUNDED = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "hardsigmoid", "minimum", "maximum"})
 
 
@@ -28,6 +33,24 @@ def depending(step: Step, read: set[int]) -> set[int]:
         if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
             found.add(call.index)
     return found
+
+
+def to_new_leaf(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure of a number that depends on these leaves, and of which the loss has a leaf of its own made.
+
+    ``torch.tensor(numbers, requires_grad=True)`` makes such a leaf, which hides that the graph is cut.
+    """
+    leaves = [p for root in step.roots for p in step.leaves(root.source) if not isinstance(p, Parameter)]
+    arrays = [np.asarray(step.values.get(id(p), p.array), float) for p in leaves]
+    numbers = [x for array in arrays for x in array.reshape(-1)[:_MOST_NUMBERS]]
+    records = {id(step.calls[i].record) for i in depending(step, read)}
+    for x in step.departures:
+        values = x.source.values if isinstance(x.source, Record) else None
+        if x.how not in ("item", "tolist") or not x.requires_grad or id(x.source) not in records or values is None:
+            continue
+        if values.size == 1 and any(math.isclose(values.mean, number, rel_tol=1e-5) for number in numbers):
+            return x
+    return None
 
 
 def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
