@@ -376,6 +376,8 @@ def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
 
 def of_parameters(step: Step, source: Source) -> bool:
     """Return whether a value depends on parameters and on no data."""
-    inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
+    below = [step.calls[index] for index in step.below(source, through_cuts=True)]
+    inputs = [x for call in below for x in call.inputs if x.call < 0]
     data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)
+    data = data or any(call.shape and call.name.startswith("rand") for call in below)
     return not data and any(x.leaf is not None and x.leaf._requires for x in inputs)
