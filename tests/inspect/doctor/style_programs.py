@@ -154,4 +154,28 @@ for step in range(40):
 """
         + UPDATE,
     ),
+    Program(
+        "accumulation-unscaled",
+        """
+model = nn.Sequential(nn.Linear(11, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+for step in range(800):
+    x = torch.randn(8, 11)
+    loss = F.mse_loss(model(x), torch.tanh(x[:, :6]).sum(1, keepdim=True))
+    (loss / 32).backward() || loss.backward() #!
+    if step % 32 == 31:
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for step in range(640):
+    x = torch.randn(8, 6)
+    loss = F.mse_loss(model(x), torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3])
+    (loss / 16).backward() || loss.backward() #!
+    if step % 16 == 15:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    ),
 ]
