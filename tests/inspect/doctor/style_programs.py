@@ -166,16 +166,18 @@ for step in range(800):
     if step % 32 == 31:
         optimizer.step()
         optimizer.zero_grad()
-"""
-model = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-for step in range(640):
-    x = torch.randn(8, 6)
-    loss = F.mse_loss(model(x), torch.sin(2 * x[:, :1]) + x[:, 1:2] * x[:, 2:3])
-    (loss / 16).backward() || loss.backward() #!
-    if step % 16 == 15:
-        optimizer.step()
-        optimizer.zero_grad()
 """,
+    ),
+    Program(
+        "learning-rate-too-low",
+        """
+y = torch.arange(90) % 3
+x = torch.rand(90, 60) / 60 + 0.05 * F.one_hot(y, 3).float().repeat(1, 20)
+model = nn.Sequential(nn.Linear(60, 16, bias=False), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3, bias=False))
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9) || optimizer = torch.optim.SGD(model.parameters(), lr=1e-5, momentum=0.9) #!
+for step in range(100):
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
     ),
 ]
