@@ -604,4 +604,19 @@ for i in range(30):
     opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
+    Program(
+        "data-write",
+        """
+class Rounded(nn.Linear):
+    def forward(self, x):
+        w = self.weight + (torch.round(self.weight * 8) / 8 - self.weight).detach() || self.weight.data = torch.round(self.weight.data * 8) / 8 #!
+        return F.linear(x, w, self.bias) || return F.linear(x, self.weight, self.bias)
+net = nn.Sequential(Rounded(6, 24), nn.ReLU(), Rounded(24, 3))
+opt = torch.optim.Adam(net.parameters(), lr=2e-3)
+c = torch.randn(3, 6)
+for i in range(40):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 6)
+    loss = F.cross_entropy(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
 ]

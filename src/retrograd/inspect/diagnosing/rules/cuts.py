@@ -22,7 +22,7 @@ from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
 from .program_text import attribute_line
-from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below, to_new_leaf
+from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below, rounded_back, to_new_leaf
 
 _WITHOUT_GRADIENT = {
     name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
@@ -472,7 +472,9 @@ def data_write(case: Case) -> Found | None:
                 )
                 fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
                 return Found(call.record, {"what": what, "fix": fix})
-    return _computed_weights(case) or _overwritten(case)
+    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
+    writes = [(step, *one) for step in case.run.steps if step.roots for one in _writes(step, held)]
+    return _computed_weights(case) or _overwritten(case) or rounded_back(case, writes)
 
 
 def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
