@@ -75,7 +75,7 @@ def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Fou
         where = next((x.site for x, q in step.left if q is p and ".data" in x.site.code), call.record)
         what = (
             f"in each step, {step.name(p)} is overwritten with its own rounded values ({rounding.name} of line "
-            f"{rounding.record.line}): after the first update {same:.0%} of its elements were the same as before, since "
+            f"{rounding.record.line}): after the first update {same:.0%} of its elements were the same as before: "
             "rounding undoes updates that are smaller than half of its step."
         )
         fix = "leave the parameter as it is, and compute with a rounded copy: w + (rounded(w) - w).detach()"
