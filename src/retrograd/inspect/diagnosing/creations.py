@@ -103,7 +103,7 @@ class Creations:
     def _assigning(self, plain: Plain, module: Module, name: str, value: object) -> None:
         plain(module, name, value)
         if name == "requires_grad" and value is True and name in module.__dict__:
-            frozen = [p for p in module.parameters() if not p._requires]
+            frozen: list[Tensor] = [p for p in module.parameters() if not p._requires]
             if frozen:
                 steps = sum([x.steps for x in self.run.optimizers])
                 self.run.thawed.append(Thawed(ref(module), frozen, steps, user_site(3)))

@@ -400,7 +400,7 @@ def _is_smooth(x: np.ndarray) -> bool:
 
 
 def _begins_alike(x: np.ndarray) -> bool:
-    """Return whether columns of indices begin with one symbol, or are filled up at the end with one, and rows do not."""
+    """Return whether columns of indices, and not rows, begin with one symbol, or are filled up at the end with one."""
     if x.dtype.kind not in "iu" or x.ndim != 2 or min(x.shape) < 3:
         return False
     if not _varies(x[0]) and _varies(x[:, 0]) and _varies(x[1:-1]):
