@@ -524,4 +524,58 @@ for it in range(400):
     q, commitment = vq(enc(x))
     loss = F.mse_loss(dec(q), x) + commitment; opt.zero_grad(); loss.backward(); opt.step()
 """,
+    "a recurrent network on chunks of series, time first": """
+t = torch.arange(241.0)[:, None]
+series = torch.sin(t * torch.linspace(0.15, 0.35, 6))
+rnn, head = nn.RNN(1, 16), nn.Linear(16, 1)
+opt = torch.optim.Adam([*rnn.parameters(), *head.parameters()], lr=4e-3)
+for epoch in range(4):
+    h = None
+    for i in range(0, 240, 20):
+        x, y = series[i:i + 20], series[i + 1:i + 21]
+        out, h = rnn(x.unsqueeze(-1), h if h is None else h.detach())
+        loss = F.mse_loss(head(out).squeeze(-1), y)
+        opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a language model with attention, time first": """
+embedding, encoder, out = nn.Embedding(12, 16), nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0), nn.Linear(16, 12)
+opt = torch.optim.Adam([*embedding.parameters(), *encoder.parameters(), *out.parameters()], lr=1e-2)
+corpus = (torch.arange(960) * 5 + torch.randint(0, 2, (960,))) % 12
+data = corpus.view(8, -1).t().contiguous()
+for epoch in range(6):
+    for i in range(0, 105, 15):
+        x, y = data[i:i + 15], data[i + 1:i + 16]
+        h = encoder(embedding(x), src_mask=nn.Transformer.generate_square_subsequent_mask(15))
+        loss = F.cross_entropy(out(h).permute(0, 2, 1), y)
+        opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a tagger of one sentence at a time": """
+embedding, lstm, out = nn.Embedding(9, 8), nn.LSTM(8, 8), nn.Linear(8, 3)
+opt = torch.optim.SGD([*embedding.parameters(), *lstm.parameters(), *out.parameters()], lr=0.1)
+data = [torch.randint(0, 9, (n,)) for n in (5, 5, 7, 9, 6)]
+for epoch in range(20):
+    for words in data:
+        h, _ = lstm(embedding(words).view(len(words), 1, -1))
+        loss = F.nll_loss(F.log_softmax(out(h.view(len(words), -1)), dim=1), words % 3)
+        opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "a tagger of padded sentences, time first": """
+embedding, lstm, out = nn.Embedding(9, 8), nn.LSTM(8, 16, bidirectional=True), nn.Linear(32, 4)
+opt = torch.optim.Adam([*embedding.parameters(), *lstm.parameters(), *out.parameters()], lr=1e-2)
+for step in range(60):
+    sentences = [torch.randint(1, 9, (int(n),)) for n in torch.randint(3, 12, (10,))]
+    x = nn.utils.rnn.pad_sequence(sentences)
+    y = torch.where(x > 0, x % 4, torch.full_like(x, -100))
+    loss = F.cross_entropy(out(lstm(embedding(x))[0]).transpose(1, 2), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "log-probabilities of sampled actions, which are minimized": """
+policy = nn.Linear(3, 2)
+opt = torch.optim.Adam(policy.parameters(), lr=1e-2)
+for step in range(60):
+    mean, width = policy(torch.randn(32, 3)).chunk(2, -1)
+    actions = torch.distributions.Normal(mean, width.exp())
+    loss = actions.log_prob(actions.sample()).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

@@ -570,4 +570,53 @@ for i in range(24):
     opt.step()
 """,
     ),
+    Program(
+        "frozen-layer",
+        """
+body = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 16))
+model = nn.Sequential(body, nn.Linear(16, 4))
+x = torch.randn(256, 6); y = (x[:, 0] * x[:, 1] > 0).long() + 2 * (x[:, 2] > 0).long()
+for stage in range(2):
+    for part in body.children():
+        part.requires_grad_(stage == 1) || part.requires_grad = stage == 1 #!
+    if stage == 0:
+        for p in body.parameters(): p.requires_grad = False
+    opt = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for i in range(30):
+        loss = F.cross_entropy(model(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "detached",
+        """
+q = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 2))
+opt = torch.optim.Adam(q.parameters(), lr=1e-2)
+for i in range(30):
+    chosen, wanted = [], []
+    for k in range(6):
+        s, after = torch.randn(4), torch.randn(4)
+        with torch.no_grad():
+            best = q(after).max().item()
+        chosen.append(q(s)[k % 2]) || chosen.append(q(s)[k % 2].item()) #!
+        wanted.append(float(s[0]) + 0.5 * best)
+    chosen = torch.stack(chosen) || chosen = torch.tensor(chosen, requires_grad=True)
+    loss = F.mse_loss(chosen, torch.tensor(wanted))
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
+    Program(
+        "data-write",
+        """
+class Rounded(nn.Linear):
+    def forward(self, x):
+        w = self.weight + (torch.round(self.weight * 8) / 8 - self.weight).detach() || self.weight.data = torch.round(self.weight.data * 8) / 8 #!
+        return F.linear(x, w, self.bias) || return F.linear(x, self.weight, self.bias)
+net = nn.Sequential(Rounded(6, 24), nn.ReLU(), Rounded(24, 3))
+opt = torch.optim.Adam(net.parameters(), lr=2e-3)
+c = torch.randn(3, 6)
+for i in range(40):
+    y = torch.randint(0, 3, (32,)); x = c[y] + 0.5 * torch.randn(32, 6)
+    loss = F.cross_entropy(net(x), y); opt.zero_grad(); loss.backward(); opt.step()
+""",
+    ),
 ]

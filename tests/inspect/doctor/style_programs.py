@@ -126,4 +126,58 @@ for e in range(10):
         loss = F.binary_cross_entropy_with_logits(net(X[b:b + 32]).squeeze(1), Y[b:b + 32]); opt.zero_grad(); loss.backward(); opt.step()
 """,
     ),
+    Program(
+        "loss-sign",
+        """
+model = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 2))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(40):
+    x = torch.randn(32, 3)
+    y = x[:, 0] - x[:, 1] + 0.3 * torch.randn(32)
+    mu, width = model(x).unbind(-1)
+    density = torch.distributions.Normal(mu, width.clamp(-4, 2).exp())
+    loss = -density.log_prob(y).mean() || loss = density.log_prob(y).mean() #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "loss-sign",
+        """
+model = nn.Linear(3, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+for step in range(40):
+    x = torch.randn(32, 3)
+    y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+    actions = torch.distributions.Categorical(logits=model(x))
+    entropy = 0.01 * actions.log_prob(actions.sample()).mean()
+    loss = entropy - actions.log_prob(y).mean() || loss = actions.log_prob(y).mean() #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "accumulation-unscaled",
+        """
+model = nn.Sequential(nn.Linear(11, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+for step in range(800):
+    x = torch.randn(8, 11)
+    loss = F.mse_loss(model(x), torch.tanh(x[:, :6]).sum(1, keepdim=True))
+    (loss / 32).backward() || loss.backward() #!
+    if step % 32 == 31:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    ),
+    Program(
+        "learning-rate-too-low",
+        """
+y = torch.arange(90) % 3
+x = torch.rand(90, 60) / 60 + 0.05 * F.one_hot(y, 3).float().repeat(1, 20)
+model = nn.Sequential(nn.Linear(60, 16, bias=False), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3, bias=False))
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.9) || optimizer = torch.optim.SGD(model.parameters(), lr=1e-5, momentum=0.9) #!
+for step in range(100):
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
+    ),
 ]

@@ -14,7 +14,7 @@ from ...core.graph.modes import modes
 from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor
 from .recording import Array
-from .run import Loader, Run, Schedule
+from .run import Loader, Run, Schedule, Thawed
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -69,6 +69,7 @@ class Creations:
         patch = patches.patch
         patch(Optimizer, "__init__", self._new_optimizer)
         patch(Module, "__init__", self._new_module)
+        patch(Module, "__setattr__", self._assigning)
         patch(Module, "train", self._switching)
         patch(Module, "load_state_dict", self._loading)
         for schedule in (LRScheduler, ReduceLROnPlateau):
@@ -98,6 +99,14 @@ class Creations:
     def _new_module(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> None:
         plain(module, *args, **kwargs)
         self.run.created[id(module)] = ref(module), user_site(3 + _own_inits(module, sys._getframe(2)))
+
+    def _assigning(self, plain: Plain, module: Module, name: str, value: object) -> None:
+        plain(module, name, value)
+        if name == "requires_grad" and value is True and name in module.__dict__:
+            frozen: list[Tensor] = [p for p in module.parameters() if not p._requires]
+            if frozen:
+                steps = sum([x.steps for x in self.run.optimizers])
+                self.run.thawed.append(Thawed(ref(module), frozen, steps, user_site(3)))
 
     def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))

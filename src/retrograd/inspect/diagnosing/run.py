@@ -116,6 +116,15 @@ class Data(NamedTuple):
     size: int  # in bytes
 
 
+class Thawed(NamedTuple):
+    """An assignment of True to the attribute ``requires_grad`` of a module, which has parameters that require none."""
+
+    module: ref[Module]
+    frozen: list[Tensor]
+    steps: int  # of optimizers before it
+    site: Site
+
+
 @dataclass
 class Loader:
     """A DataLoader of the program."""
@@ -171,6 +180,7 @@ class Run:
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
     undone: dict[int, Site] = field(default_factory=dict)  # modules by id: the last train() under ``no_grad``
     frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
+    thawed: list[Thawed] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
     views: list[View] = field(default_factory=list)  # of data, by the setup

@@ -22,7 +22,7 @@ from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
 from .program_text import attribute_line
-from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below
+from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below, rounded_back, to_new_leaf
 
 _WITHOUT_GRADIENT = {
     name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
@@ -143,7 +143,7 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
             continue
         cut = cut or _as_number(step, x)
         if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
-            cut = _cut_between(step, read)
+            cut = to_new_leaf(step, read) or _cut_between(step, read)
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -246,6 +246,8 @@ def _edit_of(cut: Departure) -> str:
         return _WITHOUT_NUMPY
     if _named(cut) == "tensor()":
         return "join the Tensors by torch.stack or torch.cat: tensor() copies their numbers, without the graph"
+    if cut.how == "item" and ("append(" in cut.site.code or " for " in cut.site.code):
+        return "keep the Tensors, without .item(), and join them by torch.stack: a number has no graph"
     if cut.how == "no_grad":
         return "compute this outside of torch.no_grad()"
     return _WITHOUT_GRADIENT.get(cut.how, "")
@@ -477,7 +479,9 @@ def data_write(case: Case) -> Found | None:
                 )
                 fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
                 return Found(call.record, {"what": what, "fix": fix})
-    return _computed_weights(case) or _overwritten(case)
+    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
+    writes = [(step, *one) for step in case.run.steps if step.roots for one in _writes(step, held)]
+    return _computed_weights(case) or _overwritten(case) or rounded_back(case, writes)
 
 
 def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
+from ....optim.sgd import SGD
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
@@ -410,21 +411,9 @@ def dead_units(case: Case) -> Found | None:
         )
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
-    count = 0
     steps = [step for step in case.run.steps if step.roots][-4:]
     for step in steps:
-        seen: dict[tuple[str, int], int] = {}
-        count += 1
-        for call in step.calls:
-            if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2 or not call.record.requires_grad:
-                continue
-            place = call.site.file, call.site.line
-            seen[place] = number = seen.get(place, 0) + 1
-            array = np.asarray(call.outputs[0])
-            axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
-            axes = tuple([i for i in range(array.ndim) if i != axis])
-            key = (*place, number)
-            now = (array > 0).any(axis=axes)
+        for key, call, now in _relus(step):
             alive[key] = now if key not in alive or alive[key].shape != now.shape else alive[key] | now
             calls[key] = call
     worst = None
@@ -438,6 +427,8 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     dead = calls[worst]
+    if isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask) and case.answer("accumulation-unscaled"):
+        return None  # steps that add up gradients were too large, and moved the units there
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
@@ -446,8 +437,33 @@ def dead_units(case: Case) -> Found | None:
     fix = "remove this relu: it is the output of the network, which it keeps from negative values"
     if not final:
         fix = "lower the learning rate, initialize biases with 0 and weights by kaiming_normal_, or use leaky_relu"
-    values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": count, "fix": fix}
+    values = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": len(steps), "fix": fix}
     return Found(case.edited(case.step, dead) if case.step is not None and last else dead.record, values, edit)
+
+
+def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
+    """Yield the calls of relu of a step, with their place and whether each unit is above 0 for an example."""
+    seen: dict[tuple[str, int], int] = {}
+    for call in step.calls:
+        if call.name != "relu" or not call.outputs or call.outputs[0].ndim < 2 or not call.record.requires_grad:
+            continue
+        place = call.site.file, call.site.line
+        seen[place] = number = seen.get(place, 0) + 1
+        array = np.asarray(call.outputs[0])
+        axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
+        yield (*place, number), call, (array > 0).any(axis=tuple([i for i in range(array.ndim) if i != axis]))
+
+
+def _worked(case: Case, relu: Call, dead: Array) -> bool:
+    """Return whether most of these units of a relu were above 0 for an example in the first step."""
+    step = case.run.first
+    place = relu.site.file, relu.site.line, relu.record.module
+    same = [
+        now
+        for key, call, now in (() if step is None else _relus(step))
+        if (*key[:2], call.record.module) == place and now.shape == dead.shape
+    ]
+    return bool(same) and 2 * int((same[0] & dead).sum()) > int(dead.sum())
 
 
 def _is_output(step: Step, call: Call) -> bool:

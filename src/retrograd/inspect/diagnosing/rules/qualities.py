@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import math
 import re
@@ -13,6 +14,7 @@ from ..recording import Call, Source, Step
 from .cuts import sums
 from .policies import slope_of
 from .rates import of_parameters
+from .stillness import depending
 
 _MEASURES = frozenset(
     ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
@@ -24,6 +26,9 @@ _OPPOSITE = frozenset(
     + ["penalty", "reg", "cost", "inv", "dis", "unlike", "diss", "wrong", "bad"]
 )
 _SELECTIONS = frozenset({"gather", "getitem", "take_along_dim", "index_select", "take"})
+_REDUCTIONS = frozenset({"mean", "sum", "neg"})
+_SHAPING = frozenset({"mean", "sum", "squeeze", "view", "reshape", "flatten"})
+_LOG_PROB = re.compile(r"\blog_prob\(")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
 
@@ -58,6 +63,8 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "the overlap of predictions and targets (a sum of products divided by sums) is minimized"
         elif slope > 0 and _is_probability(case, step, call):
             what = "the probabilities of the targets are minimized"
+        elif slope * _sign_of_log_prob(call) > 0 and _is_density(step, path, place):
+            what = "log-probabilities of data (log_prob) are minimized, without a minus sign"
         elif slope < 0 and _is_hinge(call):
             what = "a hinge, whose smallest value 0 is the best one, is maximized"
         elif slope < 0 and _is_distance(step, call):
@@ -133,6 +140,57 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
     if rows.ndim < 2 or rows.shape != before.shape:
         return False
     return bool(((rows == 0) | (rows == 1)).all() & (rows.sum(-1) == 1).all())
+
+
+def _sign_of_log_prob(call: Call) -> float:
+    """Return the sign with which the only ``log_prob(...)`` of a line is its value or mean, 0 for another use of it."""
+    code = call.site.code
+    if not _LOG_PROB.search(code):
+        return 0.0
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return 0.0
+    parents = {child: one for one in ast.walk(tree) for child in ast.iter_child_nodes(one)}
+    calls = [x for x in parents if isinstance(x, ast.Call) and _called(x) == "log_prob"]
+    if len(calls) != 1:
+        return 0.0
+    child: ast.AST = calls[0]
+    sign = 1.0
+    while child in parents:
+        above = parents[child]
+        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.USub):
+            sign = -sign
+        elif isinstance(above, ast.BinOp):
+            sign *= isinstance(above.op, ast.Div) and above.left is child
+        elif isinstance(above, ast.Call):
+            sign *= _called(above) in _SHAPING
+        elif not isinstance(above, (ast.Attribute, ast.Assign, ast.AnnAssign, ast.Return, ast.Module)):
+            return 0.0
+        child = above
+    return sign
+
+
+def _called(call: ast.Call) -> str:
+    """Return the name of a called function or method."""
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
+def _is_density(step: Step, path: list[Call], place: int) -> bool:
+    """Return whether the loss is a mean or a sum of a call of its path, whose value no parameter has sampled.
+
+    A value that depends on parameters is no data: such as an action that the program samples.
+    """
+    call = path[place]
+    if place and _same_line(path[place - 1], call):
+        return False  # the line goes on, with the sign of all of it
+    if not all(x.name in _REDUCTIONS or x.moves or x.name == "div" and not x.needs(1) for x in path[:place]):
+        return False  # such as a weight, by which rewards enter the loss
+    source = Source(call.index, 0, None, None)
+    depends = depending(step, {id(p) for p in step.leaves(source)})
+    return not any(
+        i in depends and not step.calls[i].record.requires_grad for i in step.below(source, through_cuts=True)
+    )
 
 
 def _is_cosine(step: Step, call: Call) -> bool:

@@ -225,7 +225,10 @@ def learning_rate_too_low(case: Case) -> Found | None:
         return None
     plain: list[float] = []
     most = case.budget.share(2, STEPS)
-    for factor in _larger(_moved(case)):
+    factors = _larger(_moved(case))
+    if case.stuck and isinstance(main.optimizer, SGD):  # no better than guessing: gradients may be small at first
+        factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
+    for factor in factors:
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
         if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
@@ -376,6 +379,8 @@ def _second(a: Tensor, b: Tensor, **params: object) -> Tensor:
 
 def of_parameters(step: Step, source: Source) -> bool:
     """Return whether a value depends on parameters and on no data."""
-    inputs = [x for index in step.below(source, through_cuts=True) for x in step.calls[index].inputs if x.call < 0]
+    below = [step.calls[index] for index in step.below(source, through_cuts=True)]
+    inputs = [x for call in below for x in call.inputs if x.call < 0]
     data = any(x.leaf is None and np.size(x.value) > 1 for x in inputs)
+    data = data or any(call.shape and call.name.startswith("rand") for call in below)
     return not data and any(x.leaf is not None and x.leaf._requires for x in inputs)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
+from ....nn.parameter import Parameter
+from ...record import Departure, Record
 from ..kinds import Case, Found, all_leaves, kind
 from ..probes.replay import Edit
 from ..recording import Call, Opened, Source, Step, mark
@@ -17,6 +22,7 @@ from .program_text import expression_of, inside_word
 FLAT = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fix"})
 
 # Operators that are constant outside of a range.
+_MOST_NUMBERS = 50  # of a leaf that are compared with numbers that left the graph
 _BOUNDED = frozenset({"clamp", "clamp_min", "clamp_max", "hardtanh", "relu6", "hardsigmoid", "minimum", "maximum"})
 
 
@@ -27,6 +33,54 @@ def depending(step: Step, read: set[int]) -> set[int]:
         if any(y.leaf is not None and id(y.leaf) in read or y.call in found for y in call.inputs):
             found.add(call.index)
     return found
+
+
+def to_new_leaf(step: Step, read: set[int]) -> Departure | None:
+    """Return the departure of a number that depends on these leaves, and of which the loss has a leaf of its own made.
+
+    ``torch.tensor(numbers, requires_grad=True)`` makes such a leaf, which hides that the graph is cut.
+    """
+    leaves = [p for root in step.roots for p in step.leaves(root.source) if not isinstance(p, Parameter)]
+    arrays = [np.asarray(step.values.get(id(p), p.array), float) for p in leaves]
+    numbers = [x for array in arrays for x in array.reshape(-1)[:_MOST_NUMBERS]]
+    records = {id(step.calls[i].record) for i in depending(step, read)}
+    for x in step.departures:
+        values = x.source.values if isinstance(x.source, Record) else None
+        if x.how not in ("item", "tolist") or not x.requires_grad or id(x.source) not in records or values is None:
+            continue
+        if values.size == 1 and any(math.isclose(values.mean, number, rel_tol=1e-5) for number in numbers):
+            return x
+    return None
+
+
+def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
+    """Return the finding for parameters whose rounded values the program writes over them in each step.
+
+    An optimizer's small updates are lost by this. A program with several writes in a step puts the values back.
+    """
+    for step, call, p in writes:
+        others = [one for one in writes if one[2] is p and one[0] is not step]
+        later = next((x for x, _, _ in others if x.number == step.number + 1), None)
+        if later is None or len([one for one in writes if one[2] is p and one[0] is step]) > 1:
+            continue
+        below = step.below(Source(call.index, 0, None, None), through_cuts=True)
+        rounding = next((step.calls[i] for i in below if step.calls[i].name in FLAT), None)
+        own = any(x.leaf is p for i in below for x in step.calls[i].inputs)
+        before, after = step.values.get(id(p)), later.values.get(id(p))
+        if rounding is None or not own or before is None or after is None or not step.arrived.get(id(p)):
+            continue
+        same = float((np.asarray(before) == np.asarray(after)).mean())
+        if same < 0.5:
+            continue
+        where = next((x.site for x, q in step.left if q is p and ".data" in x.site.code), call.record)
+        what = (
+            f"in each step, {step.name(p)} is overwritten with its own rounded values ({rounding.name} of line "
+            f"{rounding.record.line}): after the first update {same:.0%} of its elements were the same as before: "
+            "rounding undoes updates that are smaller than half of its step."
+        )
+        fix = "leave the parameter as it is, and compute with a rounded copy: w + (rounded(w) - w).detach()"
+        return Found(where, {"what": what, "fix": fix})
+    return None
 
 
 def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
@@ -124,6 +178,9 @@ _THAWED = Edit("with requires_grad=True", frozen=True)
     "{fix}",
 )
 def frozen_layer(case: Case) -> Found | None:
+    thawed = _thawed_by_name(case)
+    if thawed is not None:
+        return thawed
     if case.run.error is not None:
         return _nothing_trains(case, str(case.run.error))
     for x in case.run.optimizers:
@@ -182,6 +239,26 @@ def frozen_layer(case: Case) -> Found | None:
             )
             where = _freezing(case, one[1]) or case.created(one[1].module) or one[1].site
             return Found(where, {"what": what, "fix": fix}, _THAWED)
+    return None
+
+
+def _thawed_by_name(case: Case) -> Found | None:
+    """Return the finding for ``module.requires_grad = True``: no attribute of a module concerns its parameters."""
+    steps = sum([x.steps for x in case.run.optimizers])
+    for one in case.run.thawed:
+        module = one.module()
+        still = [p for p in one.frozen if not p._requires]
+        if module is None or module.__dict__.get("requires_grad") is not True or not still or steps < one.steps + 3:
+            continue
+        names = dict.fromkeys([type(x).__name__ for y in case.run.thawed if y.site == one.site and (x := y.module())])
+        what = (
+            f"this line gives an attribute to a module ({', '.join(names)}), and no parameter changes by it: "
+            f"{len(still)} parameters of {type(module).__name__} still do not require a gradient in the "
+            f"{steps - one.steps} steps after it."
+        )
+        target = re.match(r"\s*([\w.\[\]]+)\.requires_grad\s*=\s*([\w.]+)\s*$", one.site.code)
+        call = f"{target[1]}.requires_grad_({target[2]})" if target is not None else "module.requires_grad_(True)"
+        return Found(one.site, {"what": what, "fix": f"call {call}: this sets it for all parameters below"}, _THAWED)
     return None
 
 
