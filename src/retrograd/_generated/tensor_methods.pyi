@@ -2278,9 +2278,6 @@ class TensorMethods:
     def dot(self, tensor: Operand) -> Tensor:
         """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
-        Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
-        Tensor is ``A * b``.
-
         Derivative: input: ``g tensor``; tensor: ``g input``.
         Shape: (n) and (n) to ().
         Dtype: any, the same for all arguments and the result.
@@ -4935,7 +4932,7 @@ class TensorMethods:
         ValuesIndices(values=tensor(3.), indices=tensor(2))
         """
     def moveaxis(self, source: Dims, destination: Dims) -> Tensor:
-        """A view with some dimensions moved to other positions; the others keep their order.
+        """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
         Shape: any; the lengths are permuted.
@@ -4955,7 +4952,7 @@ class TensorMethods:
         (3, 4, 2)
         """
     def movedim(self, source: Dims, destination: Dims) -> Tensor:
-        """A view with some dimensions moved to other positions; the others keep their order.
+        """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
         Derivative: ``g`` with the dimensions moved back.
         Shape: any; the lengths are permuted.

@@ -2432,9 +2432,6 @@ def divide(input: Operand, other: Operand, *, rounding_mode: Literal['trunc', 'f
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
-    Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
-    Tensor is ``A * b``.
-
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
     Dtype: any, the same for all arguments and the result.
@@ -5382,7 +5379,7 @@ def mode(input: Operand, dim: Dim = -1, keepdim: builtins.bool = False, *, axis:
     ValuesIndices(values=tensor(3.), indices=tensor(2))
     """
 def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """A view with some dimensions moved to other positions; the others keep their order.
+    """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
     Shape: any; the lengths are permuted.
@@ -5402,7 +5399,7 @@ def moveaxis(input: Tensor, source: Dims, destination: Dims) -> Tensor:
     (3, 4, 2)
     """
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """A view with some dimensions moved to other positions; the others keep their order.
+    """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
     Shape: any; the lengths are permuted.

@@ -133,7 +133,7 @@ _from_front = lru_cache(maxsize=256)(dimensions)
 
 @operator(aliases=("moveaxis",), raises="dimension", shape="permuted")
 def movedim(input: Tensor, source: Dims, destination: Dims) -> Tensor:
-    """A view with some dimensions moved to other positions; the others keep their order.
+    """``input`` with some dimensions moved to other positions, as a view; the others keep their order.
 
     Derivative: ``g`` with the dimensions moved back.
 

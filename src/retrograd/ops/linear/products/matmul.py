@@ -251,9 +251,6 @@ def mv(input: Operand, vec: Operand) -> Tensor:
 def dot(input: Operand, tensor: Operand) -> Tensor:
     """``sum_k input_k tensor_k`` of two vectors, without conjugation.
 
-    Where PyTorch raises an error, the result is NumPy's: ``A.dot(B)`` is the product of matrices, and that with a 0-d
-    Tensor is ``A * b``.
-
     Derivative: input: ``g tensor``; tensor: ``g input``.
     Shape: (n) and (n) to ().
 
@@ -264,11 +261,12 @@ def dot(input: Operand, tensor: Operand) -> Tensor:
     tensor(11.)
     """
     x, y = operand(input), operand(tensor, "tensor")
-    dims = x.array.ndim, y.array.ndim
-    if 0 in dims:
-        return x * y
-    if dims[1] > 2:
-        raise RuntimeError(f"tensor must have at most 2 dimensions, got {describe(y)}; use retrograd.tensordot")
+    for argument, value in (("input", x), ("tensor", y)):
+        if value.array.ndim != 1:
+            raise RuntimeError(
+                f"{argument} must be a vector, got {describe(value)}; np.dot(input, tensor) takes matrices, and "
+                "input @ tensor multiplies them"
+            )
     return apply(MATMUL, (x, y), {})
 
 
