@@ -11,7 +11,8 @@ WORKERS ?= auto
 TORCH_PIP_ARGS ?=
 VENV := .venv
 LOWEST := $(VENV)/lowest
-ON_LIBRARIES := src/retrograd tests/every_operator/test_operators.py::test_values \
+ON_LIBRARIES := tests/every_operator/test_operators.py::test_values \
+	$(addprefix src/retrograd/,data distributions onnx ops/numpy scipy sklearn training weights) \
 	$(addprefix tests/,cli/test_console.py cli/test_info.py compiler/programs/test_programs.py compiler/passes/test_regions.py core \
 	distributed distributions/test_against_scipy.py sklearn inspect/watching/test_watch.py onnx \
 	ops/linear ops/math ops/numpy optim/test_minimization.py \
@@ -60,8 +61,8 @@ slow: kernels $(VENV)/dev.stamp $(COMPARE)
 	$(BIN)/python $(PYTEST) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' tests)
 
 # The lowest versions of all dependencies that pyproject.toml declares, in an environment of their own, and the tests of
-# what stands on them: the example of every public name, and each third case of the tests of operators and of what calls
-# a library.
+# what stands on them: the examples of the rooms that call libraries, and each third case of the tests of operators and
+# of what calls a library.
 lowest: export OMP_NUM_THREADS = 1
 lowest: export OPENBLAS_NUM_THREADS = 1
 lowest: $(VENV)/lowest.stamp

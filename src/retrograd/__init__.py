@@ -1,6 +1,6 @@
 """Retrograd: automatic differentiation and neural networks over NumPy and CuPy."""
 
-from . import _command  # isort: skip  before all other imports, during which Ctrl-C may come
+from . import _command  # noqa: F401  isort: skip  before all other imports, during which Ctrl-C may come
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
@@ -45,7 +45,6 @@ from .core.missing_names import operator_names as _operator_names
 from .core.missing_names import repr_html as _repr_html
 from .core.tensor.tensor import Size, Tensor
 from .core.tensor.tensor import tensor_method as _tensor_method
-from .kernels import turned_on as _turned_on
 from .ops.make.generators import (
     Generator,
     default_generator,
@@ -95,9 +94,6 @@ if TYPE_CHECKING:
     bool = bool_
 
 __version__ = "0.1.0"
-
-if not _command.is_command():  # the command reports the error of an unknown choice itself, in one line
-    _turned_on()
 
 # PyTorch's other names of the dtypes. __getattr__ returns `bool`, which would hide the builtin in this module.
 half, float, double, short, int, long, cfloat, cdouble = (

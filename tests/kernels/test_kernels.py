@@ -281,8 +281,6 @@ def test_an_unknown_choice_of_kernels_is_an_error(monkeypatch):
     monkeypatch.setenv("RETROGRAD_KERNELS", "fastest")
     with pytest.raises(RuntimeError, match="RETROGRAD_KERNELS: expected compiled, jit or reference, got 'fastest'"):
         kernels.available()
-    process = start("import retrograd", {})  # an error at import, not at the first large call
-    assert "got 'fastest'" in process.communicate(timeout=120)[1].splitlines()[-1]
 
 
 def test_jit_without_numba_is_one_warning_at_the_line_of_the_program(monkeypatch):
