@@ -56,7 +56,7 @@ def short_proofs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_mode, "prove", prove)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.usefixtures("short_proofs")
 @pytest.mark.parametrize("program", ALL, ids=IDS)
 def test_a_broken_program_has_its_kind_and_line_as_the_first_finding(program: Program, tmp_path: Path) -> None:
