@@ -52,6 +52,15 @@ class Finding:
         return "\n".join(lines)
 
 
+def listing(names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are.
+
+    >>> listing(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
 def figure(value: float) -> str:
     """Return a number as texts show it: four digits, as short as possible.
 

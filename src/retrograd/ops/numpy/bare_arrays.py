@@ -272,11 +272,12 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy and array is self.array else array
 
 
+_length = Tensor.__len__
+
+
 def _len(self: Tensor) -> int:
-    if self.array.ndim == 0:
-        raise TypeError("len() of a 0-d tensor")
     refuse_diagonals(sys._getframe(1))
-    return self.array.shape[0]
+    return _length(self)
 
 
 def refuse_diagonals(frame: FrameType) -> None:

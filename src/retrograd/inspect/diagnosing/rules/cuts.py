@@ -13,7 +13,7 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ...record import Departure, Record
-from ..findings import figure
+from ..findings import figure, listing
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, same
@@ -147,7 +147,7 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
-        shown = _listing(names)
+        shown = listing(names)
         how = _named(cut)
         what = (
             f"the loss does not depend on {shown}: {how} cuts the graph, and {case.run.title(x)} never gets a gradient "
@@ -311,19 +311,14 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
                     how, fix = "sample()", "use rsample() in place of sample()"
                 elif call.name == "normal":
                     fix = f"use mean + std * torch.randn_like(std) without {how}: torch.normal has no gradient"
+                names = [*dict.fromkeys(step.name(p) for p in leaves)]
                 what = (
                     "the sample of this line has no gradient, and what is computed from it trains nothing before it: "
-                    f"{_listing([step.name(p) for p in leaves])} get only the gradient of terms without data."
+                    f"{listing(names)} get only the gradient of terms without data."
                 )
                 edit = Edit("with its gradient", Changes(joined=cut is not None, tracked=frozenset(lost)), of=x)
                 return Found(cut or call.record, {"what": what, "how": how}, edit, fix=fix)
     return None
-
-
-def _listing(names: list[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
-    names = list(dict.fromkeys(names))
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _cut_on_line(step: Step, call: Call, read: set[int]) -> Departure | None:

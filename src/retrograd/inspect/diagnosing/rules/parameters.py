@@ -11,6 +11,7 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
+from ..findings import listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit, Replacement, same
@@ -29,10 +30,6 @@ _LONG = 80  # characters
 
 def _held(case: Case) -> set[int]:
     return {id(p) for x in case.run.optimizers for p in x.parameters}
-
-
-def _names(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _unheld(case: Case, step: Step) -> list[Tensor]:
@@ -87,7 +84,7 @@ def modules_not_registered(case: Case) -> Found | None:
                 around = [x for x in step.modules if x.start <= first.start and first.end <= x.end]
                 entry = next((x for x in around if id(x.module) not in known), first)  # the block that it is part of
                 caller = next((x for x in reversed(around) if id(x.module) in known), root)
-                layers = _names([type(x.module).__name__ for x in strange.values()])
+                layers = listing([type(x.module).__name__ for x in strange.values()])
                 where = _kept_in(case, caller, entry) or case.created(entry.module) or entry.site
                 values = {"count": len(strange), "model": type(caller.module).__name__, "layers": layers}
                 return Found(where, values, Edit("with all of them", everything=True))
@@ -152,7 +149,7 @@ def reused_optimizer(case: Case) -> Found | None:
             stale = [p for p in x.parameters if id(p) not in used and id(p) not in live]
             in_turn = len(stale) == len(x.parameters) and x.graded_at >= x.steps - 1  # with other models
             if stale and x.steps and not in_turn:
-                names = _names([step.name(p) for p in missing])
+                names = listing([step.name(p) for p in missing])
                 values = {
                     "optimizer": case.run.title(x),
                     "stale": f"{len(stale)} of {len(x.parameters)}",
@@ -200,7 +197,7 @@ def parameters_not_optimized(case: Case) -> Found | None:
     missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
     if not missing or _only_head(case, step, missing):
         return None
-    names = _names([step.name(p) for p in missing.values()])
+    names = listing([step.name(p) for p in missing.values()])
     near = _of_same_model(step, case.run.optimizers, stepping, set(missing))
     where = near.created or near.stepped
     one = len(missing) == 1

@@ -13,6 +13,7 @@ from ....core.tensor.tensor import Tensor
 from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ...record import Departure, Record
+from ..findings import listing
 from ..kinds import Case, Found, all_leaves, kind
 from ..probes.replay import Edit
 from ..recording import Call, Opened, Source, Step, mark
@@ -146,7 +147,7 @@ def saturated(case: Case) -> tuple[Step, Call] | None:
 def names_below(case: Case, step: Step, call: Call) -> str:
     """Return the names of the parameters below a call whose gradient is zero, the first three of them."""
     names = [step.name(p) for p in step.leaves(Source(call.index, 0, None, None)) if id(p) in case.still]
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return listing(names)
 
 
 def _arrives(call: Call) -> bool:
