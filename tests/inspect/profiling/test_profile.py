@@ -18,6 +18,8 @@ import pytest
 import retrograd as rg
 from retrograd import inspect, nn
 from retrograd.core.graph.modes import watchers
+from retrograd.core.source_location import stack_of
+from retrograd.inspect.profiling import outside_time
 
 HERE = Path(__file__).name
 
@@ -132,6 +134,22 @@ def test_the_peak_is_what_was_alive_when_most_was():
         a.sin_()
     assert p.most == 8000, "a view is no memory of its own, and a write to what is saved has a fresh buffer"
     assert b.shape == (99, 10)
+
+
+def test_the_sampling_thread_keeps_no_array_alive_beyond_its_time(monkeypatch):
+    def slow(*args):
+        time.sleep(0.01)
+        return stack_of(*args)
+
+    def dropped_at_return():
+        _array = rg.ones(5000)
+        time.sleep(0.003)
+
+    monkeypatch.setattr(outside_time, "stack_of", slow)
+    with inspect.profile() as p:
+        for _ in range(5):
+            dropped_at_return()
+    assert p.most == 20000
 
 
 def test_chromes_trace_nests(measured, tmp_path):

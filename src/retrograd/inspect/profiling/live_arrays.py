@@ -10,6 +10,7 @@ from ...core.arrays import Array
 from ...core.arrays.devices import is_array
 from ..memory import owner_of
 from ..record import Record
+from .outside_time import wait_for_samples
 
 
 class Part(NamedTuple):
@@ -62,6 +63,7 @@ class LiveArrays:
             reference = ref(owner, partial(self._died, key, piece))
         except TypeError:  # no weak reference, so its deletion would go unseen
             return
+        wait_for_samples()
         self._alive[key] = reference, piece
         self.total += nbytes
         self._log.append((True, piece))

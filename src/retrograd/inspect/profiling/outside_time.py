@@ -29,6 +29,7 @@ _usual: list[float] = []  # the switch interval before the first active profile
 _running: set[int] = set()  # the threads being sampled
 _LOADING = f"{__name__.split('.')[0]}.data"  # the package of loaders
 _FRAMES = 40  # the most frames searched for a loader
+_sampling = threading.RLock()  # held while a sampling thread has frames, whose local variables it keeps alive
 
 
 class OutsideTime:
@@ -125,17 +126,24 @@ class OutsideTime:
             now = perf_counter()
             if self._ends:
                 return
-            frame = sys._current_frames().get(thread)
-            if not self.busy and frame is not None:
-                stack = _program(stack_of(frame, self._base))
-                if stack:
-                    weight = now - max(last, self._idle)
-                    self._samples.append((stack, weight))
-                    if is_loading(frame):
-                        self.loading.add(stack)
-                        self._loaded += weight
-            del frame
+            with _sampling:
+                frame = sys._current_frames().get(thread)
+                if not self.busy and frame is not None:
+                    stack = _program(stack_of(frame, self._base))
+                    if stack:
+                        weight = now - max(last, self._idle)
+                        self._samples.append((stack, weight))
+                        if is_loading(frame):
+                            self.loading.add(stack)
+                            self._loaded += weight
+                del frame
             last = now
+
+
+def wait_for_samples() -> None:
+    """Wait until no sampling thread keeps the local variables of a function alive that may have returned."""
+    with _sampling:
+        pass
 
 
 def is_loading(frame: FrameType | None) -> bool:
