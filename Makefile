@@ -110,11 +110,21 @@ clean:
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+	$(if $(COMPARE),$(PIP) $(INSTALL) --upgrade pip)  # one of this year takes half the time for many packages
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[cli,plots,special]'
 	@touch $@
 
+ifdef COMPARE
+# Each call of pip searches for all packages again, so one call installs them all.
+$(VENV)/compare.stamp: pyproject.toml | $(BIN)/python
+	$(PIP) $(INSTALL) $(TORCH_PIP_ARGS) --editable '.[all,dev,kernels,compare]'
+	@touch $@ $(VENV)/demo.stamp
+
+$(VENV)/dev.stamp $(VENV)/kernels.stamp: $(VENV)/compare.stamp
+	@touch $@
+else
 $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[all,dev]'
 	@touch $@ $(VENV)/demo.stamp
@@ -122,6 +132,11 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 $(VENV)/kernels.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[kernels]' 'build>=1.2'
 	@touch $@
+
+$(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
+	$(PIP) $(INSTALL) $(TORCH_PIP_ARGS) --editable '.[compare]'
+	@touch $@
+endif
 
 $(VENV)/docs.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[all,docs]'
@@ -132,8 +147,4 @@ $(VENV)/lowest.stamp: pyproject.toml tools/lower_bounds.py | $(BIN)/python
 	$(BIN)/python tools/lower_bounds.py > $(LOWEST)/constraints.txt
 	$(PIP) --python $(LOWEST)/bin/python $(INSTALL) --constraint $(LOWEST)/constraints.txt \
 		--editable '.[all,jit]' hypothesis pytest pytest-xdist
-	@touch $@
-
-$(VENV)/compare.stamp: pyproject.toml $(VENV)/dev.stamp
-	$(PIP) $(INSTALL) $(TORCH_PIP_ARGS) --editable '.[compare]'
 	@touch $@

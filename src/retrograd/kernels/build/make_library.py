@@ -12,6 +12,7 @@ is needed. The folder then has a library and its index, which ``kernels/runtime/
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
 import json
 import os
@@ -165,6 +166,7 @@ def prepare(level: str) -> None:
     """Let this process compile for a level, before any module of loops is imported."""
     from . import object_files
 
+    gc.disable()  # a tenth of the time: Numba keeps most objects that it creates
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
 
