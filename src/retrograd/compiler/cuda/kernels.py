@@ -57,7 +57,7 @@ class Module:
 
 
 class CudaLoop:
-    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple."""
+    """A function of a group's arrays and numbers. Returns the results, sums last; a single one not in a tuple."""
 
     asked: tuple[Asked, ...] = ()  # CuPy has a memory pool
 

@@ -1,6 +1,6 @@
 """Find the repeated calls of a Python loop while it is traced.
 
-``CallLog`` numbers each call of a primitive by what it does and to which shapes. When the last calls repeat those of
+``CallLog`` numbers each call of a primitive by its operation and its shapes. When the last calls repeat those of
 one period before, ``block`` describes one period: for each input of each call, where its value comes from.
 """
 
@@ -25,7 +25,7 @@ from ..trace.traced_arrays import Traced
 MIN_CALLS = 64  # repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
 MAX_BYTES = 1 << 12  # of a NumPy array that a call reads
-MAX_STACKED = 1 << 10  # bytes of a Tensor that is another one in each period, and no row of one Tensor
+MAX_STACKED = 1 << 10  # bytes of a Tensor that differs between periods, unless it is a row of one Tensor
 MAX_PRODUCT = 1 << 20  # multiplications of a matrix product in a loop that is followed
 _PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
 _WINDOW = 6  # calls that are compared to find a period
@@ -214,7 +214,7 @@ class CallLog:
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
-        """Return the phase of the boundary that fewest values cross; the next one of several."""
+        """Return the phase of the boundary that fewest values cross; on ties, the next one."""
         lengths: dict[tuple[int, int], int] = {}  # from the call that makes a value to its last reader
         for at in range(end - period, end):
             for read in self.calls[at].reads:
