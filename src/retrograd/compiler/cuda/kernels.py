@@ -57,7 +57,7 @@ class Module:
 
 
 class CudaLoop:
-    """A function of a group's arrays and numbers. Returns the results, sums last; a single one not in a tuple."""
+    """Compute a group on the GPU from its arrays and numbers; the results are those of ``passes.fused_loops.Loop``."""
 
     asked: tuple[Asked, ...] = ()  # CuPy has a memory pool
 

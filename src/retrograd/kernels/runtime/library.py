@@ -141,7 +141,7 @@ def _problem(level: Level, index: Path) -> str | None:
 
 
 _ELF = struct.Struct("<16s2HI3QI6H")  # the header of an ELF file of 64 bits
-_SEGMENT = struct.Struct("<2I6Q")  # of its table of segments
+_SEGMENT = struct.Struct("<2I6Q")  # an entry of its table of segments
 
 
 def _is_whole(content: bytes) -> bool:
