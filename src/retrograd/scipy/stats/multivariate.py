@@ -1,4 +1,4 @@
-"""Distributions of vectors, and estimates of densities."""
+"""Multivariate distributions, and kernel density estimates."""
 
 from __future__ import annotations
 
