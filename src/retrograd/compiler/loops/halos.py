@@ -16,7 +16,7 @@ import numpy as np
 from ..cpu.steps import row_major
 from ..program import Instruction, Value, replaced
 
-MIN_ROLLS = 2  # of one array
+MIN_ROLLS = 2  # fewest rolls of one array
 MIN_SIZE = 1 << 9  # elements; the edges of smaller arrays cost more than copies of the arrays
 
 

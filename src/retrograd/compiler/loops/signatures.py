@@ -132,7 +132,7 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
         function, a, b = step.function, *step.args
-        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # whose function may be wrapped
+        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # the function of a primitive may be wrapped
         if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
             arithmetic = function in _ARITHMETIC
         if arithmetic and (type(a) is Value) is not (type(b) is Value):

@@ -10,7 +10,7 @@ from ...kernels.loops.elements import fused_steps as at
 from ..program import Value
 from .expressions import Step
 
-_OPERATIONS = {  # of operands in their order
+_OPERATIONS = {  # forms of operands in their order
     "({0} + {1})": at.ADD, "({0} - {1})": at.SUBTRACT, "({0} * {1})": at.MULTIPLY, "({0} / {1})": at.DIVIDE,
     "({0} if {0} >= {1} or {0} != {0} else {1})": at.MAXIMUM, "({0} if {0} <= {1} or {0} != {0} else {1})": at.MINIMUM,
     "({0} < {1})": at.LESS, "({0} <= {1})": at.LESS_EQUAL, "({0} > {1})": at.GREATER,

@@ -120,7 +120,7 @@ class Loop:
         ]
         self.results = [self._results(x.dtype.itemsize) for x in group.outs]
         self.results += [self._partial(yes) for yes in along]
-        self.known: _Known | None = None  # of the last arrays, if all are read in place
+        self.known: _Known | None = None  # the layouts of the last arrays, if all are read in place
         results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
         self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 

@@ -44,7 +44,7 @@ from .replay import Miss
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function
-MAX_OPERATORS = 10_000  # of one program, which takes up to 15 s to compile
+MAX_OPERATORS = 10_000  # operators of one program, which takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
 _tracing = RLock()  # during a trace, the arrays of Tensors are Traced for all threads
 _log = getLogger("retrograd.compiler")

@@ -73,7 +73,7 @@ class EffectTracer(Observer):
         self.outside: dict[int, Outside] = {}
         self.arguments: dict[int, int] = {}
         self._holders: dict[int, Value] = {}
-        self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
+        self._allocations: dict[int, Value] = {}  # memory of GPU Tensors, whose views may not know their base
         self._busy = 0
         self._thread = get_ident()
         self.broken = ""

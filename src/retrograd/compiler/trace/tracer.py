@@ -91,7 +91,7 @@ class Tracer(EffectTracer):
         self.checkpoint_reruns = 0
         self._roots: dict[int, tuple[ref[object], Value]] = {}
         self._sites: dict[int, Site] = {}  # by the sequence number of a node
-        self._site: Any = None  # of the last instruction of the forward pass
+        self._site: Any = None  # the site of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
         self._node: Any = None

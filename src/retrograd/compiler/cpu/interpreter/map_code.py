@@ -40,7 +40,7 @@ class MapCode(NamedTuple):
 
     dtype: np.dtype
     lengths: list[int]
-    strides: list[list[int]]  # of the target and of the operands
+    strides: list[list[int]]  # strides of the target and of the operands
     rows: list[list[int]]
     numbers: list[float]
     registers: int
