@@ -166,7 +166,7 @@ def differentiable(
                     return result
             numbers = [x.array for x in _tensors_in(given)]
             decides = real and any(x.dtype.kind == "c" for x in numbers) or not all(x.size for x in numbers)
-            is_number = isinstance(given[0], Tensor) and not given[0].array.ndim  # which some functions refuse
+            is_number = isinstance(given[0], Tensor) and not given[0].array.ndim  # some functions reject 0-d Tensors
             try:
                 if decides or is_number:
                     original = getattr(scipys(module), public)

@@ -289,7 +289,7 @@ def _hankel(name: str, a: ArrayLike, dln: float, mu: float, offset: float, bias:
 
 @differentiable("scipy.fft")
 def fht(a: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
-    """Return the fast Hankel transform of samples on a logarithmic grid, along the last axis, with a gradient for ``a``.
+    """Return the fast Hankel transform on a logarithmic grid, along the last axis; only ``a`` has a gradient.
 
     >>> rg.scipy.fft.fht(rg.ones(4), 0.5, 1.0).shape
     (4,)

@@ -1,7 +1,7 @@
 """Splines that approximate values: smoothing splines and least squares on given knots, and FITPACK's classes.
 
-The points, knots and least-squares weights are constants; splines are differentiable by the values, smoothing splines
-also by ``lam`` and the weights.
+The points, knots and least-squares weights are constants; splines are differentiable with respect to the values,
+smoothing splines also with respect to ``lam`` and the weights.
 """
 
 from __future__ import annotations

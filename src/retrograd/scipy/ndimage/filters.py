@@ -196,7 +196,7 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Tensor:
-    """Return the image smoothed along one axis, or its derivative, differentiable by the image and by ``sigma``.
+    """Return the image smoothed along one axis, or its derivative; differentiable, also with respect to ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_filter1d(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
@@ -218,7 +218,7 @@ def gaussian_filter(
     radius: int | Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return the image smoothed along its axes, differentiable by the image and by ``sigma``.
+    """Return the image smoothed along its axes, differentiable with respect to the image and ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_filter(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
@@ -358,7 +358,7 @@ def gaussian_laplace(
     cval: float = 0.0,
     **options: object,
 ) -> Tensor:
-    """Return the sum of second derivatives of the smoothed image, differentiable by the image and by ``sigma``.
+    """Return the sum of second derivatives of the smoothed image, differentiable, also with respect to ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_laplace(rg.zeros(3), 1.0)
     tensor([0., 0., 0.])

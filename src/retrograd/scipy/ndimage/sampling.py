@@ -189,7 +189,7 @@ def map_coordinates(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the values of an image at coordinates in pixels, differentiable by the image and the coordinates.
+    """Return the values of an image at coordinates in pixels, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.map_coordinates(rg.tensor([0.0, 1.0, 2.0]), [[0.5, 1.5]], order=1)
     tensor([0.5, 1.5])
@@ -245,7 +245,7 @@ def shift(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image moved by ``shift`` pixels, one number or one for each axis, differentiable by both.
+    """Return the image moved by ``shift`` pixels, one number or one for each axis; both are differentiable.
 
     >>> rg.scipy.ndimage.shift(rg.tensor([0.0, 1.0, 2.0]), 0.5, order=1, mode="nearest")
     tensor([0. , 0.5, 1.5])
@@ -269,7 +269,7 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Tensor:
-    """Return the image with ``round(zoom * n)`` pixels along each axis, differentiable by the image.
+    """Return the image with ``round(zoom * n)`` pixels along each axis, differentiable with respect to the image.
 
     >>> rg.scipy.ndimage.zoom(rg.tensor([0.0, 1.0]), 1.5, order=1)
     tensor([0. , 0.5, 1. ])

@@ -49,7 +49,7 @@ def _indices(values: MatrixLike, name: str, length: int) -> Array:
         ValueError: they are not a vector of integers in ``range(length)``.
     """
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # of np.kron with np.ones, for example
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # such as those of np.kron with np.ones
         array = array.astype(np.int64)
     if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a vector of integers, got {describe(array)}")
@@ -76,7 +76,7 @@ class SparseArray:
 
     data: Tensor
     shape: tuple[int, int]
-    _stored: Places  # of the matrix, and for compressed columns of its transpose
+    _stored: Places  # positions in the matrix; in its transpose for compressed columns
 
     def __init__(
         self, arg1: MatrixLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, copy: bool = False

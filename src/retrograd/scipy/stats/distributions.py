@@ -207,7 +207,7 @@ def _add_methods() -> None:
 
         for owner, function in ((Distribution, method), (Frozen, frozen)):
             function.__name__ = name
-            function.__doc__ = f"Return ``{name}`` at points, differentiable by points and parameters."
+            function.__doc__ = f"Return ``{name}`` at points, differentiable with respect to points and parameters."
             setattr(owner, name, function)
 
     def of_parameters(name: str) -> None:
@@ -219,7 +219,7 @@ def _add_methods() -> None:
 
         for owner, function in ((Distribution, method), (Frozen, frozen)):
             function.__name__ = name
-            function.__doc__ = f"Return the {name}, differentiable by the parameters."
+            function.__doc__ = f"Return the {name}, differentiable with respect to the parameters."
             setattr(owner, name, function)
 
     for name in _OF_POINTS:
