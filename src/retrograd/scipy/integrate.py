@@ -96,7 +96,7 @@ def solve_ivp(
     )  # fmt: skip
     y, t = solution.y, solution.t
     if t_eval is not None:
-        first, last = _places(times, solution)
+        first, last = _evaluation_range(times, solution)
         y, t = y[first:last], t[first:last]
     return _result(solution, t, y, functions)
 
@@ -122,7 +122,7 @@ def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Ope
     return [start, *values, end]
 
 
-def _places(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
+def _evaluation_range(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
     """Return the range of ``t_eval`` among all times."""
     count = len(times) - 2
     reached = solution.t.shape[0] - (solution.status == 1)
@@ -223,8 +223,8 @@ def quad(
 ) -> tuple[Tensor | float, float]:
     """Return the integral of a function of one number and an estimate of its error, as scipy.integrate.quad.
 
-    The integral is differentiable by both limits, args and all Tensors that ``func`` reads. The method is SciPy's
-    QAGS, 21 Gauss-Kronrod points on bisected intervals, without extrapolation; infinite limits are transformed.
+    The integral is differentiable with respect to limits, args and Tensors that ``func`` reads. The method is
+    SciPy's QAGS, 21 Gauss-Kronrod points on bisected intervals, without extrapolation; infinite limits are transformed.
 
     Raises:
         ValueError: an option is not supported with Tensors: ``weight``, or ``full_output``.

@@ -126,7 +126,7 @@ def is_current(level: Level, place: Path) -> bool:
         about = json.loads(index.read_text())
         library = index.with_suffix(".so").read_bytes()
         return bool(
-            about["made"] == _made(level)
+            about["made"] == _dependencies_digest(level)
             and about["sources"] == digest_of_sources(about["files"])
             and about["planned"] == digest_of_sources(about["plan"])
             and about["digest"] == hashlib.sha256(library).hexdigest()
@@ -232,7 +232,7 @@ def _versions() -> tuple[Any, ...]:
     return *map(version, ("numba", "llvmlite", "ziglang")), FORMAT, HEAD
 
 
-def _made(level: Level) -> str:
+def _dependencies_digest(level: Level) -> str:
     """Return a digest of the library's dependencies besides its sources, such as the table of loops."""
     return hashlib.sha256(repr((ALWAYS, LOOPS, level.width, level.features, _versions())).encode()).hexdigest()
 
@@ -290,7 +290,7 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
         "level": level.name,
         "head": HEAD,
         "size": len(content),
-        "made": _made(level),
+        "made": _dependencies_digest(level),
         "digest": hashlib.sha256(content).hexdigest(),
         "files": files,
         "sources": digest_of_sources(files),

@@ -165,7 +165,7 @@ class SparseTensor(SparseMethods):
     def _with(self, values: Tensor) -> SparseTensor:
         return SparseTensor(self._at, values, self.shape, self._coalesced)
 
-    def _made(self, indices: object, values: Tensor, size: Sequence[int]) -> SparseTensor:
+    def _new_coo(self, indices: object, values: Tensor, size: Sequence[int]) -> SparseTensor:
         return SparseTensor(new_tensor(indices), values, tuple(size))
 
     def _distinct(self) -> SparseTensor:
