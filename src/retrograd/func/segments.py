@@ -380,7 +380,7 @@ class Pool(Ledger):
                 array = recreated(x)
             arrays.append(array)
             storages.append(storage)
-        kept = list(map(recreated, call.params.values()))  # for the run, and for what the node saves
+        kept = list(map(recreated, call.params.values()))  # for the run, and for the values that the node saves
         given, outs, residuals = call.run(tuple(arrays)) if runs else (call.promoted(tuple(arrays)), [], NOTHING)
         if runs:
             call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))

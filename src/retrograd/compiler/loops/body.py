@@ -1,7 +1,7 @@
 """Trace one step of a loop as a program of its own.
 
-The step runs once, on arrays of a tracer of its own, while the enclosing trace is suspended. What the step reads from
-outside, Tensors as well as arrays and numbers of the enclosing trace, becomes an input of the step's program.
+The step runs once, on arrays of a separate tracer, while the enclosing trace is suspended. Everything that it reads
+from outside, Tensors as well as arrays and numbers of the enclosing trace, becomes an input of the step's program.
 """
 
 from __future__ import annotations

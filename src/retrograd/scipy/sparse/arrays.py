@@ -237,7 +237,7 @@ class SparseArray:
         return self.to_sparse_coo().to_sparse_csr()
 
     def _numbered(self, start: int = 1) -> ScipyMatrix:
-        """Return a matrix of SciPy whose values are the numbers of ours."""
+        """Return a matrix of SciPy whose values count ours from ``start``."""
         numbers = np.arange(start, start + self.nnz)
         return self.with_data(new_tensor(numbers)).to_scipy()
 
@@ -591,7 +591,7 @@ def _format_of(matrix: ScipyMatrix) -> Format:
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:
-    """Return the array whose values have the numbers that a matrix of SciPy contains."""
+    """Return the array with the values of ``data`` that ``numbered``, a matrix as by ``_numbered``, refers to."""
     format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))
     return pattern.with_data(data[pattern.data.detach().numpy() - 1])

@@ -216,7 +216,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         value: the constant, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds what there is, or a value is
+        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds the input, or a value is
             given with another mode than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
 
