@@ -118,7 +118,7 @@ def dispatch(func: Function, values: Iterable[Value], args: tuple[Value, ...], k
 
 
 def answer(function: Function, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """Return what objects of other classes answer to an operator that failed; without any, NotImplemented."""
+    """Return the result of an argument's override of an operator that failed, or NotImplemented."""
     if not _state.enabled:
         return NotImplemented
     values = [value for value in _overriding_values((*args, *kwargs.values())) if not isinstance(value, Tensor)]

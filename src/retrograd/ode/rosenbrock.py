@@ -165,7 +165,7 @@ class RosenbrockMethod(ExplicitMethod):
         return _leaves(system, end), us
 
     def _linearized(self, system: System, t: Tensor, h: float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return f, the inverse of W, and the derivative of f by the time."""
+        """Return f, the inverse of W, and the derivative of f with respect to t."""
 
         def f(point: Tensor) -> Tensor:
             return _vector(system, system(point[0], _leaves(system, point[1:])))

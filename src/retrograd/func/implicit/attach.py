@@ -247,7 +247,7 @@ class _Record:
 
 
 def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolve, batch: int = 0) -> Leaves:
-    """Return the solution ``x`` of ``residual(x) = 0`` differentiable with respect to Tensors that ``residual`` reads.
+    """Return the solution ``x`` of ``residual(x) = 0``, differentiable with respect to Tensors that it reads.
 
     Args:
         x: the solution, whose own history is ignored.
@@ -260,7 +260,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
         return x
     recorded = None
     if modes.level is not None:
-        # A layer gets a node only if something on it requires grad there, which a call on the plain solution shows.
+        # Call F on the plain solution first, to find the layers on which something requires grad: only these get a node.
         with enable_grad():
             differing, recorded = _facts(residual(x), modes.level)
         if any(differing):

@@ -80,7 +80,7 @@ class Tracer(TracerBase):
         self.submodule_paths: dict[Module, str] | None = None
         self.tensor_attrs: dict[int, str] = {}
 
-    # What subclasses override
+    # Methods that subclasses override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Return whether a module is recorded as one call. Modules of the package are, except ``Sequential``."""
