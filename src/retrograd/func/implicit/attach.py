@@ -260,7 +260,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
         return x
     recorded = None
     if modes.level is not None:
-        # Call F on the plain solution first, to find the layers on which something requires grad: only these get a node.
+        # Only layers on which something requires grad get a node; a call of F on the plain solution finds them.
         with enable_grad():
             differing, recorded = _facts(residual(x), modes.level)
         if any(differing):
