@@ -307,7 +307,7 @@ def test_a_source_that_changes_while_the_library_is_made_is_an_error(tmp_path, m
     monkeypatch.setattr(make_library._Workers, "compile", compile)
     for cached in (make_library._sources, make_library._state, make_library._meaning):
         monkeypatch.setattr(make_library, cached.__name__, cached.__wrapped__)
-    with pytest.raises(RuntimeError, match="elementwise_loops.py changed while the library was made"):
+    with pytest.raises(RuntimeError, match="elementwise_loops.py changed while the library was built"):
         make_library.main(folder=str(tmp_path / "library"))
 
 

@@ -1779,7 +1779,7 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     Dtype: floating, all one; class indices are integers.
 
     Args:
-        input: what the layer is given.
+        input: the input of the layer.
         linear_weight: the layer's weight.
         target: class indices, or probabilities.
         linear_bias: the layer's offset, in the weight's shape without F.
@@ -2597,7 +2597,7 @@ def pad(input: Tensor, pad: Size, mode: builtins.str = 'constant', value: Number
 
     Raises:
         TypeError: ``input`` is not a Tensor, array or number.
-        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds what there is, or a value is
+        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds the input, or a value is
             given with another mode than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
 
@@ -2698,7 +2698,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = T
     Args:
         input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
         target: counts.
-        log_input: what the input is.
+        log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
         size_average: deprecated, use ``reduction``.

@@ -534,7 +534,7 @@ def ldl_factor_ex(A: Operand, *, hermitian: builtins.bool = False, check_errors:
     tensor(1, dtype=int32)
     """
 def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: builtins.bool = False) -> Tensor:
-    """``X`` with ``A X = B``, from what ``ldl_factor`` made of A.
+    """``X`` with ``A X = B``, from the result of ``ldl_factor(A)``.
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
     Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.

@@ -4360,7 +4360,7 @@ def linspace(start: Operand, end: Operand, steps: builtins.int, *, dtype: DTypeL
 def lobpcg(A: Tensor, k: builtins.int | None = None, B: Tensor | None = None, X: Tensor | None = None, n: builtins.int | None = None, iK: Tensor | None = None, niter: builtins.int | None = None, tol: builtins.float | None = None, largest: builtins.bool | None = None, method: builtins.str | None = None, tracker: builtins.object = None, ortho_iparams: builtins.object = None, ortho_fparams: builtins.object = None, ortho_bparams: builtins.object = None) -> builtins.tuple[Tensor, Tensor]:
     """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, with vectors.
 
-    They are found by a whole decomposition, exactly, and not by iteration: what steers that is taken and ignored.
+    A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 
     Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A count alike.
     Shape: A and B (..., m, m); E (..., k), X (..., m, k).
@@ -9157,8 +9157,8 @@ def vstack(tensors: Sequence[Operand]) -> Tensor:
 def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
     """``input if condition else other``, elementwise; with the condition alone, where it holds.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. What was not
-    taken gets 0 whatever its value, NaN included.
+    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.
 
@@ -9183,8 +9183,8 @@ def where(condition: Operand) -> builtins.tuple[Tensor, ...]:
 def where(condition: Operand, input: Operand, other: Operand) -> Tensor:
     """``input if condition else other``, elementwise; with the condition alone, where it holds.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. What was not
-    taken gets 0 whatever its value, NaN included.
+    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    that are not selected get 0, NaN included.
     Shape: any; the arguments broadcast, and the result has their common shape.
     Dtype: any; the result has PyTorch's result type of input and other.
 

@@ -374,7 +374,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: PublicDType | None = None, dev
 class Special:
     """SciPy's special functions under SciPy's names, as an extension: SciPy looks for them in the namespace.
 
-    ``scipy.special`` and the distributions of ``scipy.stats`` thereby have gradients with ``SCIPY_ARRAY_API=1``.
+    ``scipy.special`` and the distributions of ``scipy.stats`` have gradients by it with ``SCIPY_ARRAY_API=1``.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
@@ -426,7 +426,7 @@ class Info:
 
 
 def __array_namespace_info__() -> Info:
-    """Return what the namespace can do, with its devices and dtypes."""
+    """Return the capabilities, devices and dtypes of the namespace."""
     return Info()
 
 

@@ -1,8 +1,9 @@
-"""``__torch_function__``: classes that decide what operators do with their instances, subclasses of Tensor, and modes.
+"""``__torch_function__``: classes that override operators on their instances, subclasses of Tensor, and modes.
 
 Operators do not look for the protocol while a program has none of these. An object of another class makes an operator
-fail, and the failure asks the object (``answers``). The first subclass of Tensor that a program defines, and the first
-mode that it enters, wrap all operators and methods (``install``): from then on calls ask the types of their arguments.
+fail, and the error handler calls the object's override (``answers``). The first subclass of Tensor that a program
+defines, and the first mode that it enters, wrap all operators and methods (``install``), which then check the types of
+their arguments.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _known: dict[type, bool] = {}
 def _disabled_torch_function_impl(
     func: Function, types: Iterable[type], args: tuple[Value, ...] = (), kwargs: dict[str, Value] | None = None
 ) -> Value:
-    """Return what the function gives for plain Tensors: the protocol of classes that switch it off."""
+    """Return the function's result without overrides: the protocol of classes that disable it."""
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
@@ -117,7 +118,7 @@ def dispatch(func: Function, values: Iterable[Value], args: tuple[Value, ...], k
 
 
 def answer(function: Function, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
-    """Return what objects of other classes answer to an operator that failed; without any, NotImplemented."""
+    """Return the result of an argument's override of an operator that failed, or NotImplemented."""
     if not _state.enabled:
         return NotImplemented
     values = [value for value in _overriding_values((*args, *kwargs.values())) if not isinstance(value, Tensor)]
@@ -212,9 +213,9 @@ def _make_wrapper_subclass(
 
 
 def _construct_at_once(kind: type) -> None:
-    """Let ``kind.__new__`` make the whole Tensor where a subclass calls it with data; ``__init__`` keeps what is made.
+    """Create the whole Tensor in ``kind.__new__`` if a subclass calls it with data; ``__init__`` then keeps the Tensor.
 
-    In PyTorch a Tensor is complete after ``__new__``, and ``__init__`` takes whatever a subclass's constructor takes.
+    In PyTorch a Tensor is complete after ``__new__``, and ``__init__`` accepts any arguments of a subclass.
     """
     initialise = vars(kind)["__init__"]
 
@@ -427,7 +428,7 @@ class DisableTorchFunction(_Switch):
 
 
 def has_torch_function(relevant_args: Iterable[Value]) -> bool:
-    """Return whether a mode is entered, or one of the arguments decides what operators do with it."""
+    """Return whether a mode is entered, or one of the arguments overrides operators."""
     return _state.enabled and (bool(_state.modes) or any(True for _ in _overriding_values(relevant_args, 0)))
 
 
@@ -451,7 +452,7 @@ def handle_torch_function(public_api: Function, relevant_args: Iterable[Value], 
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Value]]) -> Callable[[Function], Function]:
-    """Decorate a function so that it asks what ``dispatcher`` returns of its arguments."""
+    """Decorate a function so that arguments selected by ``dispatcher`` can override it."""
 
     def decorate(func: Function) -> Function:
         @wraps(func)

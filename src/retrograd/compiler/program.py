@@ -14,8 +14,8 @@ tuples, lists, dicts and slices too; all other arguments are constants.
 
 * ``outs``: the values of the results, in order. With ``several`` the result is a nest of tuples and lists, and
   ``paths`` has the indices at which each value is found.
-* ``checks``: the shapes of ``outs`` may depend on elements or on numbers that are inputs, so a replay compares the
-  shapes, and the strides of views, with those of the trace.
+* ``checks``: the shapes of ``outs`` may depend on elements or on numbers that are inputs, so a replay compares these
+  shapes, and strides of views, with those of the trace.
 * ``writes``: the values whose memory the call changes. ``np.add(a, b, out=c)`` has ``c`` among kwargs and in
   ``writes``, and no outs: the program goes on to use ``c``.
 * ``kind``:
@@ -59,7 +59,7 @@ from ..core.arrays.dtypes import DType
 Function: TypeAlias = Callable[..., Any]
 Arguments: TypeAlias = tuple[Any, ...]
 Keywords: TypeAlias = dict[str, Any]
-Source: TypeAlias = tuple[str, Any]  # where a replay gets an input from: a kind, and what it needs
+Source: TypeAlias = tuple[str, Any]  # how a replay gets an input: the kind of source, and its data
 
 # Types of constants that are compared by value.
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis), np.dtype, np.generic, np.ndarray)
@@ -206,7 +206,7 @@ class Instruction:
         return found
 
     def know_reads(self, values: tuple[Value, ...]) -> None:
-        """Take the values among the arguments from a caller that has found them."""
+        """Set the values among the arguments, if the caller has them already."""
         self._reads = values
 
     def give(self, args: Arguments, kwargs: Keywords) -> None:

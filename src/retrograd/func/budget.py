@@ -24,14 +24,14 @@ from ..core.tensor.mutation import EXTRACT, OVERWRITE
 from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.indexing.indexing import Index
-from .recipes import Call, Layout, Made, Source, Value, made_again
+from .recipes import Call, Layout, Recreatable, Source, Value, recreated
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
     from ..core.graph.plan import Params, Recordable
 
-SMALL = 1024  # the bytes below which a constant is held
-MAX_DEPTH = 4  # of calls that are repeated to make a constant again
+SMALL = 1024  # bytes below which a constant is held
+MAX_DEPTH = 4  # calls that are repeated to recreate a constant
 
 _UNITS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
@@ -139,17 +139,17 @@ def _size_text(size: int) -> str:
 
 
 class _Keeper(Observer):
-    """Records how to repeat every recorded call, and lets its pool make room after each."""
+    """Records how to repeat every recorded call, and frees memory after each if necessary."""
 
-    late = True  # the inputs that ``calling`` notes are for ``writing``
+    late = True  # ``calling`` stores the inputs for ``writing``
 
     def __init__(self, pool: Pool, budgets: tuple[memory_budget, ...]) -> None:
         self.pool = pool
         self.budgets = budgets
         self.inputs: tuple[object, ...] = ()
-        self.written: tuple[object, ...] | None = None  # what the inputs of a call in place were before it
-        self.segment: Segment | None = None  # to which that call belongs
-        self.base: object = None  # what the base of the written view was before it
+        self.written: tuple[object, ...] | None = None  # the inputs of a call in place, as before the call
+        self.segment: Segment | None = None  # the segment of that call
+        self.base: object = None  # the base of the written view, as before the call
         self.error: BaseException | None = None
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
@@ -157,19 +157,19 @@ class _Keeper(Observer):
 
     def made(self, array: Array, make: Callable[[], Array]) -> None:
         if type(array) is ndarray and array.nbytes >= SMALL and id(array) not in self.pool.made:
-            self._note(array, Made(make))
+            self._note(array, Recreatable(make))
 
-    def _note(self, array: Array, made: Made) -> None:
+    def _note(self, array: Array, made: Recreatable) -> None:
         known, key = self.pool.made, id(array)
         known[key] = ref(array, lambda _: known.pop(key, None)), made, None
 
-    def _made_as(self, array: Array, version: int) -> Made | None:
-        """Return what makes an array again, if the program has not written to it."""
+    def _recreatable(self, array: Array, version: int) -> Recreatable | None:
+        """Return the recipe that recreates an array, unless the program has written to it."""
         entry = self.pool.made.get(id(array))
         if entry is None or entry[0]() is not array or version:
             return None
         reference, made, known = entry
-        checksum = crc32(array.tobytes())  # NumPy may have written to it, unseen
+        checksum = crc32(array.tobytes())  # NumPy may have written to it, undetected
         if known is None:
             again = made.get()
             known = crc32(again.tobytes()) if Layout.of(again) == Layout.of(array) else None
@@ -177,19 +177,19 @@ class _Keeper(Observer):
         return made if known == checksum else None
 
     def _derived(self, primitive: Recordable, inputs: tuple[object, ...], params: Params, out: Array) -> None:
-        """Note a result of arrays that can be made again."""
+        """Note a result of arrays that can be recreated."""
         if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
             return
         handles: list[object] = []
         for x in inputs:
-            made = self._made_as(x.array, _version(x)) if isinstance(x, Tensor) else None
+            made = self._recreatable(x.array, _version(x)) if isinstance(x, Tensor) else None
             if made is None and type(x) not in (float, int):
                 return
             handles.append(x if made is None else made)
-        depth = 1 + max([x.depth for x in handles if isinstance(x, Made)], default=MAX_DEPTH)
+        depth = 1 + max([x.depth for x in handles if isinstance(x, Recreatable)], default=MAX_DEPTH)
         if depth <= MAX_DEPTH and not any(True for x in params.values() for _ in _arrays(x)):
             call = Call(primitive, tuple(handles), params, [out], 0)
-            self._note(out, Made(lambda: call.run(tuple(map(made_again, handles)))[1][0], depth))
+            self._note(out, Recreatable(lambda: call.run(tuple(map(recreated, handles)))[1][0], depth))
 
     def writing(self, x: Tensor) -> None:
         self.written, self.base = None, None
@@ -214,7 +214,7 @@ class _Keeper(Observer):
     ) -> None:
         written, self.written = self.written, None
         segment, self.segment = self.segment, None
-        self.inputs = ()  # which would keep the memory of a Tensor that the program has dropped
+        self.inputs = ()  # do not keep the memory of a Tensor that the program has dropped
         if node is None and written is None:
             if self.pool.made and modes.level is None and type(outputs[0].array) is ndarray:
                 self._derived(primitive, inputs, params, outputs[0].array)
@@ -246,7 +246,7 @@ class _Keeper(Observer):
             if params:
                 if pool.made:
                     params = {
-                        name: (self._made_as(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
+                        name: (self._recreatable(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
                     }
                 for value in params.values():
                     if type(value) not in _NO_ARRAYS:
@@ -258,7 +258,7 @@ class _Keeper(Observer):
             pool.append(call, node, segment)
         base = out._base
         if written is not None and base is not None and self.base is not None:
-            whole: Any = base._node  # the write to a view has given its base a new value, without a call
+            whole: Any = base._node  # the write to a view has replaced its base's value, without a call
             if whole is not None and whole.plan.primitive is OVERWRITE and not hasattr(whole, "recipe"):
                 part = call if node is not None else Source(out.array.copy(), None)
                 if node is None:
@@ -278,7 +278,7 @@ class _Keeper(Observer):
                     segment.take(value, x.array, storage)
                     handles.append(value)
                     continue
-                made = self._made_as(x.array, _version(x)) if pool.made else None
+                made = self._recreatable(x.array, _version(x)) if pool.made else None
                 if made is not None:
                     if x is not written:
                         pool.note_user(x.array, x)

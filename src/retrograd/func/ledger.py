@@ -43,7 +43,7 @@ class Ledger:
     def __init__(self) -> None:
         self.memories: dict[int, Memory] = {}
         self.bytes = 0
-        self.fixed = 0  # of these bytes, those that cannot be freed
+        self.fixed = 0  # the bytes of these that cannot be freed
         self.most_fixed = 0  # their maximum since the last backward pass
         self.died = _on_death(ref(self))
 
@@ -72,7 +72,7 @@ class Ledger:
         return True
 
     def drop(self, memory: Memory) -> None:
-        """Count one holder less."""
+        """Remove one holder."""
         memory.holders -= 1
         unused = not memory.holders and not memory.fixed and memory.user is None
         if unused and self.memories.get(memory.key) is memory:

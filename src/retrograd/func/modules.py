@@ -90,7 +90,7 @@ def functional_call(
 
 
 def _read_back(module: object, substitutes: Mapping[str, Tensor], dicts: Sequence[object]) -> None:
-    """Enter in the dicts what the module has replaced during the call, such as running statistics."""
+    """Store Tensors that the module has replaced during the call, such as running statistics, in the dicts."""
     for each in dicts:
         if isinstance(each, dict):
             for name in substitutes.keys() & each.keys():

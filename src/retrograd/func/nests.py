@@ -1,6 +1,6 @@
 """Nests: tuples, lists, dicts, named tuples and dataclasses of Tensors (JAX: pytrees), flattened and rebuilt.
 
-``flatten`` returns the leaves in order and the ``Structure`` of the nest, which knows the path of each leaf as Python
+``flatten`` returns the leaves in order and the ``Structure`` of the nest, with the path of each leaf as Python
 code would write it (``['layer.0']['weight']``). ``None`` is an empty container. Values of unregistered types are
 leaves, subclasses of dict and list included, since their constructors are unknown.
 """

@@ -1,4 +1,4 @@
-"""Recipes for recomputing saved values: a recorded ``Call`` with everything that its repetition needs but its values.
+"""Recipes for recomputing saved values: a recorded ``Call`` with all that its repetition needs, except for values.
 
 A value is named by its Call, or by the pair (Call, index) if the call has several outputs. A ``Source``
 is an input that no recipe computes: a leaf, a constant, or the result of a custom Function.
@@ -42,10 +42,10 @@ class Source(NamedTuple):
     storage: object
 
 
-class Made:
-    """An input that an operator created or drew, such as zeros or noise. A recomputation that reads it makes it again.
+class Recreatable:
+    """An input that an operator created or drew, such as zeros or noise. A recomputation that reads it recreates it.
 
-    ``depth`` is the number of calls between it and what was created.
+    ``depth`` is the number of calls between it and the created array.
     """
 
     __slots__ = ("_latest", "depth", "make")
@@ -127,7 +127,7 @@ class Call:
         """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
         primitive, first = self.primitive, arrays[0]
         arrays = self.promoted(arrays)
-        params = {name: made_again(x) for name, x in self.params.items()}
+        params = {name: recreated(x) for name, x in self.params.items()}
         if self.layout is not None:
             out = self.layout.empty(next(x for x in arrays if is_array(x)))
             if primitive is not COPY and primitive is not REPLACE:
@@ -157,7 +157,7 @@ class Call:
         if plan.keep_ans:
             values[width] = None
         for place, name, residual, _ in plan.kept_extras:
-            if residual is not None or type(self.params.get(name)) is Made:
+            if residual is not None or type(self.params.get(name)) is Recreatable:
                 values[place] = None
         self.partial, node.saved = values, self
 
@@ -187,12 +187,12 @@ class Call:
         for place, name, residual, _ in plan.kept_extras:
             if residual is not None:
                 values[place] = residuals[residual]
-            elif type(made := self.params.get(name)) is Made:
+            elif type(made := self.params.get(name)) is Recreatable:
                 values[place] = made.get()
         node.saved, self.partial = (*values, *kept), None
 
     def move(self, old: Node, new: Node) -> None:
-        """Become the recipe of another node, which has taken what the node saved."""
+        """Become the recipe of another node, which has taken over the saved values."""
         del old.recipe
         new.recipe = self
         if self.segment is not None:
@@ -214,9 +214,9 @@ def is_value(handle: object) -> TypeGuard[Value]:
     return type(handle) is Call or type(handle) is tuple
 
 
-def made_again(x: object) -> Any:
-    """Return an input or parameter of a call, which is created again if it is not held."""
-    return x.get() if type(x) is Made else x
+def recreated(x: object) -> Any:
+    """Return an input or parameter of a call, recreated if it is not held."""
+    return x.get() if type(x) is Recreatable else x
 
 
 def must_run(call: Call, node: Node) -> bool:

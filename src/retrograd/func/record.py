@@ -24,7 +24,7 @@ from ..ops.numpy.bare_arrays import explained
 from ..ops.table.elementwise import IDENTITY
 from .nests import Mismatch, Structure, flatten
 
-Edge = Node | Tensor  # of the graph: a node, or a leaf
+Edge = Node | Tensor  # a node or a leaf of the graph
 
 
 @dataclass(slots=True)

@@ -7,10 +7,10 @@ their old order, from the externals. Every saved array is then kept until the ba
 that each call is repeated once, if the segment fits.
 
 Segments are small when they are recorded. Two adjacent released segments are merged to free the externals between them,
-where these take most memory first. A segment must fit into the room that its restoration will find: the budget without
-the externals of the segments before it (*level* 1). If even then the externals take too much, segments are merged to a
-size of which the parts fit (level 2), and so on: repeated once per level, as in Griewank and Walther, "Revolve", 2000.
-A segment that does not fit is restored as a tape of smaller segments, by the same rules.
+those with the largest externals first. A segment must fit into the memory that is left when it is restored: the budget
+without the externals of the segments before it (*level* 1). If even then the externals take too much memory, segments
+are merged to a size of which the parts fit (level 2), and so on: each call is repeated once per level, as in Griewank
+and Walther, "Revolve", 2000. A segment that does not fit is restored as a tape of smaller segments, by the same rules.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..core.graph.nodes import NOTHING, Node
 from ..core.graph.plan import Plan
 from ..core.tensor.storage import Storage
 from .ledger import Ledger, Memory
-from .recipes import Call, Made, Source, Value, is_value, made_again, must_run, producer, saved_places
+from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 20
@@ -61,7 +61,7 @@ class Segment:
         self.nodes: list[ref[Node]] = []
         self.externals: dict[Value, tuple[Array, object, Memory]] = {}
         self.unsaved: set[int] = set()  # the memory of externals that no node of the segment has saved
-        self.bytes = 0  # that its nodes hold, besides the externals, unless they are freed
+        self.bytes = 0  # bytes that its nodes hold, besides the externals, unless they are freed
         self.closed = False
         self.released = False
         # The sizes vary, so that the cuts in a loop are at different places of its body, and the best can be kept.
@@ -101,14 +101,14 @@ class Pool(Ledger):
         self.budgets: tuple[Budget, ...] = ()
         self.budget = 0  # the smallest of the budgets in force
         self.wanted = 0  # the budget, or the smallest feasible one if the budget is too small
-        self.limit = 0  # the bytes to keep to: `wanted`, or more where the budget cannot be kept
+        self.limit = 0  # the bytes not to exceed: `wanted`, or more if that is impossible
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
         self.places: dict[Plan, tuple[int, ...]] = {}
-        self.made: dict[int, tuple[ref[Array], Made, int | None]] = {}  # by id of the array, with a checksum
-        self.visited: Call | None = None  # of the node whose rules are running
-        self.target: Call | None = None  # of the node that is being restored
-        self.parent: Segment | None = None  # whose calls are being repeated
+        self.made: dict[int, tuple[ref[Array], Recreatable, int | None]] = {}  # by id of the array, with a checksum
+        self.visited: Call | None = None  # the call of the node whose rules are running
+        self.target: Call | None = None  # the call of the node that is being restored
+        self.parent: Segment | None = None  # the segment whose calls are being repeated
 
     def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
         """Use these budgets; if they are too small, use ``least`` bytes."""
@@ -146,7 +146,7 @@ class Pool(Ledger):
         if places is None:
             places = self.places[plan] = saved_places(plan)
         if call.params:
-            made = [place for place, name, *_ in plan.kept_extras if type(call.params.get(name)) is Made]
+            made = [place for place, name, *_ in plan.kept_extras if type(call.params.get(name)) is Recreatable]
             places = (*places, *made)
         if not places:
             return
@@ -228,10 +228,10 @@ class Pool(Ledger):
         start = 0 if first is None else segments.index(first)
         end = len(segments) if last is None else segments.index(last) + 1
         if self.fixed > self.budget:
-            # The pass ends with an error. To keep to the least memory would repeat each call hundreds of times.
+            # The pass will raise an error at its end; the smallest limit would repeat each call hundreds of times.
             self.limit = max(self.limit, 2 * self.fixed)
         limit = self.limit
-        goal = limit - limit // 32  # so that this search is made rarely
+        goal = limit - limit // 32  # a margin, so that this search runs rarely
         for segment in reversed(segments[end:]):  # the backward pass has left these, but for the one that is restored
             if self.bytes <= goal:
                 return
@@ -268,7 +268,7 @@ class Pool(Ledger):
             self.need(self.bytes, self.visited, self.target)
 
     def collapse(self, segments: list[Segment]) -> None:
-        """Free all that can be freed: a single segment is left, which starts from nothing but sources."""
+        """Free as much as possible: merge all segments into one, whose only inputs are sources."""
         for segment in segments:
             self.release(segment)
         for segment in segments[1:]:
@@ -351,7 +351,7 @@ class Pool(Ledger):
                     values.pop(x, None)
             if self.bytes > self.limit:
                 self.make_room(first, child)
-                if not child.nodes:  # all was merged
+                if not child.nodes:  # all nodes were merged into other segments
                     assert isinstance(call.segment, Segment)
                     collapsed = True
                     first = child = call.segment
@@ -377,10 +377,10 @@ class Pool(Ledger):
             elif type(x) is Source:
                 array, storage = x
             else:
-                array = made_again(x)
+                array = recreated(x)
             arrays.append(array)
             storages.append(storage)
-        kept = list(map(made_again, call.params.values()))  # for the run, and for what the node saves
+        kept = list(map(recreated, call.params.values()))  # for the run, and for the values that the node saves
         given, outs, residuals = call.run(tuple(arrays)) if runs else (call.promoted(tuple(arrays)), [], NOTHING)
         if runs:
             call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
@@ -419,7 +419,7 @@ def is_pending(call: Call, node: Node) -> bool:
 
 
 def _needed(segment: Segment) -> tuple[list[_Step], dict[Value, int]]:
-    """Return the calls to go through, with whether to repeat each, and the last reader of each value."""
+    """Return the calls to visit, each with whether to repeat it, and the last reader of each value."""
     steps: list[_Step] = []
     last: dict[Value, int] = {}
     for call, node in reversed(segment.calls()):
@@ -487,7 +487,7 @@ class _Plan:
         return True
 
     def join(self, most: int) -> None:
-        """Merge segments that are not released where a cut takes much memory compared with their sizes."""
+        """Merge segments that are not released whose externals are large compared with their sizes."""
         place = 0
         while place < len(self.segments) - 2:  # the last one is growing
             size = self.segments[place].bytes + self.segments[place + 1].bytes
@@ -510,5 +510,5 @@ def _capacity(room: int, boundary: int, level: int) -> float:
     """Return the bytes of a segment that can be restored in ``room`` with ``level`` repetitions of each call."""
     if room <= 0:
         return 0
-    steps = room / boundary  # which hold as many as the binomial coefficient of steps + level - 1 and level
+    steps = room / boundary  # the capacity is about binomial(steps + level - 1, level) boundaries
     return 0.95 * boundary * prod([(steps + earlier) / (earlier + 1) for earlier in range(level)])

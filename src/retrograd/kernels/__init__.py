@@ -79,7 +79,7 @@ def jits() -> bool:
 
 
 def _warn_without_numba() -> None:
-    """Warn, once per process, that ``jit`` is asked for and Numba is not installed."""
+    """Warn, once per process, that ``jit`` is set but Numba is not installed."""
     if turned_on() == "jit" and not _without_numba and not jits():
         _without_numba.append(None)
         warnings.warn(

@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 # Smaller arrays are not chunked: each chunk's result is copied into place, and the threads contend for the GIL.
 MIN_CHUNKED_SIZE = 1 << 20
-CHUNK_BYTES = 1 << 20  # of the largest array; smaller chunks take more calls, larger ones do not fit in the cache
+CHUNK_BYTES = 1 << 20  # bytes of the largest array; smaller chunks take more calls, larger ones do not fit in the cache
 MIN_LAST_AXIS = 16  # a chunk along the last axis has at least this length, since cache lines are loaded whole
 
 
@@ -55,7 +55,7 @@ def chunked(function: Callable[P, R], compiled: str = "") -> Callable[P, R]:
 def writing(write: Callable[..., None], function: Callable[..., object], compiled: str = "") -> Callable[..., None]:
     """Return a version of ``write(out, ...)`` that writes ``function(...)`` into a large ``out`` in chunks.
 
-    ``out`` may be one of the inputs. ``compiled`` is that of ``chunked``.
+    ``out`` may be one of the inputs. ``compiled`` as in ``chunked``.
     """
 
     @wraps(write)

@@ -357,7 +357,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = N
     columns = tensor.numel() // rows
     draws = empty(rows, columns, dtype=np.float64, device="cpu").normal_(generator=generator).array
     q, r = np.linalg.qr(draws.T if rows < columns else draws)
-    # Q alone is not uniformly distributed; multiplying by the signs of R's diagonal mends this (Mezzadri, 2006).
+    # Q alone is not uniformly distributed; multiplying by the signs of R's diagonal makes it so (Mezzadri, 2006).
     q = q * np.sign(np.diag(r))
     return tensor.copy_(new_tensor(gain * (q.T if rows < columns else q).reshape(tensor.shape)))
 

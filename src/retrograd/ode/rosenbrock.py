@@ -2,7 +2,7 @@
 
 With ``J = df/dy`` and ``W = 1 / (h gamma) - J`` at the start of a step, the stages solve
 ``W u_i = f(t + c_i h, y + sum_j a_ij u_j) + sum_j C_ij / h u_j + h d_i df/dt``. All of a step is recorded, the Jacobian
-too, so that its derivatives are exact, and a step takes the same operations whatever the values are: equal steps can be
+too, so that its derivatives are exact, and a step runs the same operations for all values: equal steps can be
 compiled.
 
 Source: Steinebach 2023, *Construction of Rosenbrock-Wanner method Rodas5P and numerical benchmarks within the Julia
@@ -165,7 +165,7 @@ class RosenbrockMethod(ExplicitMethod):
         return _leaves(system, end), us
 
     def _linearized(self, system: System, t: Tensor, h: float, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return f, the inverse of W, and the derivative of f by the time."""
+        """Return f, the inverse of W, and the derivative of f with respect to t."""
 
         def f(point: Tensor) -> Tensor:
             return _vector(system, system(point[0], _leaves(system, point[1:])))

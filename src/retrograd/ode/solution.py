@@ -1,4 +1,4 @@
-"""What ``solve`` returns."""
+"""The result of ``solve``."""
 
 from __future__ import annotations
 

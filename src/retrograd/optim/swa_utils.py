@@ -141,7 +141,7 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: object = None) -> None:
-    """Compute the running statistics of batch normalization anew, in one pass over the data.
+    """Recompute the running statistics of batch normalization, in one pass over the data.
 
     Args:
         loader: batches, or lists and tuples that begin with one.

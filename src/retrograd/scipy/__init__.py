@@ -1,8 +1,8 @@
 """SciPy's functions on Tensors, with SciPy's names, signatures and errors, where SciPy computes with bare arrays.
 
-``retrograd.scipy.linalg`` stands for ``scipy.linalg``, and so on: what a module does not define itself is SciPy's own.
-A function without a Tensor among its arguments calls SciPy's. Programs import this package; so does the error of a
-conversion, to name the function to use. It may import what lies below ``func``, and SciPy only inside functions.
+A name that ``retrograd.scipy.linalg`` does not define is that of ``scipy.linalg``, and so on for other modules.
+Functions without a Tensor among their arguments call SciPy's. The errors of conversions to NumPy name the functions of
+this package. It may import everything below ``func``, and SciPy only inside functions.
 """
 
 from importlib import import_module as _import_module

@@ -1,4 +1,4 @@
-"""What the functions of this package have in common: when SciPy's own is called, its errors, its other names."""
+"""Decorate the functions of this package: when they call SciPy's, its errors, and its other names."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..core.tensor.tensor import Tensor
 from ..ops.numpy.arguments import alike, floating, tensor
 from ..ops.table.types import Operand
 
-# An argument that SciPy makes an array of, and the functions here a Tensor.
+# An argument that SciPy converts to an array, and this package to a Tensor.
 ArrayLike: TypeAlias = Operand | Sequence[Any]
 
-# A function of the user: what it returns becomes a Tensor.
+# A function of the user, whose result is converted to a Tensor.
 Function: TypeAlias = Callable[..., ArrayLike]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
@@ -44,10 +44,10 @@ def scipys(module: str) -> ModuleType:
 
 
 def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which finds what it does not define in SciPy.
+    """Return the ``__getattr__`` of ``retrograd.scipy.NAME``, which looks other names up in SciPy.
 
     Args:
-        refused: a class whose objects SciPy's functions do not take, and ``advice`` for the error.
+        refused: a class that SciPy's functions do not accept, and ``advice`` for the error.
     """
     original = module.removeprefix("retrograd.")
 
@@ -70,7 +70,7 @@ def other_names(module: str, refused: type | tuple[()] = (), advice: str = "") -
 
 
 def name_of(function: str, distribution: str = "") -> str:
-    """Return the name in this package of a function of SciPy, or of a distribution's method; empty for none."""
+    """Return the name in this package of SciPy's function, or of a distribution's method; empty if there is none."""
     home, _, name = function.rpartition(".")
     try:
         module = import_module(f"retrograd.{home}")
@@ -111,7 +111,7 @@ def floating_tensor(value: ArrayLike) -> Tensor:
 
 
 def floats(*values: ArrayLike) -> tuple[Tensor, ...]:
-    """Return array-like arguments in one floating or complex dtype, in which lists and numbers follow the Tensors."""
+    """Return array-like arguments in one floating or complex dtype, that of the Tensors if there are any."""
     return tuple([floating(x) for x in alike(*values)])
 
 
@@ -136,20 +136,20 @@ def located(module: str, places: Sequence[ArrayLike], *values: ArrayLike) -> tup
 def differentiable(
     module: str, name: str = "", *, images: bool = False, real: bool = False
 ) -> Callable[[Decorated], Decorated]:
-    """Decorate a function that has the name and signature of one of SciPy's, and takes Tensors.
+    """Decorate a function with the name and signature of SciPy's so that it accepts Tensors.
 
-    Without a Tensor among its arguments, SciPy's function is called; with Tensors of integers only, which have no
-    derivative, it gives the Tensors of the result, in SciPy's dtypes. If the function fails and SciPy's fails for the
-    same numbers, SciPy's error is raised. SciPy's function is called first for Tensors without elements, whose
-    derivative is zero, and for a 0-d Tensor as first argument, and at last for constants that the function does not
-    support: it raises NotImplementedError, or fails on complex numbers or 0-d Tensors.
+    Without a Tensor among the arguments, SciPy's function is called. If all Tensors are integers, which have no
+    derivative, its result is returned as Tensors, in SciPy's dtypes. If the function fails and SciPy's fails for the
+    same numbers, SciPy's error is raised. SciPy's function is called first if Tensors have no elements, since the
+    derivative is zero, and if the first argument is a 0-d Tensor; it is called last for constants that the function
+    does not support: if that raises NotImplementedError, or fails on complex numbers or 0-d Tensors.
 
     Args:
         module: the module of SciPy's function, ``"scipy.linalg"``.
         name: the name of SciPy's function, by default the decorated function's.
         images: the result has the dtype of the first argument, so that SciPy's function is called with an image of
             integers unless another Tensor requires a gradient.
-        real: SciPy's function refuses complex numbers.
+        real: SciPy's function rejects complex numbers.
     """
 
     def decorate(function: Decorated) -> Decorated:
@@ -166,7 +166,7 @@ def differentiable(
                     return result
             numbers = [x.array for x in _tensors_in(given)]
             decides = real and any(x.dtype.kind == "c" for x in numbers) or not all(x.size for x in numbers)
-            is_number = isinstance(given[0], Tensor) and not given[0].array.ndim  # which some functions refuse
+            is_number = isinstance(given[0], Tensor) and not given[0].array.ndim  # some functions reject 0-d Tensors
             try:
                 if decides or is_number:
                     original = getattr(scipys(module), public)
@@ -232,9 +232,9 @@ def _depending(result: object, total: Tensor) -> object:
 
 
 def _is_determined(result: object, given: list[Array], images: bool) -> bool:
-    """Return whether SciPy's result for arrays of which one is empty is not memory that SciPy has not written.
+    """Return whether SciPy has initialized its result for arrays of which one is empty.
 
-    ``ndimage`` leaves it to the caller not to give an image without elements, some filters and solvers an argument.
+    For images without elements ``ndimage`` returns uninitialized memory, as some filters and solvers do for arguments.
     """
     empty = not any(x.array.size for x in _tensors_in([result]))
     return empty or not images and not any(x.size for x in given if x.dtype.kind in "fc")

@@ -35,7 +35,7 @@ Lengths = int | Sequence[int] | None
 
 
 def __ua_function__(method: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Answer a call of a function of scipy.fft while this module is the backend; arrays are left to SciPy."""
+    """Run a function of scipy.fft while this module is the backend; SciPy handles calls without Tensors."""
     function = globals().get(method.__name__)
     if method.__name__ not in __all__ or function is None or not has_tensor((*args, *kwargs.values())):
         return NotImplemented
@@ -112,7 +112,7 @@ fftn, ifftn, rfftn, irfftn, hfftn, ihfftn = [
 
 @differentiable("scipy.fft")
 def fftshift(x: ArrayLike, axes: Axes = None) -> Tensor:
-    """Return the Tensor with the frequency 0 in the middle.
+    """Shift the frequency 0 to the middle.
 
     >>> rg.scipy.fft.fftshift(rg.tensor([0.0, 1.0, 2.0]))
     tensor([2., 0., 1.])
@@ -122,7 +122,7 @@ def fftshift(x: ArrayLike, axes: Axes = None) -> Tensor:
 
 @differentiable("scipy.fft")
 def ifftshift(x: ArrayLike, axes: Axes = None) -> Tensor:
-    """Return the reverse of ``fftshift``.
+    """Return the inverse of ``fftshift``.
 
     >>> rg.scipy.fft.ifftshift(rg.tensor([2.0, 0.0, 1.0]))
     tensor([0., 1., 2.])
@@ -267,7 +267,7 @@ dct, idct, dst, idst = [_along_axis(kind, back) for kind in ("dct", "dst") for b
 dctn, idctn, dstn, idstn = [_along_axes(kind, back) for kind in ("dct", "dst") for back in (False, True)]
 
 
-# The fast Hankel transform is a convolution with a kernel, which SciPy's transform of an impulse gives.
+# The fast Hankel transform is a convolution with a kernel, computed as SciPy's transform of an impulse.
 
 
 def _hankel(name: str, a: ArrayLike, dln: float, mu: float, offset: float, bias: float, back: bool) -> Tensor:
@@ -289,7 +289,7 @@ def _hankel(name: str, a: ArrayLike, dln: float, mu: float, offset: float, bias:
 
 @differentiable("scipy.fft")
 def fht(a: ArrayLike, dln: float, mu: float, offset: float = 0.0, bias: float = 0.0) -> Tensor:
-    """Return the fast Hankel transform of samples on a logarithmic grid, along the last axis; differentiable by ``a``.
+    """Return the fast Hankel transform on a logarithmic grid, along the last axis; only ``a`` has a gradient.
 
     >>> rg.scipy.fft.fht(rg.ones(4), 0.5, 1.0).shape
     (4,)

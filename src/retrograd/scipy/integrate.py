@@ -60,15 +60,15 @@ def solve_ivp(
 ) -> OptimizeResult:
     """Solve an initial value problem, as scipy.integrate.solve_ivp, by the solvers of ``retrograd.ode``.
 
-    ``y``, ``sol``, ``t_events`` and ``y_events`` of the result are differentiable by y0, args, times and all Tensors
-    that ``fun`` reads. "RK45" is ``dopri5``, "RK23" ``bosh3``, "DOP853" ``dopri8``; "Radau", "BDF" and "LSODA" are
-    the method ``kvaerno5`` for stiff systems. The steps are not bit for bit SciPy's.
+    ``y``, ``sol``, ``t_events`` and ``y_events`` of the result are differentiable with respect to y0, args, times, and
+    Tensors that ``fun`` reads. "RK45" is ``dopri5``, "RK23" ``bosh3``, "DOP853" ``dopri8``; "Radau", "BDF" and "LSODA"
+    are the method ``kvaerno5`` for stiff systems. The steps are not bitwise equal to SciPy's.
 
     Args:
-        options: rtol (by default 1e-3), atol (1e-6), first_step, max_step; others, as ``jac``, are not needed.
+        options: rtol (by default 1e-3), atol (1e-6), first_step, max_step; others, such as ``jac``, are ignored.
 
     Raises:
-        SolveError: the integration did not reach the end, where SciPy returns a result without success.
+        SolveError: the integration did not reach the end. SciPy returns a result with ``success=False``.
 
     >>> from retrograd.scipy import integrate
     >>> rate = rg.tensor(2.0, requires_grad=True)
@@ -96,7 +96,7 @@ def solve_ivp(
     )  # fmt: skip
     y, t = solution.y, solution.t
     if t_eval is not None:
-        first, last = _places(times, solution)
+        first, last = _evaluation_range(times, solution)
         y, t = y[first:last], t[first:last]
     return _result(solution, t, y, functions)
 
@@ -113,7 +113,7 @@ def _with_arrays(fun: Function) -> Callable[..., Tensor]:
 
 
 def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Operand]:
-    """Return the times from start to end by way of ``t_eval``."""
+    """Return the start, the times ``t_eval``, and the end."""
     values = list(t_eval)
     numbers = [float(detached(x)) for x in (start, *values, end)]
     low, high = sorted((numbers[0], numbers[-1]))
@@ -122,8 +122,8 @@ def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Ope
     return [start, *values, end]
 
 
-def _places(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
-    """Return where the states at ``t_eval`` begin and end among those at all times."""
+def _evaluation_range(times: Sequence[Operand], solution: Solution) -> tuple[int, int]:
+    """Return the range of ``t_eval`` among all times."""
     count = len(times) - 2
     reached = solution.t.shape[0] - (solution.status == 1)
     return 1, min(1 + count, reached)
@@ -223,8 +223,8 @@ def quad(
 ) -> tuple[Tensor | float, float]:
     """Return the integral of a function of one number and an estimate of its error, as scipy.integrate.quad.
 
-    The integral is differentiable by both limits, args and all Tensors that ``func`` reads. The rule is that of SciPy's
-    QAGS, 21 Gauss-Kronrod points in parts that are halved, without its extrapolation; infinite limits are transformed.
+    The integral is differentiable with respect to limits, args and Tensors that ``func`` reads. The method is
+    SciPy's QAGS, 21 Gauss-Kronrod points on bisected intervals, without extrapolation; infinite limits are transformed.
 
     Raises:
         ValueError: an option is not supported with Tensors: ``weight``, or ``full_output``.
@@ -250,7 +250,7 @@ def quad(
             raise ValueError("quad: Infinity inputs cannot be used with break points.")
         low, high = _first(a), _first(b)
         shares = [(float(p) - low) / (high - low) for p in points if min(low, high) < float(p) < max(low, high)]
-        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # the inverse of the map
+        inner = [0.5 - float(np.sin(np.arcsin(1 - 2 * share) / 3)) for share in shares]  # inverts ``Integral.point``
     value, error, done = adaptive(integral, epsabs, epsrel, limit, inner)
     if not done:
         warnings.warn(
@@ -367,7 +367,7 @@ def _samples(y: ArrayLike, x: ArrayLike | None, dx: ArrayLike, axis: int) -> tup
 
 
 def _quotient(a: Tensor | float, b: Tensor) -> Tensor:
-    """Return ``a / b``, and 0 for ``b = 0``, as SciPy has it for points that repeat."""
+    """Return ``a / b``, and 0 for ``b = 0``, as SciPy does for repeated points."""
     repeats = b.detach() == 0
     return ops.where(repeats, 0.0, a / ops.where(repeats, 1.0, b))
 
@@ -453,7 +453,7 @@ def cumulative_simpson(
         return _with_initial((h * (values[..., 1:] + values[..., :-1]) / 2).cumsum(-1), initial, axis)
     first = _first_of_two(values, h)
     last = _first_of_two(values.flip(-1), h.flip(-1)).flip(-1)
-    # As SciPy: the intervals 0, 2, 4, ... from the parabola that begins there, 1, 3, ... and the last from its end.
+    # As SciPy: intervals 0, 2, ... by the parabola that begins there; 1, 3, ... and the last by that which ends there.
     size = h.shape[-1]
     even = new_tensor((np.arange(size) % 2 == 0) & (np.arange(size) < size - 1))
     begins = ops.cat([first, last[..., -1:]], -1)
@@ -462,7 +462,7 @@ def cumulative_simpson(
 
 
 def _first_of_two(y: Tensor, h: Tensor) -> Tensor:
-    """Return the integral over the first of each two neighboring intervals of the parabola through their points."""
+    """Return the integral of the parabola through each three successive points, over the first of its two intervals."""
     a, b = h[..., :-1], h[..., 1:]
     y1, y2, y3 = y[..., :-2], y[..., 1:-1], y[..., 2:]
     both = a + b

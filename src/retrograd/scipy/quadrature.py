@@ -62,7 +62,7 @@ class Integral:
         """Return x and dx/ds at s in (0, 1)."""
         a, b = self.a, self.b
         if self.infinite == (False, False):
-            # This map's slope is zero at both ends, where integrands often are singular.
+            # The map's derivative is zero at both ends, where integrands are often singular.
             return a + (b - a) * (s * s * (3 - 2 * s)), (b - a) * (6 * s * (1 - s))
         if self.infinite == (True, True):
             sign = ops.sign(b.detach())
@@ -91,7 +91,7 @@ class Integral:
             except RuntimeError as error:
                 if "vmap" not in str(error):
                     raise
-                self.together = False  # f decides by the value of x
+                self.together = False  # f branches on the value of x
         return ops.stack([at(x) for x in ops.unbind(nodes)])
 
 
@@ -109,8 +109,8 @@ def adaptive(
 ) -> tuple[Tensor, float, bool]:
     """Return the integral, an estimate of its error, and whether the error is below the tolerance.
 
-    Parts of [0, 1] are halved, the one of the largest error first, as in QUADPACK's QAGS. This runs on numbers; then
-    the rule for all parts is evaluated once as a recorded sum, so that derivatives are integrals by the same rule.
+    Parts of [0, 1] are bisected, the one with the largest error first, as in QUADPACK's QAGS, without recording. The
+    rule is then evaluated once for all parts as a recorded sum, so that derivatives are integrals by the same rule.
     """
     nodes, kronrod, gauss = _kronrod()
     with no_grad():

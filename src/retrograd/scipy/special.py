@@ -1,4 +1,4 @@
-"""Functions of scipy.special on Tensors. Its ufuncs take Tensors themselves, and are SciPy's own in this module."""
+"""Functions of scipy.special on Tensors. SciPy's ufuncs accept Tensors; this module exports them unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def logsumexp(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``log(sum(b * exp(a)))`` without overflow.
 
-    The derivative by ``a`` is ``b * exp(a - result)``, and by ``b`` it is ``exp(a - result)``. With ``return_sign``,
+    The derivative with respect to ``a`` is ``b * exp(a - result)``, to ``b`` ``exp(a - result)``. With ``return_sign``,
     return the logarithm of the absolute value, and the sign, which has no gradient.
 
     >>> rg.scipy.special.logsumexp(rg.tensor([1000.0, 1000.0]))
@@ -90,7 +90,7 @@ def softmax(x: ArrayLike, axis: Axes = None) -> Tensor:
     return ops.softmax(values, axis)
 
 
-# Gamma functions and what counts by them
+# Gamma functions and combinatorics
 
 
 @differentiable("scipy.special")
@@ -135,7 +135,7 @@ def _counted(n: Tensor, k: Tensor, function: Callable[[Tensor, Tensor], Tensor])
 
 @differentiable("scipy.special")
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Tensor:
-    """Return the number of combinations ``binom(N, k)``, differentiable by both; 0 outside of ``0 <= k <= N``.
+    """Return the number of combinations ``binom(N, k)``, differentiable; 0 outside of ``0 <= k <= N``.
 
     >>> rg.scipy.special.comb(rg.tensor(5.0), 2)
     tensor(10.)
@@ -150,7 +150,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
 
 @differentiable("scipy.special")
 def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Tensor:
-    """Return the number of permutations ``N! / (N - k)!``, differentiable by both; 0 outside of ``0 <= k <= N``.
+    """Return the number of permutations ``N! / (N - k)!``, differentiable; 0 outside of ``0 <= k <= N``.
 
     >>> rg.scipy.special.perm(rg.tensor(5.0), 2)
     tensor(20.)
@@ -242,7 +242,7 @@ def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor
 
 
 def _of_integers(name: str) -> Rule:
-    """Return SciPy's function of integers and points, which are all of the dtype of the points."""
+    """Return SciPy's function of integers and points, which are passed in the dtype of the points."""
 
     def forward(n: Array, m: Array, x: Array) -> Array:
         degree, order = np.asarray(n).astype(np.int64), np.asarray(m).astype(np.int64)

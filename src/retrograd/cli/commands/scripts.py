@@ -1,4 +1,4 @@
-"""What commands that run a script share: running it again, stopping it, and watching it without an edit."""
+"""Run a user's script again, stop it, and watch it without an edit: shared by the commands that run scripts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from retrograd.optim import Optimizer
 
 
-_MOST_OPTIMIZERS = 4  # of a script, that are watched from its first step on
+_MOST_OPTIMIZERS = 4  # most optimizers of a script that are watched from its first step on
 
 
 class StoppedError(SystemExit):
-    """Ends a script that has served its purpose."""
+    """Ends a script when the command needs nothing more from it."""
 
 
 def check_script(options: argparse.Namespace) -> None:

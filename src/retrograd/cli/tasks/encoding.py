@@ -174,7 +174,7 @@ def fit_target(table: CsvFile, name: str, kind: Kind | None, train: Array) -> Ta
 
 
 def kind_of(cells: Sequence[str], values: Array | None) -> Kind:
-    """Return what a target column calls for."""
+    """Return whether a target column is for classification or regression."""
     if values is None:
         return "classification"
     distinct = np.unique(values)
@@ -211,7 +211,7 @@ def _is_numeric(cell: str) -> bool:
 
 
 def _in_order(cell: str) -> tuple[float, str]:
-    """A sort key by which class names that are numbers have their order."""
+    """Return a sort key that orders class names that are numbers by their value."""
     try:
         return float(cell), cell
     except ValueError:

@@ -104,7 +104,7 @@ class TableRegression(TableTask):
         return {**figures, "validation_r2": 1 - figures["validation_loss"] / variance}
 
     def _models(self, predict: Predict) -> dict[str, Predict]:
-        """Return this model, and what it is compared with."""
+        """Return this model and the models that it is compared with."""
         ones = np.ones((len(self.fitted.inputs), 1), np.float32)
         solution = np.linalg.lstsq(np.hstack([self.fitted.inputs, ones]).astype(np.float64), self.fitted.targets)[0]
         return {

@@ -1,4 +1,4 @@
-"""A run: a task, its trainer, and the loop; a reading of its curves."""
+"""A run: a task, its trainer, and the loop; an interpretation of its curves."""
 
 import math
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def fitting(settings: Settings, loop: Loop) -> Iterator[None]:
 
 
 def explained(run: Run) -> str:
-    """Return a reading of the curves, and advice."""
+    """Return an interpretation of the curves, and advice."""
     return "\n".join([*_figures(run.task), *_curves(run)])
 
 

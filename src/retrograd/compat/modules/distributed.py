@@ -65,7 +65,7 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """The Tensor is the reduction of what the processes have."""
+    """The Tensor is the reduction of the processes' Tensors."""
 
     reduce_op: str = "sum"
 

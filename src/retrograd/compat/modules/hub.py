@@ -1,4 +1,4 @@
-"""``hub``: nothing is downloaded. Functions read PyTorch's cache, or say what to do instead."""
+"""``hub``: functions read PyTorch's cache. They download nothing, and errors name the alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``jit``, ``ops.aten``, ``onnx`` and ``_C``: marks for PyTorch's compilers, which return what they are given."""
+"""``jit``, ``ops.aten``, ``onnx`` and ``_C``: decorators for PyTorch's compilers, which return their argument."""
 
 from __future__ import annotations
 

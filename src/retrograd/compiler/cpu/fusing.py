@@ -78,13 +78,13 @@ def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False
 
 
 def _in_one_dtype(maker: Map, reader: Map) -> bool:
-    """Return whether two loops compute in one dtype, and pass elements of this dtype."""
+    """Return whether both loops, and the array between them, have one dtype."""
     kinds = {np.dtype(node.dtype) for node in (*maker.nodes, *reader.nodes)} - {np.dtype(bool)}
     return kinds == {maker.operands[0].dtype}
 
 
 def _turned(maker: Map, place: Place) -> list[Place] | None:
-    """Return the inputs of a loop for a reader of its result at ``place``, which may be the transposed result."""
+    """Return a loop's inputs as seen by a reader of its result at ``place``, which may be transposed."""
     out, *sources = maker.operands
     if place == out:
         return sources

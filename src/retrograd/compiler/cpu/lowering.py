@@ -59,7 +59,7 @@ class Lowering:
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
-        self.most = MAX_ELEMENTS  # elements of an array of a step, unless it is a product
+        self.most = MAX_ELEMENTS  # the most elements of an array of a step, except for products
         self.unlimited = False  # whether the steps are those of a loop
         self._outer: Instruction | None = None
         self._depth = 0

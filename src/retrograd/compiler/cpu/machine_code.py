@@ -1,8 +1,8 @@
 """Compile LLVM text to functions that Python calls; the machine code stays in memory.
 
-llvmlite, which Numba installs, compiles the text without Numba: a region of a hundred instructions has a dozen distinct
-loops, which Numba needs seconds to type and lower, and LLVM a tenth of that to compile. NumPy's loops and BLAS have
-other addresses in each process, so the code refers to them by symbols that are bound when the code is loaded.
+llvmlite, a dependency of Numba, compiles the text without Numba: the dozen distinct loops of a region of 100
+instructions take Numba seconds to type and lower, and LLVM a tenth of that to compile. The addresses of NumPy's loops
+and BLAS differ between processes, so the code refers to them by symbols that are bound when the code is loaded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def function(text: str, quick: bool) -> Function:
         quick: whether to hold the GIL, because the call takes no longer than to reacquire the GIL.
 
     Raises:
-        RuntimeError: LLVM refuses the module, which is an error of this package; a warning says so once.
+        RuntimeError: LLVM rejects the module. This is a bug of the package; a warning reports it once.
     """
     try:
         return _loaded(text, quick)

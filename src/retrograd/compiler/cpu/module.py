@@ -122,7 +122,7 @@ class Module:
         self._arena = self._item(len(slots)) if arena else "null"
         for number, buffer in enumerate(outs):
             buffer.index = len(inputs) + number
-        self._extras = len(slots) + bool(arena) + self.threaded  # the first item after these
+        self._extras = len(slots) + bool(arena) + self.threaded  # index of the first item after these
         if self.threaded:
             pool = self._item(len(slots) + bool(arena))
             self._words = body.give(f"load i64, ptr {pool}, align 8")

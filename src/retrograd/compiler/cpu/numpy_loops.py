@@ -18,7 +18,7 @@ class NumpyCall(NamedTuple):
     """Calls of NumPy's inner loop, one for each row."""
 
     loop: InnerLoop
-    lengths: list[int]  # of the rows' axes
+    lengths: list[int]  # lengths of the rows' axes
     sizes: list[int]  # the dimensions that the loop receives
     strides: list[int]  # the strides that the loop receives
     outer: list[tuple[int, list[int]]]  # for each argument the number of its operand, and its strides between rows

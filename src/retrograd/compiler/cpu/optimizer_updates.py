@@ -27,7 +27,7 @@ MAX_INTERPRETED_ELEMENTS = 1 << 17  # the same for the interpreter, which has no
 _DOUBLE = np.dtype(np.float64)
 P = TypeVar("P")
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
-_indices = count(1 << 32)  # of values that are not in the trace
+_indices = count(1 << 32)  # indices of values that are not in the trace
 
 
 class Update:

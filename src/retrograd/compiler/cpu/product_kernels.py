@@ -17,8 +17,8 @@ from .emission import Body, Kernel, type_of
 from .machine_code import gemm, packing, tiles
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
-MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # up to which a loop is faster than BLAS
-BLOCK_ROWS = 6  # of the block in registers
+MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # the most multiplications of a product by loops; beyond, BLAS is faster
+BLOCK_ROWS = 6  # rows of the block of the result in registers
 
 
 def product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
@@ -159,12 +159,12 @@ _ROUTINES = {STRAIGHT: tiles, PACKED: packing}
 
 
 def _tiles_kernel(step: Step) -> Kernel:
-    """A range of rows or columns by register tiles, as eager products of shallow matrices."""
+    """Compute rows or columns by register tiles, like the eager product of shallow matrices."""
     return _part_kernel(step, STRAIGHT)
 
 
 def _packing_kernel(step: Step) -> Kernel:
-    """A range of rows or columns with a packed factor, as eager products of other matrices of such sizes."""
+    """Compute rows or columns with a packed factor, like other eager products of such sizes."""
     return _part_kernel(step, PACKED)
 
 
@@ -208,12 +208,12 @@ def _is_transposed(place: Place) -> bool:
 
 
 def _gemm_kernel(step: Step) -> Kernel:
-    """A range of rows or columns by one call of BLAS."""
+    """Compute a range of rows or columns by one call of BLAS."""
     return _blas_kernel(step, False)
 
 
 def _blockwise_kernel(step: Step) -> Kernel:
-    """A range of rows or columns by one call of BLAS per block."""
+    """Compute a range of rows or columns by one call of BLAS per block."""
     return _blas_kernel(step, True)
 
 

@@ -24,7 +24,7 @@ from .module import Module
 from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
-MIN_INSTRUCTIONS = 3  # instructions from which a region pays
+MIN_INSTRUCTIONS = 3  # fewest instructions of a region
 LARGE_PROGRAM = 1 << 26  # bytes of all results from which small regions do not need machine code
 MAX_SMALL_ELEMENTS = 1 << 17  # operands' elements of a small region
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
@@ -202,8 +202,8 @@ def compiled_regions(
 ) -> list[Instruction]:
     """Replace runs of instructions that can be lowered by regions. Without LLVM a loop of the library executes them.
 
-    The same loop executes the regions of a program of large arrays if all of them are small, as checks are: LLVM would
-    take 80 MB, and more time than such regions ever take.
+    The same loop executes the regions of a program of large arrays if all of them are small, such as checks: LLVM
+    would need 80 MB, and longer to compile such regions than they run.
 
     Args:
         guarded: the values that guards have compared with the trace.
@@ -285,7 +285,7 @@ def _update(step: Instruction) -> Update | None:
 
 
 def _region(group: _Group, later: set[Value], guarded: Collection[Value], notes: list[str]) -> list[Instruction]:
-    """Return a group as a region, followed by views and waiting effects; or unchanged, if a region does not pay."""
+    """Return a group as a region, followed by views and deferred effects; unchanged if a region is not faster."""
     lowering, parts, waiting = group.lowering, group.parts, group.waiting
     if sum(not is_view(part) for part in parts) < MIN_INSTRUCTIONS and not lowering.updates:
         return group.instructions

@@ -30,8 +30,8 @@ class Buffer:
     def __init__(self, kind: str, nbytes: int, source: object = None) -> None:
         self.kind = kind  # "input", "arena", "out"
         self.nbytes = nbytes
-        self.source = source  # of an input: the value, array or number
-        self.index = -1  # of an input or result, the position in the tuple; in the arena, the offset
+        self.source = source  # the value, array or number of an input
+        self.index = -1  # position of an input or result in the tuple; offset in the arena
         self.first = self.last = -1
         self.low = self.high = 0
         self.written = False

@@ -54,5 +54,5 @@ def _aligned(value: Value) -> bool:
 
 
 def _same_axes(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
-    """Return whether one kernel can take all sums, that is, whether they go over the same axes."""
+    """Return whether one kernel can compute all sums: they reduce the same axes."""
     return len(set(reduced)) <= 1 and all(reduced)

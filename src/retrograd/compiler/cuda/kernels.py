@@ -57,7 +57,7 @@ class Module:
 
 
 class CudaLoop:
-    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple."""
+    """Compute a group on the GPU from its arrays and numbers; the results are those of ``passes.fused_loops.Loop``."""
 
     asked: tuple[Asked, ...] = ()  # CuPy has a memory pool
 

@@ -130,7 +130,7 @@ class Products:
         if kwargs or x.dtype != y.dtype or x.dtype.char not in PRECISIONS:
             return self.multiply(x, y, out=out, **kwargs)
         if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[0 if y.ndim == 1 else -2]:
-            return self.multiply(x, y, out=out)  # which raises
+            return self.multiply(x, y, out=out)  # raises the error
         left = x[None] if x.ndim == 1 else x
         right = y[:, None] if y.ndim == 1 else y
         result = self._stacks(left, right)

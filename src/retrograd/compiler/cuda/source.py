@@ -21,9 +21,9 @@ from ..program import Value
 from .cpp_expressions import cast, expression, held, literal, load, store, stored
 
 THREADS = 256
-MAX_BLOCKS = 1 << 16  # of an elementwise kernel; beyond, each thread computes several elements
-MAX_SUM_BLOCKS = 1024  # of a kernel whose sums are split into tiles; enough to occupy any GPU
-MIN_TERMS_PER_THREAD = 16  # terms per thread from which splitting a sum pays
+MAX_BLOCKS = 1 << 16  # blocks of an elementwise kernel; beyond, each thread computes several elements
+MAX_SUM_BLOCKS = 1024  # blocks of a kernel whose sums are split into tiles; enough to occupy any GPU
+MIN_TERMS_PER_THREAD = 16  # fewest terms per thread of a split sum
 _DOUBLE = np.dtype(np.float64)
 
 
@@ -129,7 +129,7 @@ class _Places:
         ]
 
 
-MAX_POINTERS = 480  # of a launch, whose parameters may take 4 KiB
+MAX_POINTERS = 480  # pointers of a launch, whose parameters may occupy 4 KiB
 THREAD_ELEMENTS = 16  # elements per thread of a kernel over several arrays
 
 

@@ -25,7 +25,7 @@ from .kernels import Module
 from .source import BLOCK_LOOP, MAX_POINTERS, Kernel, split_blocks
 
 _DOUBLE = np.dtype(np.float64)
-_indices = count(1 << 40)  # of values that are neither in the trace nor in regions
+_indices = count(1 << 40)  # indices of values that are neither in the trace nor in regions
 
 
 def with_updates(instructions: Sequence[Instruction], module: Module) -> list[Instruction]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..program import Arguments, Function, Instruction, Value
 
-Operand: TypeAlias = tuple[str, Any]  # where a value that an instruction reads comes from, and its number or the value
+Operand: TypeAlias = tuple[str, Any]  # the kind of a value's source, and the value or its number
 
 
 class Index(NamedTuple):
@@ -47,14 +47,14 @@ class Rows(NamedTuple):
 
 
 class Block:
-    """The instructions of a block, and for each argument whether it is a result of the block or of the one before.
+    """The instructions of a block, and for each argument whether this block, the one before, or neither computes it.
 
     Attributes:
         steps: the instructions.
         made: the number, among the results of a block, of each value.
         sources: for each instruction, for each argument a pair of ``own``, ``carry`` or ``outside``, and the number of
             the result or the value.
-        readers: the instructions that read a source, by it.
+        readers: by source, the instructions that read it.
     """
 
     def __init__(self, steps: Sequence[Instruction], sources: Sequence[Sequence[Operand]]) -> None:
@@ -74,13 +74,13 @@ def accumulators(
     carried: dict[int, list[Value]],
     leaves: Callable[[int, bool], bool],
 ) -> tuple[list[Rows], set[int]]:
-    """Return the arrays that need not be computed in the loop, and the instructions that are left out for them.
+    """Return the arrays that the loop need not compute, and the instructions that are removed for them.
 
     Args:
         block: the block.
         numbers: the instructions with an index that depends on the block: ``place``, ``erase``, ``store`` or ``index``.
         carried: the values before the loop of results that the next block reads.
-        leaves: returns whether the program reads a result, of the last block too or only of those before.
+        leaves: returns whether the program reads a result of any block, or with False of any but the last.
     """
     found: list[Rows] = []
     gone: set[int] = set()
@@ -131,7 +131,7 @@ def _placed(
 
 
 def _erased(block: Block, numbers: dict[int, tuple[str, Index]], k: int, start: Value) -> tuple[Rows, set[int]] | None:
-    """Return the rows of ``g = erase(g, i)``, if a block else reads only ``g[i]``."""
+    """Return the rows of ``g = erase(g, i)``, if blocks read nothing of ``g`` but ``g[i]``."""
     number = block.maker[k]
     kind, index = numbers.get(number, ("", Index(0, 0)))
     if kind != "erase" or block.sources[number] != [("carry", (k, 1))]:

@@ -1,7 +1,7 @@
 """Trace one step of a loop as a program of its own.
 
-The step runs once, on arrays of a tracer of its own, while the enclosing trace is suspended. What the step reads from
-outside, Tensors as well as arrays and numbers of the enclosing trace, becomes an input of the step's program.
+The step runs once, on arrays of a separate tracer, while the enclosing trace is suspended. Everything that it reads
+from outside, Tensors as well as arrays and numbers of the enclosing trace, becomes an input of the step's program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..trace.untrace import as_real
 
 Leaves = list[Tensor]
 StepFunction = Callable[[Leaves, Leaves, Leaves], tuple[Sequence[object], Sequence[object]]]
-MAX_OPERATORS = 10_000  # of one step
+MAX_OPERATORS = 10_000  # operators of one step
 
 
 class Unrollable(BaseException):
@@ -121,7 +121,7 @@ class Body:
         program: its inputs are in the order of carries, slices, constants, and what was ``found`` outside; all are
             arrays in row-major order, or numbers.
         found: the Tensors, arrays and numbers from outside that the step reads, besides the constants. They belong to
-            the enclosing trace, so who uses them clears the list.
+            the enclosing trace, so the caller clears the list.
         carries, results: the values of the next carry and of the results.
         forms: shape and dtype of each result.
     """
@@ -139,7 +139,7 @@ def trace_body(
     constants: Sequence[Array],
     differentiates: bool = False,
 ) -> Body | str:
-    """Trace a step on real arrays; return why it cannot be traced, if so.
+    """Trace a step on real arrays; if it cannot be traced, return the reason.
 
     Args:
         step: a function of the leaves of carry, slice and constants, which returns those of the next carry and of the
@@ -164,7 +164,7 @@ def trace_body(
     mode = enable_grad() if differentiates else no_grad()
     carries: list[Value] = []
     results: list[Value] = []
-    # A derivative of a loop may be traced inside vmap; its step is one of an example, and knows no other.
+    # A loop's derivative may be traced inside vmap, but its step handles one example, outside of any vmap.
     level, modes.level = modes.level, None
     try:
         with tracing_with(tracer), mode:

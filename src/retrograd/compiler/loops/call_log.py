@@ -1,6 +1,6 @@
 """Find the repeated calls of a Python loop while it is traced.
 
-``CallLog`` numbers each call of a primitive by what it does and to which shapes. When the last calls repeat those of
+``CallLog`` numbers each call of a primitive by its operation and its shapes. When the last calls repeat those of
 one period before, ``block`` describes one period: for each input of each call, where its value comes from.
 """
 
@@ -24,14 +24,14 @@ from ..trace.traced_arrays import Traced
 
 MIN_CALLS = 64  # repeated calls after which a loop is assumed
 MAX_PERIOD = 5000
-MAX_BYTES = 1 << 12  # of a NumPy array that a call reads
-MAX_STACKED = 1 << 10  # bytes of a Tensor that is another one in each period, and no row of one Tensor
+MAX_BYTES = 1 << 12  # bytes of a NumPy array that a call reads
+MAX_STACKED = 1 << 10  # bytes of a Tensor that differs between periods, unless it is a row of one Tensor
 MAX_PRODUCT = 1 << 20  # multiplications of a matrix product in a loop that is followed
 _PRODUCTS = frozenset(("mm", "matmul", "bmm", "addmm", "baddbmm", "linear", "einsum", "tensordot"))
 _WINDOW = 6  # calls that are compared to find a period
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div"))
 Params: TypeAlias = dict[str, object]
-Identity: TypeAlias = tuple[Value, int | None]  # of a Tensor: its value, and its place in the graph
+Identity: TypeAlias = tuple[Value, int | None]  # the value of a Tensor, and its position in the graph
 
 OWN, BEFORE, SAME, SLICE, PLAIN, NUMBER, ARRAY = range(7)
 
@@ -214,7 +214,7 @@ class CallLog:
         return self._described(end, period)
 
     def _best_phase(self, end: int, period: int) -> int:
-        """Return the phase of the boundary that fewest values cross; the next one of several."""
+        """Return the phase of the boundary that fewest values cross; on ties, the next one."""
         lengths: dict[tuple[int, int], int] = {}  # from the call that makes a value to its last reader
         for at in range(end - period, end):
             for read in self.calls[at].reads:
@@ -299,7 +299,7 @@ class CallLog:
             if read == earlier:
                 return Source(SAME, 0, requires, False, read)
             if place is not None and place[0] >= start - 2 * period:
-                return None  # of the period before the last
+                return None  # computed before the last period
             if value not in self.unbound and value.nbytes > MAX_STACKED:
                 return None  # such as the parameters of successive layers
             return Source(SLICE, 0, requires, False, (value.shape, value.dtype, value.strides))

@@ -1,10 +1,10 @@
-"""Follow the steps of a Python loop without recording them: what repeats becomes a loop as soon as it ends.
+"""Follow the steps of a Python loop without recording them: repeated calls become one loop when they end.
 
 A compiled function is traced while it runs. Once the calls of a Python loop repeat (``call_log``), each further call is
 compared with the same call of the block, computed, and not recorded: neither instructions nor nodes of the graph. At
-the first other call, or when anything reads what is not recorded, ``settle`` makes one ``RolledLoop`` of the steps,
-whose derivative is a loop as well. Tensors that live on then get their values and history from that loop. If no loop
-is possible, the calls of all steps are recorded.
+the first other call, or when anything reads an unrecorded result, ``settle`` makes one ``RolledLoop`` of the steps,
+whose derivative is a loop as well. Tensors that are still referenced then get their values and history from that loop.
+If no loop is possible, the calls of all steps are recorded.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .body import Leaves
 from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, SLICE, Block, Call, CallLog, Identity, Source, Unknown, is_row
 from .rolled import RolledLoop
 
-MIN_STEPS = 8  # of a loop; fewer are recorded call by call
-MIN_CALLS = 200  # of a loop
-MAX_FAILURES = 8  # blocks that are no loop, until the search ends
-MAX_LOOPS = 2  # loops with equal blocks: an inner loop runs again and again, and belongs to a larger block
+MIN_STEPS = 8  # fewest steps of a loop; fewer are recorded call by call
+MIN_CALLS = 200  # fewest calls of a loop
+MAX_FAILURES = 8  # blocks that cannot become a loop, after which the search ends
+MAX_LOOPS = 2  # loops with equal blocks: a repeated inner loop belongs to a larger block
 
 Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # the array, and the Tensor
 
@@ -66,7 +66,7 @@ class Follower:
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
         self._log = CallLog()
-        self._length = 0  # of the program after the last call
+        self._length = 0  # length of the program after the last call
         self._failures = 0
         self._loops: dict[object, int] = {}  # the number of loops, by the calls of a block
         self._steps: _Steps | None = None
@@ -138,20 +138,20 @@ class _Steps:
         self._count = 0  # complete steps
         self._own: list[Traced | None] = [None] * block.count
         self._before: list[Traced | None] = [None] * block.count
-        self._starts: dict[int, Tensor] = {}  # values of the step before the first, as far as they are read
+        self._starts: dict[int, Tensor] = {}  # values of the step before the first, if they are read
         self._same: list[tuple[Tensor, Array] | None] = [None] * block.counts[SAME]
         self._slices: list[list[Tensor]] = [[] for _ in range(block.counts[SLICE])]
         self._numbers: list[list[float]] = [[] for _ in range(block.counts[NUMBER])]
         self._rows: dict[int, list[int]] = {at: [] for at, call in enumerate(block.calls) if call.row}
-        self._made: list[Pair] = []  # by this step and the one before
-        self._recent: dict[tuple[int, int], Pair] = {}  # results of the step before that live on
-        self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that live on
+        self._made: list[Pair] = []  # results of this step and the one before
+        self._recent: dict[tuple[int, int], Pair] = {}  # results of the step before that are still referenced
+        self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that are still referenced
         self._calls = list(zip(block.calls, block.sources, block.first, strict=True))
         self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
-        self._first: dict[int, Tensor] = {}  # values of the step before them
-        self._nodes: list[Node] = []  # that they read
-        self._changed = False  # whether an input of theirs was changed since
-        self._results_before: list[ref[Tensor]] = []  # of these steps
+        self._first: dict[int, Tensor] = {}  # values of the step before the earlier steps
+        self._nodes: list[Node] = []  # nodes that the earlier steps read
+        self._changed = False  # whether an input of the earlier steps has changed since
+        self._results_before: list[ref[Tensor]] = []  # results of the earlier steps
         for number, calls in enumerate(block.recorded):
             self._take(calls, number == 0)
 
@@ -304,7 +304,7 @@ class _Steps:
         return node is not None and (node.shape, node.dtype, node.strides) == source.known
 
     def _end_step(self) -> None:
-        """Forget the results of earlier steps, but those that something else refers to."""
+        """Forget the results of earlier steps, unless another object refers to them."""
         count = self._block.count
         self._before, self._own = self._own, [None] * count
         self._left.update({place: pair for place, pair in self._recent.items() if pair[0]() is not None})
@@ -498,7 +498,7 @@ class _Steps:
         self._tracer.bypassed |= {x._node for x in results if x._node is not None}
 
     def _view(self, step: int, k: int) -> Tensor | None:
-        """Return a result anew, as a view of a Tensor that lives on; None if it is no such view."""
+        """Recreate a result that is a view of a Tensor that is still referenced; None if it is not."""
         at = bisect_right(self._block.first, k) - 1
         if not all(self._block.calls[at].shares):
             return None
@@ -523,7 +523,7 @@ class _Steps:
 
 
 def _rows_of(x: Tensor, rows: list[int]) -> Tensor:
-    """Return ``x[rows]``, as a view if the rows have one distance."""
+    """Return ``x[rows]``, as a view if the rows are equally spaced."""
     distance = rows[1] - rows[0]
     length = len(x.array)
     rows = [row % length for row in rows]

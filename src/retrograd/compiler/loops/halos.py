@@ -1,8 +1,8 @@
 """Rolled arrays as views of one padded copy.
 
-A finite difference reads an array and the array rolled by one in each direction, each of which is a copy. Where several
-rolls have the same source, the source is copied once, with the rows around it that the rolls move to the other end.
-Each roll then is a view of that copy, which elementwise loops read directly.
+A finite difference reads an array and its rolls by one in each direction; each roll is a copy. If several rolls have
+the same source, the source is copied once, extended by the rows that the rolls wrap around. Each roll is then a view of
+that copy, which elementwise loops read directly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ..cpu.steps import row_major
 from ..program import Instruction, Value, replaced
 
-MIN_ROLLS = 2  # of one array
+MIN_ROLLS = 2  # fewest rolls of one array
 MIN_SIZE = 1 << 9  # elements; the edges of smaller arrays cost more than copies of the arrays
 
 
@@ -32,7 +32,7 @@ def with_halos(steps: Sequence[Instruction], kept: Sequence[Value]) -> list[Inst
 
     Args:
         steps: the instructions of a step, in their order.
-        kept: values that are read afterwards, which get memory of their own.
+        kept: values that are read afterwards, which get separate memory.
     """
     spoiled = {value.root for step in steps for value in step.writes}
     rolls: dict[Value, dict[int, _Roll]] = {}

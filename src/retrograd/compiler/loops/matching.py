@@ -1,4 +1,4 @@
-"""Match what the blocks of a run read, so that one block can stand for all.
+"""Match the arguments of the blocks of a run, so that one block can represent all.
 
 In each block an argument is a value of the same block, of a fixed number of blocks before (a carry), the same value
 from outside in all blocks, or another value from outside for each block (a slice). All blocks are compared at once, as
@@ -66,18 +66,18 @@ class Match:
     Attributes:
         run: the run of those blocks that match.
         middle: the block whose instructions are the ``template``.
-        carried: for each result that later blocks read (by its number in a block), the values that stand for it in the
+        carried: for each result that later blocks read (by its number in a block), the values that replace it in the
             blocks before the run, from the last one backwards.
         slices: the values from outside, one for each block.
-        numbers: plain numbers, one for each block, and the dtype in which they are computed with.
+        numbers: plain numbers, one for each block, and the dtype of the operations that read them.
         indexed: for each ``x[i, ...]`` with another ``i`` in each block: x, the first i, its step, the other indices.
         dropped: the instructions ``x[i, ...]`` of a block, with the place of the input that replaces the result.
         same: the values from outside that all blocks read.
-        kept: the results of which other parts of the program read several blocks.
-        last_only: the results of which they read the last block only, and which no block reads.
-        leaving: the result and block of each value that they read.
+        kept: the results that other parts of the program read from several blocks.
+        last_only: the results that other parts read from the last block only, and that no block reads.
+        leaving: the result and block of each value that other parts read.
         rows: the arrays of which each block writes one row, after the loop.
-        gone: the instructions of a block that are left out for them.
+        gone: the instructions of a block that are removed for ``rows``.
         ends: by result, the value of such an array after the loop.
         written: those of ``same`` to whose memory all blocks write.
         inputs: values like the carries, slices, numbers and indexed arrays, in this order.
@@ -112,7 +112,7 @@ class Match:
 
     @staticmethod
     def of(table: Table, run: Run, loose: bool) -> Match | None:
-        """Return the match of as many blocks of a run as possible; None if fewer than ``MIN_BLOCKS`` match."""
+        """Return the match of the longest matching part of a run; None if fewer than ``MIN_BLOCKS`` match."""
         for _ in range(MAX_TRIES):
             if run.blocks < MIN_BLOCKS:
                 return None
@@ -131,7 +131,7 @@ class Match:
         return self.table.steps[self.run.start + block * self.run.period + step].outs[number]
 
     def given(self) -> list[Value]:
-        """Return the values that carries and slices are made of."""
+        """Return the values that carries and slices consist of."""
         rows = [value for chain in self.carried.values() for value in chain]
         return rows + [value for row in self.slices for value in row] + [x for x, *_ in self.indexed]
 
@@ -147,7 +147,7 @@ class Match:
         return self._numbers_of.get(number)
 
     def _compare(self) -> Array:
-        """Return the blocks that do not read what the middle block reads."""
+        """Return the blocks whose arguments do not match those of the middle block."""
         run, width = self.run, self._outs.shape[1]
         place = self.table.maker[self._columns] - self._base
         self._inside = (place >= 0) & (place < run.blocks * width)
@@ -165,7 +165,7 @@ class Match:
         return bad
 
     def _start_values(self) -> bool:
-        """Find the values that stand for results of blocks before the first; return whether they are unique."""
+        """Find the initial values of carries; return whether they are unique."""
         inside, distance, k = (x[self.middle] for x in (self._inside, self._distance, self._k))
         starts: dict[tuple[int, int], int] = {}
         for column in np.flatnonzero(inside & (distance > 0)):
@@ -306,7 +306,7 @@ class Match:
                 self.kept.append(k)
 
     def _find_numbers(self) -> dict[int, Numbers] | None:
-        """Return the instructions of a block whose numbers differ between blocks; None if they are no slice."""
+        """Return the instructions of a block whose numbers differ between blocks; None if they do not form a slice."""
         run, steps = self.run, self.table.steps
         found: dict[int, Numbers] = {}
         for number, like in enumerate(self.template):

@@ -32,7 +32,7 @@ class Loop:
     """The roles of the values of a step.
 
     Attributes:
-        inputs: the values of carries, then of slices, then of what is the same in each step.
+        inputs: the values of carries, then of slices, then of constants.
         carries: the number of carries.
         slices: the number of slices.
         saved: for each carry, whether all its values are stored.

@@ -1,7 +1,7 @@
 """Roll the repeated steps of a traced Python loop: the instructions of all steps become one loop of a program.
 
-The steps of a Python loop are traced one by one, so a program has the same instructions again and again, with other
-values. ``roll_repeats`` finds runs of blocks with equal instructions (``signatures``) and matches what they read
+The steps of a Python loop are traced one by one, so a program repeats the same instructions with other
+values. ``roll_repeats`` finds runs of blocks with equal instructions (``signatures``) and matches their arguments
 (``matching``). The blocks become one instruction, which runs a single block for all steps (``execution``).
 """
 
@@ -26,10 +26,10 @@ from .matching import MIN_BLOCKS, Match, Run, Table
 from .rolled import Forward
 from .signatures import Signatures, likely_periods, without_equal
 
-MIN_INSTRUCTIONS = 600  # of a program; shorter ones compile fast, and one region for all steps is faster
-MAX_FAILURES = 4  # runs of equal blocks that are no loop, until the search ends
-MAX_COPIED_BYTES = 1 << 20  # of one block's own weights, which a loop reads from a stacked copy of those of all blocks
-MAX_PIECES = 8  # of one slice, beyond which its rows are stacked one by one
+MIN_INSTRUCTIONS = 600  # shorter programs compile fast, and one region for all steps is faster
+MAX_FAILURES = 4  # runs of equal blocks that cannot become a loop, after which the search ends
+MAX_COPIED_BYTES = 1 << 20  # bytes of one block's own weights, which are copied to one stacked array
+MAX_PIECES = 8  # pieces of one slice; beyond, its rows are stacked one by one
 _KINDS = ("array", "primitive", "whole")
 _EFFECTS = ("effect", "draw", "guard")
 
@@ -59,9 +59,9 @@ class _Rolling:
         self._table = Table(self.steps, self.gives)
         self._number = self._table.size
         self._rows: dict[Value, tuple[Value, int]] = {}  # the stacked array, and the row, of a block's value
-        self._old_roots: dict[Value, Value] = {}  # of the values of blocks
+        self._old_roots: dict[Value, Value] = {}  # roots of the values of blocks
         self._made = {value for step in steps for value in step.outs}
-        self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # the same, where a view is read
+        self._stacks = {x: place for step in steps for x, place in _row_of(step)}  # like _rows, for views that are read
 
     def find(self, loose: bool, known: Sequence[int] = ()) -> None:
         """Find runs of blocks that are loops, the longest first; ``known`` are the codes of the instructions."""
@@ -86,7 +86,7 @@ class _Rolling:
         """Return the instructions, with views of those rows of stacked results that are still read."""
         done = 0
         steps: list[Instruction] = []
-        for match in sorted(self.found, key=lambda match: match.run.start):  # makers of slices before their readers
+        for match in sorted(self.found, key=lambda match: match.run.start):  # slices are computed before they are read
             steps += self.steps[done : match.run.start]
             steps += self._loop(match)
             done = match.run.stop
@@ -142,7 +142,7 @@ class _Rolling:
         return self._best_phase(best, spare)
 
     def _best_phase(self, run: Run, spare: int) -> Run:
-        """Return the run that begins where fewest values pass from block to block."""
+        """Return the run shifted so that fewest values pass from block to block."""
         steps = self.steps[run.start : min(run.stop, run.start + 4 * run.period)]
         makers: dict[Value, int] = {}
         last: dict[Value, int] = {}
@@ -165,7 +165,7 @@ class _Rolling:
     # Rolling
 
     def _match(self, run: Run, loose: bool) -> Match | None:
-        """Return the blocks of a run that are a loop; None if there is none."""
+        """Return the blocks of a run that are a loop; None if they cannot become one."""
         template = self.steps[run.start : run.start + run.period]
         if run.blocks < MIN_BLOCKS or any(
             step.kind not in _KINDS or step.checks and not keeps_shapes(step) or step.on_gpu for step in template
@@ -177,11 +177,11 @@ class _Rolling:
         return match
 
     def _bytes_copied(self, match: Match) -> int:
-        """Return the bytes of one block's slices that no instruction made, such as the weights of equal layers."""
+        """Return the bytes of one block's slices that are not computed, such as the weights of equal layers."""
         return sum(row[0].nbytes for row in match.slices if row[0] not in self._made and row[0] not in self._stacks)
 
     def _may_roll(self, match: Match) -> bool:
-        """Return whether separate memory for the results of each block changes nothing."""
+        """Return whether separate memory for each block's results preserves the program's meaning."""
         run = match.run
         inside = {out for step in self.steps[run.start : run.stop] for out in step.outs}
         template = self.steps[run.start : run.start + run.period]
@@ -281,7 +281,7 @@ class _Rolling:
         return [*before, loop, *after]
 
     def _keep(self, match: Match, k: int, start: Sequence[Value | None], more: int, reverse: bool) -> Value:
-        """Return the stacked values of a result; with ``more`` the initial value is one more row."""
+        """Return the stacked values of a result; with ``more`` the initial value is an additional row."""
         blocks = match.run.blocks
         like = match.out(0, k)
         stack = self._new((blocks + more, *like.shape), like.dtype)
@@ -296,7 +296,7 @@ class _Rolling:
         return stack
 
     def _body(self, match: Match) -> tuple[Body, Program]:
-        """Return the program of a block, whose values belong to it alone."""
+        """Return the program of a block, with separate values."""
         program = Program()
         program.count = self._number
         fresh: dict[Value, Value] = {}

@@ -83,7 +83,7 @@ def roll(
 
     Returns:
         A function of a carry, the leaves of ``xs``, and the number of steps; None if the steps cannot be one
-        instruction, and have to be traced one by one.
+        instruction, and must be traced one by one.
     """
     if modes.level is not None:
         return None
@@ -116,7 +116,7 @@ class Forward:
     """The forward function of a loop's primitive: it returns the last carry, the results, and the saved carries."""
 
     kind = "rolled"
-    traced = True  # its steps have found dtypes and devices: the primitive is not changed for bfloat16 and meta
+    traced = True  # the steps define dtypes and devices: the primitive is not wrapped for bfloat16 and meta
     __name__ = "scan"
 
     def __init__(self, execution: Execution, steps: int, saved: tuple[bool, ...], carries: int, slices: int) -> None:
@@ -183,14 +183,14 @@ class RolledLoop:
         return cls(tracer, step, examples, body, reverse)
 
     def take_found(self) -> list[object]:
-        """Return what the step reads from outside, which a call needs as last constants, and forget it."""
+        """Return what the step reads from outside, the last constants of a call, and forget it."""
         found, self.body.found = self.body.found, []
         return found
 
     def end(self) -> None:
-        """Forget what belongs to the trace. No derivative can be added later.
+        """Drop references to the trace. No derivative can be added later.
 
-        The step stays where a derivative runs it one by one: a trace without a program returns its result with that.
+        The step is kept if a derivative runs the steps one by one, as for the result of a trace without a program.
         """
         if all(pull.loop is not None for pull in self._pulls.values()):
             self.step = None
@@ -406,7 +406,7 @@ class _Pull:
         return out
 
     def _reached(self, steps: int, g: Cotangents, held: Cotangents) -> set[int]:
-        """Return the inputs of a step, differentiable ones only, to which the cotangents lead."""
+        """Return the inputs of a step, differentiable ones only, that receive a gradient from these cotangents."""
         count, paths = len(self.flowing), self.paths
         assert paths is not None
         results = {k for k, place in enumerate(self.results, count) if g[place] is not None}

@@ -1,8 +1,8 @@
 """Signatures of instructions, by which repeated blocks of a program are found.
 
 Instructions with equal signatures do the same to values of the same shapes, dtypes and layouts. A *loose* signature
-leaves open what may depend on the number of the step: the first index of ``x[i, ...]``, and a plain number that an
-elementwise operator takes.
+omits what may depend on the number of the step: the first index of ``x[i, ...]``, and a plain number among the operands
+of an elementwise operator.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Signatures:
         return key_of(x, self._key_of_object)
 
     def _function(self, function: Any) -> object:
-        if type(function) is partial:  # made anew for each call
+        if type(function) is partial:  # a new object in each call
             return partial, self._function(function.func), self._key(function.args), self._key(function.keywords)
         if type(function) is not FunctionType or not function.__closure__:
             return id(function)
@@ -113,7 +113,7 @@ class Signatures:
 
 
 def place_of_number(step: Instruction) -> tuple[str, Any] | None:
-    """Return where an instruction has a number that may depend on the step, and the number.
+    """Return the kind and value of an instruction's number that may depend on the step.
 
     Returns:
         ``("index", i)`` for ``x[i, ...]``, ``("store", i)`` for ``x[i] = y``, ``("place", i)`` and ``("erase", i)`` for
@@ -132,7 +132,7 @@ def place_of_number(step: Instruction) -> tuple[str, Any] | None:
         return None
     if len(step.args) == 2 and not step.kwargs and len(step.outs) == 1:
         function, a, b = step.function, *step.args
-        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # whose function may be wrapped
+        arithmetic = step.kind == "primitive" and step.name in _PRIMITIVES  # the function of a primitive may be wrapped
         if not arithmetic and (isinstance(function, np.ufunc) or type(function) is type(operator.add)):
             arithmetic = function in _ARITHMETIC
         if arithmetic and (type(a) is Value) is not (type(b) is Value):
@@ -168,7 +168,7 @@ def likely_periods(codes: Array) -> list[int]:
 
 
 def count_distinct(instructions: Sequence[Instruction]) -> int:
-    """Return about how many instructions are left when each repeated block counts once."""
+    """Return the approximate number of instructions if each repeated block counts once."""
     signatures = Signatures()
     return len(np.unique(_windows(np.array([signatures.of(step, True) for step in instructions], np.int64))))
 
@@ -176,9 +176,9 @@ def count_distinct(instructions: Sequence[Instruction]) -> int:
 def without_equal(
     steps: Sequence[Instruction], codes: Sequence[int], gives: Sequence[Value]
 ) -> tuple[list[Instruction], list[int]]:
-    """Remove instructions that compute the same as several others, such as what is the same in each step of a loop.
+    """Remove instructions that repeat others, such as those that compute a loop invariant in each step.
 
-    Fewer than ``MIN_EQUAL`` equal instructions stay: without them, a step where numbers coincide would be no block.
+    Fewer than ``MIN_EQUAL`` equal instructions stay: steps must not differ by chance.
 
     Args:
         steps: the instructions in their order.

@@ -14,7 +14,7 @@ def optimized(instructions: Sequence[Instruction], gives: Sequence[Value]) -> li
     Args:
         gives: the results of the program.
     """
-    if compiled() is None:  # loops pay, or nothing does
+    if compiled() is None:  # without the library's loops no pass is faster
         return list(instructions)
     from .common_subexpressions import without_repeats
     from .destinations import request_results

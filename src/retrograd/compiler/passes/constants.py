@@ -20,7 +20,7 @@ from ...core.arrays.fp_warnings import silent
 from ..program import Instruction, Program, Value, replaced
 
 MAX_CONSTANT_BYTES = 1 << 22
-MAX_TOTAL_BYTES = 1 << 24  # of all constants of a program
+MAX_TOTAL_BYTES = 1 << 24  # bytes of all constants of a program
 _UNSET = frozenset(("empty", "empty_like"))
 _PLAIN = (FunctionType, str, int, float, bool, type, type(None), np.dtype)
 

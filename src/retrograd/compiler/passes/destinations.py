@@ -46,7 +46,7 @@ class _RequestedResult:
 
 
 def request_results(instructions: Sequence[Instruction]) -> list[Instruction]:
-    """Replace NumPy functions that allocate large results. CuPy's functions are unchanged: CuPy has a memory pool."""
+    """Replace NumPy functions that allocate large results. CuPy has a memory pool; its functions are unchanged."""
     return [step if step.on_gpu else _request_result(step) for step in instructions]
 
 

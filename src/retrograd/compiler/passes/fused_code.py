@@ -10,7 +10,7 @@ from ...kernels.loops.elements import fused_steps as at
 from ..program import Value
 from .expressions import Step
 
-_OPERATIONS = {  # of operands in their order
+_OPERATIONS = {  # forms of operands in their order
     "({0} + {1})": at.ADD, "({0} - {1})": at.SUBTRACT, "({0} * {1})": at.MULTIPLY, "({0} / {1})": at.DIVIDE,
     "({0} if {0} >= {1} or {0} != {0} else {1})": at.MAXIMUM, "({0} if {0} <= {1} or {0} != {0} else {1})": at.MINIMUM,
     "({0} < {1})": at.LESS, "({0} <= {1})": at.LESS_EQUAL, "({0} > {1})": at.GREATER,
@@ -33,7 +33,7 @@ def code_of(
 
     Args:
         steps: the steps in their order.
-        arrays: the arrays that are read; then come slots for results and for partial sums.
+        arrays: the arrays that are read; slots for results and for partial sums follow.
         direct: the arrays among them whose blocks need no register.
         numbers: the numbers that are read, constants included.
         outs: results.
@@ -65,7 +65,7 @@ def code_of(
 
 
 class Code:
-    """Rows of code whose results are in registers without number limit, until ``allocated``."""
+    """Rows of code with an unlimited number of registers, until ``allocated``."""
 
     def __init__(self, fixed: int, numbers: int) -> None:
         self.rows: list[list[int]] = []
@@ -104,9 +104,9 @@ class Code:
         return self.do(at.FUNCTIONS[form.partition("(")[0]], out, *given)
 
     def allocated(self) -> tuple[np.ndarray, int]:
-        """Return the code with a register used again once nothing reads it, and the number of registers.
+        """Return the code with registers reused after their last read, and the number of registers.
 
-        No operation writes a register that it reads: loops over blocks that overlap are slower.
+        No operation writes a register that it reads: loops over overlapping blocks are slower.
         """
         last = {slot: index for index, row in enumerate(self.rows) for slot in row[1:]}
         place: dict[int, int] = {}

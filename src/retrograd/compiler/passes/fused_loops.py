@@ -83,7 +83,7 @@ _Known = tuple[list[tuple[DType, tuple[int, ...]]], Array, list[int]]  # layouts
 
 
 class Loop:
-    """A group as a function of its arrays and numbers, to its results, sums last; a single result is not in a tuple.
+    """A function of a group's arrays and numbers. Returns the results, sums last; a single one not in a tuple.
 
     Raises:
         ValueError: one loop cannot compute the group.
@@ -120,17 +120,17 @@ class Loop:
         ]
         self.results = [self._results(x.dtype.itemsize) for x in group.outs]
         self.results += [self._partial(yes) for yes in along]
-        self.known: _Known | None = None  # of the last arrays, if all are read in place
+        self.known: _Known | None = None  # the layouts of the last arrays, if all are read in place
         results = [Asked(group.shape, x.dtype, number) for number, x in enumerate(group.outs)]
         self.asked = (*results, *[Asked(shape, np.dtype(float), None) for shape in self.partial])
 
     def _results(self, size: int) -> list[int]:
-        """The bytes of a step along each axis of a row-major array, and from part to part."""
+        """Return the strides of a row-major array along each axis of the loop, and between parts."""
         steps = [size * self.columns * prod(self.outer[axis + 1 :]) for axis in range(len(self.outer))]
         return [*steps, size, 0]
 
     def _partial(self, along: bool) -> list[int]:
-        """The same for partial sums."""
+        """Return the same for partial sums."""
         if not along:
             return [0, 0, 0, 8, 8 * self.columns]
         if self.rows == 1:
@@ -176,7 +176,7 @@ class Loop:
         return x if x.flags.aligned and straight else np.ascontiguousarray(x)
 
     def _steps(self, number: int, x: Any) -> list[int]:
-        """Return the bytes of an array's step along each axis of the loop, and from part to part."""
+        """Return an array's strides, in bytes, along each axis of the loop, and between parts."""
         steps, missing = [0] * (at.AXES + 1), at.AXES - len(self.layout.lengths)
         for axis, stride in zip(self.operands[number].axes, x.strides, strict=True):
             steps[missing + axis] = stride

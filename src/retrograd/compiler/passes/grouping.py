@@ -12,11 +12,11 @@ from .fused_loops import Group, Loop, Sum, as_instruction, dtypes_of, is_number
 from .layouts import Layout, fits
 from .order import dependencies
 
-MAX_INSTRUCTIONS = 48  # of a loop
-MAX_ARRAYS = 24  # that a loop reads
+MAX_INSTRUCTIONS = 48  # most instructions of a loop
+MAX_ARRAYS = 24  # most arrays that a loop reads
 MAX_GROUPS_TRIED = 8  # groups that an instruction may join
-MIN_ELEMENTS = 4096  # elements from which a loop pays
-MIN_ROW = 16  # elements of a row from which a loop along the row pays
+MIN_ELEMENTS = 4096  # fewest elements of a loop
+MIN_ROW = 16  # fewest elements of a row for a loop along the row
 
 
 class Part:
@@ -84,7 +84,7 @@ def _sum_of(step: Instruction) -> Sum | None:
 
 
 def _can_sum(shape: tuple[int, ...], arrays: Sequence[Value], reduced: Sequence[frozenset[int]]) -> bool:
-    """Return whether a loop can take all sums: each over its last axis only, or over all other axes."""
+    """Return whether a loop can compute all sums: each over the last axis only, or over all other axes."""
     layout = Layout(shape, arrays, reduced)
     last = len(layout.lengths) - 1
     if last < 0 or layout.lengths[-1] < MIN_ROW:
@@ -236,9 +236,9 @@ class Grouping:
 
 
 class Target(NamedTuple):
-    """Where loops run: which instructions they take, which sums one loop can take, and how to make a loop of a group.
+    """Where loops run: which instructions and sums they support, and how a group becomes a loop.
 
-    With ``takes_one`` a single instruction becomes a loop, if the library would run several calls for it. With
+    With ``takes_one`` a single instruction that the library runs as several calls becomes a loop. With
     ``one_dtype`` a loop computes in one dtype of floats.
     """
 

@@ -1,6 +1,6 @@
 """The axes of a loop: adjacent axes are merged if all operands are contiguous across them.
 
-An operand has those of the remaining axes along which its address changes; along the others it is broadcast.
+An operand has only the merged axes along which its address changes; it is broadcast along the others.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..program import Value
 class Operand(NamedTuple):
     """An operand; ``array[key].reshape(shape)`` is the array that the loop receives."""
 
-    axes: tuple[int, ...]  # of the loop
+    axes: tuple[int, ...]  # axes of the loop that the operand has
     key: tuple[Any, ...] | None  # None: the whole array
     shape: tuple[int, ...]
-    row_major: bool  # as the loop receives it
+    row_major: bool  # whether the array that the loop receives is row-major
 
     def bind(self, array: Any) -> Any:
         """Return the array that the loop receives."""
@@ -84,7 +84,7 @@ class Layout:
         return strides_in(value, self.shape)[self.groups[-1][-1]]
 
     def reduces(self, axes: frozenset[int]) -> tuple[int, ...]:
-        """Return the loop's axes that a sum goes over."""
+        """Return the loop's axes that a sum reduces."""
         return tuple(number for number, group in enumerate(self.groups) if group[0] in axes)
 
 

@@ -1,4 +1,4 @@
-"""Matrix products that are added to an array while they are computed."""
+"""Accumulate matrix products into an array within one GEMM."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def versions(instructions: Sequence[Instruction], takes: Iterable[Value]) -> lis
     if not any(step.writes and step.function is np.add for step in steps):
         return steps
     spoiled = {value.root for value in takes}
-    lives: dict[Value, list[int]] = {}  # the maker of memory without views, and the instructions that add to it
+    lives: dict[Value, list[int]] = {}  # for memory without views, its maker and the instructions that add to it
     viewed: dict[Value, int] = {}  # the first instruction with another value in the memory
     given: set[Value] = set()  # read by effects: the user sees later writes
     number = 0

@@ -43,7 +43,7 @@ class _Overwriting:
         self.held = {value.root for value in takes} | self.gives  # roots that must keep their elements
         self.last: dict[Value, int] = {}  # the last instruction that reads a root or a view of it
         self.readers: dict[Value, list[int]] = {}
-        self.written: dict[Value, list[int]] = {}  # by root
+        self.written: dict[Value, list[int]] = {}  # instructions that write, by root
         self.maker: dict[Value, int] = {}
         self.views: dict[Value, list[Value]] = {}
         for index, step in enumerate(instructions):
@@ -106,7 +106,7 @@ class _Overwriting:
         return new.changed(outs=(), writes=(target,), asked=(), several=False, checks=False)
 
     def _may_write(self, index: int, step: Instruction, out: Value, x: object) -> bool:
-        """Return whether the result may lie over an argument."""
+        """Return whether the result may overwrite an argument."""
         if (
             type(x) is not Value
             or x.shape is None
@@ -126,7 +126,7 @@ class _Overwriting:
         return maker is not None and _allocates(self.instructions[maker], root)
 
     def _sum(self, index: int, step: Instruction, total: Value) -> Instruction | None:
-        """Return an instruction that adds the other argument to the total while it computes it."""
+        """Return an instruction that computes the other argument and adds it to ``total`` in one call."""
         (part,) = [x for x in step.args if x is not total] or [None]
         if type(part) is not Value or total.size < LARGE or part.root is not part or part in self.held:
             return None

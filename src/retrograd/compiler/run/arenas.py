@@ -99,7 +99,7 @@ class Plan:
         reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
         leaving: by instruction with slots, the values that leave.
         size: the bytes of the arena.
-        outside: the roots of values in memory from outside of the program, and of values that leave.
+        outside: the roots of values that leave, and of values from outside of the program.
     """
 
     def __init__(

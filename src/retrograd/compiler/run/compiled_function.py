@@ -44,9 +44,9 @@ from .replay import Miss
 
 MAX_FAILED_TRACES = 3  # consecutive traces without a program, after which a function runs eagerly
 LIMIT = 8  # programs of a function
-MAX_OPERATORS = 10_000  # of one program, which takes up to 15 s to compile
+MAX_OPERATORS = 10_000  # operators of one program, which takes up to 15 s to compile
 _all: WeakSet[Compiled] = WeakSet()
-_tracing = RLock()  # a trace makes the arrays of Tensors Traced for all threads
+_tracing = RLock()  # during a trace, the arrays of Tensors are Traced for all threads
 _log = getLogger("retrograd.compiler")
 
 
@@ -68,7 +68,7 @@ class Compiled(Wrapper):
         self.dynamic = dynamic
         self.limit = limit
         self.entries: list[Entry] = []
-        self.own: list[Entry] = []  # optimized programs of single sizes, besides common programs of several sizes
+        self.own: list[Entry] = []  # optimized programs of single sizes, besides common programs of all sizes
         self.eager = ""  # why the function runs eagerly; empty if it does not
         self.why = ""  # why the last trace has no program
         self.seconds = 0.0  # time spent on compiling

@@ -54,9 +54,9 @@ def compile(
     Guards compare what the trace assumed: shapes, dtypes, modes, hooks, the identity of Tensors and other objects, and
     the values of numbers, which become inputs when they vary. NumPy arrays from outside are compared in each call; an
     array of more than 64 KiB in a variable is read in each call instead. A call that fails all guards is traced again.
-    Other Python side effects (``print``, appending to a list) happen only in the trace. Not compared are objects that
-    the code reads by names made at run time, from files, the environment or a clock: their values are those of the
-    trace.
+    Other Python side effects (``print``, appending to a list) happen only in the trace. Objects that the code reads
+    by names made at run time, from files, the environment or a clock are not compared: their values are those of
+    the trace.
 
     Args:
         model: the function or the module; without it a decorator is returned. For a module the result is a module that

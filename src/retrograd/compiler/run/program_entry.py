@@ -437,7 +437,7 @@ class Entry:
         given -= {value for value, _ in inputs}
         self.copied = [index for index, value in enumerate(self.kept) if value.root in given]
         parts = _parts(forward)
-        self.once = (  # why the function cannot run again for the derivative of a backward pass
+        self.once = (  # why the function cannot be run again for a derivative of its backward pass
             "draws random numbers" if any(step.kind == "draw" for step in parts)
             else "changes what is outside of it" if self.written or any(step.kind == "effect" for step in parts)
             else ""
@@ -482,7 +482,7 @@ class Entry:
         def take_results(*arrays: object, found: object) -> Any:
             return found
 
-        take_results.__dict__["traced"] = True  # its results are computed already, of bfloat16 inputs, too
+        take_results.__dict__["traced"] = True  # the results are computed already, also of bfloat16 inputs
         count = sum(result.requires for result in self.results)
         primitive = Primitive(
             self.label,
@@ -522,7 +522,7 @@ class Entry:
         return self._results_of(found[: self.width], leaves, grad_results, kept.storages)
 
     def _differentiate_again(self, gs: Sequence[Any], needs: Sequence[bool], kept: SavedCall) -> Any:
-        """Run the function eagerly and differentiate its graph: the rule if its own derivative is recorded."""
+        """Run the function eagerly and differentiate its graph: the derivative rule for derivatives of higher order."""
         leaves = list(kept.leaves)
         with enable_grad():
             arrays = None if self.once else self.enter(leaves)

@@ -248,7 +248,7 @@ def live_instructions(
 
 
 def _few_rows(step: Instruction, wanted: set[Value]) -> list[Instruction]:
-    """Return views of the rows of ``unbind`` that are read, where a loop has taken most of them as one array."""
+    """Return views of the rows of ``unbind`` that are still read after a loop has replaced most of them."""
     dim = step.kwargs.get("dim")
     if len(step.outs) < 4 or step.name != "unbind" or type(dim) is not int:
         return []

@@ -28,7 +28,7 @@ class CheckpointRuns:
 
     def __init__(self, tracer: Tracing) -> None:
         self.tracer = tracer
-        self.number = 0  # of the run that instructions belong to; 0 for the function itself
+        self.number = 0  # the run that instructions belong to; 0 for the function itself
         self._enclosing: CheckpointRuns | None = None
         self._draws: list[object] = []
         self._replayed_draws: Iterator[object] | None = None

@@ -1,4 +1,4 @@
-"""Trace derivative rules, or make a rule one instruction if it cannot be traced."""
+"""Trace derivative rules, or record a rule that cannot be traced as one instruction."""
 
 from __future__ import annotations
 

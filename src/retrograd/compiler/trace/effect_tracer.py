@@ -1,6 +1,6 @@
 """The part of a tracer that writes effects: changes to Tensors from outside, gradients, and steps of optimizers.
 
-It also gives the calls of a primitive to the follower of Python loops, and lets it record them before anything else is.
+It also gives the calls of a primitive to the follower of Python loops, which records them before any other effect.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class EffectTracer(Observer):
         self.outside: dict[int, Outside] = {}
         self.arguments: dict[int, int] = {}
         self._holders: dict[int, Value] = {}
-        self._allocations: dict[int, Value] = {}  # of GPU Tensors, whose views may not know their base
+        self._allocations: dict[int, Value] = {}  # memory of GPU Tensors, whose views may not know their base
         self._busy = 0
         self._thread = get_ident()
         self.broken = ""
@@ -108,7 +108,7 @@ class EffectTracer(Observer):
         return self.follower.call(primitive, inputs, params, beside)
 
     def settle(self) -> None:
-        """Record the loop that is being followed. All that records or reads something else calls this first."""
+        """Record the loop that is being followed. Call this before recording or reading anything else."""
         if self.follower is not None and get_ident() == self._thread:
             self.follower.settle()
 
@@ -241,7 +241,7 @@ class EffectTracer(Observer):
         return instruction
 
     def takes_over(self, optimizer: Any, step: Function, args: object, kwargs: Keywords) -> bool:
-        """Append an optimizer's step as one effect: in a replay the optimizer runs and reads its options."""
+        """Append an optimizer's step as one effect: a replay runs the optimizer with its current options."""
         self.settle()
         if not self.tracing:
             return False
@@ -253,7 +253,7 @@ class EffectTracer(Observer):
             self.lift(p)
             self.lift_grad(p)
             if p._grad is not None and (is_saved(p) or not is_writable(p.array)):
-                unshare(p, keep_values=True)  # a live graph needs the old values; the untraced step would copy unseen
+                unshare(p, keep_values=True)  # a live graph needs the old values; the step would copy them untraced
         self.sync()
         tensors = [x for p in parameters for x in (p, p._grad) if x is not None]
         before = [x.array for x in tensors]

@@ -22,7 +22,7 @@ def hooks_of(x: Tensor) -> tuple[Any, ...]:
 
 
 def _history_of(x: Tensor) -> int | None:
-    """Return the sequence number of the node that made a Tensor."""
+    """Return the sequence number of the node that computed a Tensor."""
     node = x._node
     return None if node is None else node.sequence
 

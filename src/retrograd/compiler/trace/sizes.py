@@ -73,7 +73,7 @@ class Trace:
     """The result of one trace."""
 
     program: Program
-    structure: Structure  # of the arguments
+    structure: Structure  # the structure of the arguments
     leaves: list[Any]
     results: list[Result]
     result_structure: Structure

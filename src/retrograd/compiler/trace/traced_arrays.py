@@ -42,7 +42,7 @@ class Tracing(Protocol):
         """Call a function with the real arrays, and record it."""
 
     def made_by(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-        """Return the result of a function of traced arrays, which each replay computes again."""
+        """Return the result of a function of traced arrays; each replay computes it again."""
 
     def read_number(self, number: object) -> Any:
         """Return the plain number."""

@@ -91,7 +91,7 @@ class Tracer(EffectTracer):
         self.checkpoint_reruns = 0
         self._roots: dict[int, tuple[ref[object], Value]] = {}
         self._sites: dict[int, Site] = {}  # by the sequence number of a node
-        self._site: Any = None  # of the last instruction of the forward pass
+        self._site: Any = None  # the site of the last instruction of the forward pass
         self._count = 0  # the number of instructions before the last call of a primitive
         self.loops: list[Any] = []  # the rolled loops
         self._node: Any = None
@@ -108,7 +108,7 @@ class Tracer(EffectTracer):
         )
 
     def rolled(self, *loop: object) -> Any:
-        """Return what runs the steps of a ``scan`` as one instruction, or None."""
+        """Return a function that runs the steps of a ``scan`` as one instruction, or None."""
         self.settle()
         return self.roll(self, *loop) if self.roll is not None and self.tracing else None
 
@@ -120,14 +120,14 @@ class Tracer(EffectTracer):
             self.broken = f"{reason} ({site})"
 
     def _on_other_thread(self) -> bool:
-        """Return whether another thread uses a traced array, and break the trace then: its operations go unseen."""
+        """Return whether another thread uses a traced array, and break the trace if so: it misses operations."""
         if get_ident() == self._thread:
             return False
         self.broken = self.broken or (OTHER_THREAD if self._active else "")
         return True
 
     def cannot_trace(self, what: str) -> bool:
-        """Report an operation that cannot be traced: a rule becomes one instruction, all else breaks the trace."""
+        """Report an untraceable operation: a derivative rule becomes one instruction; elsewhere the trace breaks."""
         if self.suspended is not None:
             self.suspended.breaks(f"{what} was called with an array from outside of the loop")
         if self.tracing:
@@ -137,7 +137,7 @@ class Tracer(EffectTracer):
         return False
 
     def takes_loops(self) -> bool:
-        """Return whether a function may pass Traced arrays to compiled loops: never; such a call becomes ``whole``."""
+        """Return whether a function may pass Traced arrays to compiled loops: never, such a call is a ``whole``."""
         return self.cannot_trace("a compiled loop")
 
     # Instructions
@@ -267,7 +267,7 @@ class Tracer(EffectTracer):
             self.breaks(f"it has more than {self.longest:,} operators")
 
     def _repeats(self) -> bool:
-        """Return whether the program is short if repeated blocks count once; let it double its length then."""
+        """Return whether the program is short if repeated blocks count once; if so, double its limit."""
         instructions = self.program.instructions
         room = self.longest * MAX_REPEATS > len(instructions)
         if self.distinct is None or not room or self.distinct(instructions) > self.longest:

@@ -32,7 +32,7 @@ def untrace_in_place(x: object) -> Any:
 
 
 def unwrap(x: Any) -> Any:
-    """Return what a traced call really receives: an array, a number, NumPy or CuPy."""
+    """Return the real object for an argument of a traced call: an array, a number, NumPy or CuPy."""
     kind = type(x)
     if kind is Traced or kind is Number:
         return x.numbers
@@ -104,7 +104,7 @@ def is_package_function(function: object) -> bool:
 
 
 def kind_of(function: object, kind: str) -> str:
-    """Return the kind of an instruction; ``new`` only says that a call without traced arguments is traced, too."""
+    """Return the kind of an instruction; ``new`` marks a call that is traced although no argument is."""
     if not kind:
         return "whole" if type(function) is FunctionType and is_package_function(function) else "array"
     return "array" if kind == "new" else kind

@@ -158,7 +158,7 @@ def _numpy_dtype(name: str) -> DType:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def _made(name: str, kind: str, signed: bool, itemsize: int) -> dtype:
+def _new_dtype(name: str, kind: str, signed: bool, itemsize: int) -> dtype:
     made: dtype = object.__new__(dtype)
     attributes = {"is_floating_point": kind == "f", "is_complex": kind == "c", "is_signed": signed}
     for attribute, value in {"name": name, "itemsize": itemsize, **attributes}.items():
@@ -204,7 +204,7 @@ _REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"
 def _known(scalar: type[np.generic]) -> dtype:
     """Create the instance for a NumPy scalar type."""
     numpy = np.dtype(scalar)
-    made = DTYPES[numpy] = _made(numpy.name, numpy.kind, numpy.kind not in "bu", numpy.itemsize)
+    made = DTYPES[numpy] = _new_dtype(numpy.name, numpy.kind, numpy.kind not in "bu", numpy.itemsize)
     _fill(made, numpy)
     return made
 
@@ -213,11 +213,11 @@ bool_, uint8, int8, int16 = _known(np.bool_), _known(np.uint8), _known(np.int8),
 int32, int64, uint16, uint32 = _known(np.int32), _known(np.int64), _known(np.uint16), _known(np.uint32)
 uint64, float16, float32 = _known(np.uint64), _known(np.float16), _known(np.float32)
 float64, complex64, complex128 = _known(np.float64), _known(np.complex64), _known(np.complex128)
-bfloat16 = _made("bfloat16", "f", True, 2)
+bfloat16 = _new_dtype("bfloat16", "f", True, 2)
 
 
 def _by_name(kind: str, signed: bool, itemsize: int, names: str) -> dict[str, dtype]:
-    made = {name: _made(name, kind, signed, itemsize) for name in names.split()}
+    made = {name: _new_dtype(name, kind, signed, itemsize) for name in names.split()}
     for each in made.values():
         each.__class__ = dtype
     return made

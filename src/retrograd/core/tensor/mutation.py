@@ -253,7 +253,7 @@ def past_hooks(x: Tensor) -> Tensor:
 
 
 def _is_view(plan: Plan) -> bool:
-    """Return whether a node passes elements of its parent on, or selects one of the views of its parent."""
+    """Return whether a node is a view of its parent, or selects one of its parent's views."""
     return plan.primitive.view or plan.primitive is EXTRACT or plan.select is not None
 
 

@@ -160,23 +160,23 @@ class _Record:
         self.solver, self.batch = solver, batch
         self.shapes, self.dtypes = tuple(x.array.shape for x in likes), tuple(x.array.dtype for x in likes)
         self.space = Vectors(self.shapes, self.dtypes, batch)
-        # The solution is older than the record, which may be linked to it, but its node is made when all is known.
+        # The sequence numbers of the solution are lower than the record's, although its node is created last.
         self.numbers = [next_sequence() for _ in range(len(likes) + 1)]
         self.edge_number = next_sequence()
         self.starts = [
             new_node(IDENTITY.plan(0), (None,), NOTHING, shape, dtype)
             for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
         ]
-        self.node: Callable[[], Node | None] = lambda: None  # of the solution, which holds this record
-        self.ends: list[Node] = []  # where passes over the record end: a node for each edge that F reads
+        self.node: Callable[[], Node | None] = lambda: None  # the solution's node, which holds this record
+        self.ends: list[Node] = []  # a node for each edge that F reads, where passes over the record end
         self.outputs: list[Edge | None] = []  # the edges of F's results
         # A pass over a derivative of the solution may free the record's nodes.
         self.saved: list[tuple[Node, tuple[object, ...] | None]] = []
 
     def link(self) -> None:
-        """Make the inputs of F depend on the solution, for what is computed from the record and differentiated again.
+        """Make the inputs of F depend on the solution, so that results computed from the record can be differentiated.
 
-        Before, nothing refers to the solution's node but its users, so that reference counting frees the graph.
+        Until then only its users refer to the solution's node, so that reference counting frees the graph.
         """
         node = self.node()
         if node is not None and self.starts[0].parents[0] is None:
@@ -247,7 +247,7 @@ class _Record:
 
 
 def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolve, batch: int = 0) -> Leaves:
-    """Return the solution ``x`` of ``residual(x) = 0`` with its derivatives by all Tensors that ``residual`` reads.
+    """Return the solution ``x`` of ``residual(x) = 0``, differentiable with respect to Tensors that it reads.
 
     Args:
         x: the solution, whose own history is ignored.
@@ -260,7 +260,7 @@ def attached(x: Leaves, residual: Callable[[Leaves], Leaves], solver: LinearSolv
         return x
     recorded = None
     if modes.level is not None:
-        # A layer gets a node only if something on it requires grad there, which a call on the plain solution shows.
+        # Only layers on which something requires grad get a node; a call of F on the plain solution finds them.
         with enable_grad():
             differing, recorded = _facts(residual(x), modes.level)
         if any(differing):

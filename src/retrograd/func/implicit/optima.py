@@ -29,17 +29,17 @@ def fixed_point(
     memory: int = 5,
     tangent_solve: Method = "auto",
 ) -> Nest:
-    """Return x with ``f(x) = x``, differentiable by all that ``f`` reads.
+    """Return x with ``f(x) = x``, differentiable with respect to all Tensors that ``f`` reads.
 
     With x = f(x, p), the derivative is ``dx = (1 - df/dx)^-1 (df/dp) dp``; the iterations are not differentiated.
 
     Args:
-        x0: where the iteration starts; it has no gradient.
+        x0: the start of the iteration; it has no gradient.
         solve: called as ``solve(f, x0)`` without recording, returns the fixed point; by default Anderson acceleration.
         tol: the iteration ends when the change of every example is at most ``tol * (1 + |x|)``; by default 1e-10, and
             1e-5 in float32.
         maxiter: the largest number of calls of ``f``.
-        memory: how many earlier iterates are combined; 0 is plain iteration.
+        memory: the number of earlier iterates that are combined; 0 is plain iteration.
 
     Returns:
         The fixed point, a nest like ``x0``.
@@ -84,14 +84,14 @@ def argmin(
     maxiter: int = 500,
     tangent_solve: Method = "auto",
 ) -> Nest:
-    """Return a local minimum of ``f``, differentiable by all that ``f`` reads.
+    """Return a local minimum of ``f``, differentiable with respect to all Tensors that ``f`` reads.
 
     At the minimum the gradient of f is zero, so ``dx = -H^-1 (d/dp grad f) dp`` with the Hessian H, which must be
     invertible. The iterations are not differentiated.
 
     Args:
         f: maps a nest of Tensors to a real 0-d Tensor.
-        x0: where the minimization starts; it has no gradient.
+        x0: the start of the minimization; it has no gradient.
         solve: called as ``solve(f, x0)`` without recording, returns the minimum; by default L-BFGS, finished by
             Newton's method.
         tol: the largest norm of the gradient, relative to 1 + |f|; by default 1e-8, and 1e-4 in float32.

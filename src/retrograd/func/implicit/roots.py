@@ -71,7 +71,7 @@ def custom_root(
 
     Args:
         f: maps a nest of Tensors to a nest of the same structure and shapes.
-        initial_guess: where ``solve`` starts; it has no gradient.
+        initial_guess: the start of ``solve``; it has no gradient.
         solve: called as ``solve(f, initial_guess)`` without recording; it returns the root, with ``has_aux`` a pair
             ``(root, aux)``. By default Newton's method with a line search.
         tangent_solve: how linear systems with the matrix dF/dx and its transpose are solved: "auto" (by LU
@@ -127,7 +127,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Return x with ``matvec(x) = b``, differentiable by b and by all that ``matvec`` reads, without forming a matrix.
+    """Return x with ``matvec(x) = b``, differentiable with respect to b and Tensors that ``matvec`` reads.
 
     The derivatives are ``dx = A^-1 (db - dA x)``, and ``A^T w = g`` for the cotangent g of x, as in
     ``jax.lax.custom_linear_solve``.

@@ -1,8 +1,8 @@
 """Nests of Tensors as real vectors on plain arrays, with all examples of ``vmap`` as leading axes.
 
-Linear solvers iterate until the residual is small, which no Tensor inside ``vmap`` can decide. They run on arrays of
-shape (*examples, n) instead, where n counts the real numbers of one example: complex numbers count twice, so that maps
-which are linear over the real numbers only (``conj``) are solved as well.
+Linear solvers iterate until the residual is small, a condition that cannot be read inside ``vmap``. They run on arrays
+of shape (*examples, n) instead, where n counts the real numbers of one example: complex numbers count twice, so that
+maps which are linear over the real numbers only (``conj``) are solved as well.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def cond(pred: Any, true_fun: Callable[..., Result], false_fun: Callable[..., Re
 
     Only the chosen function runs. If the value of ``pred`` is not known, because it differs between the examples of a
     ``vmap`` or is computed in a compiled function, both functions run and ``where`` selects the result, as in JAX under
-    ``vmap``. Both functions must be defined for all values then: the gradient is NaN if that of the other one is.
+    ``vmap``. Both functions must be defined for all values then: a NaN gradient of either makes the gradient NaN.
 
     Args:
         pred: a bool or a one-element Tensor.

@@ -207,7 +207,7 @@ class _Behind:
 
 
 def _is_linear(primitive: Primitive, moving: Mapping[int, Series]) -> bool:
-    """Return whether the derivative by the inputs that move depends neither on these inputs nor on the output."""
+    """Return whether the derivative with respect to varying inputs depends neither on them nor on the output."""
     if primitive.joint is not None:
         read = set(rule_arguments(primitive.joint))
     else:

@@ -116,7 +116,7 @@ def _pow(node: Expanded) -> Recurrence | None:
         return None
     if n != int(n) or not 1 <= n <= 32:
         return None
-    powers: list[Series] = [x]  # of x, with growing exponents; the last is the result
+    powers: list[Series] = [x]  # powers of x with increasing exponents; the last is the result
     for _ in range(1, int(n)):
         powers.append([powers[-1][0] * x[0]])
 

@@ -2,11 +2,11 @@
 
     python -m retrograd.kernels.build.make_library [x86-64-v3] [folder]
 
-Without a level the library is for the best one of this processor. A library that is current is left as it is.
+Without a level the library is for the best one of this processor. A library that is up to date is not built again.
 
-Object files are kept under a digest of all that they depend on, so that only what has changed is compiled again, by as
-many processes as there are cores. The linker is LLVM's, which the package ``ziglang`` brings; no C compiler or header
-is needed. The folder then has a library and its index, which ``kernels/runtime/library.py`` reads.
+Object files are cached under a digest of their dependencies, so only changed loops are compiled, with one process per
+core. The linker is LLVM's, from the package ``ziglang``; no C compiler or header is needed. The folder then contains
+the library and its index, which ``kernels/runtime/library.py`` reads.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
-# What no example call names: what helpers of the pool do, and the execution of regions.
+# Loops that no example calls: the workers of the thread pool, and the execution of regions.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
 )
-PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that say what is in the library
-# Modules of kernels that the modules of loops import, without any code of theirs in the loops.
+PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that define the library's content
+# Modules of kernels that loops import but whose code is in no loop.
 _NO_CODE = {
     f"runtime.{name}"
     for name in ("library", "levels", "loop_calls", "threads", "result_arrays", "cores", "numba_functions")
@@ -69,14 +69,14 @@ class Job(NamedTuple):
 
 
 def main(name: str = "", folder: str = "build/kernels") -> int:
-    """Make the library of a level in a folder; how many loops are not in it.
+    """Build the library of a level in a folder; return the number of loops that could not be included.
 
     Raises:
-        ValueError: there is no level of that name.
+        ValueError: no level has this name.
         RuntimeError: a source file changed while its loops were compiled.
     """
     if not name and not usable():
-        _tell(f"no library is made: this processor has none of {', '.join(level.name for level in LEVELS)}\n")
+        _tell(f"no library is built: this processor has none of {', '.join(level.name for level in LEVELS)}\n")
         return 0
     level, place = named(name) if name else usable()[0], Path(folder).resolve()
     if is_current(level, place):
@@ -113,7 +113,7 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
             waiting = {symbol: job for symbol, job in calls.items() if symbol not in parts}
     changed = [name for name in sorted(files) if before.get(KERNELS / name) != (KERNELS / name).read_bytes()]
     if changed:
-        raise RuntimeError(f"{', '.join(changed)} changed while the library was made; make it again")
+        raise RuntimeError(f"{', '.join(changed)} changed while the library was built; build it again")
     seconds = time.perf_counter() - began
     size = link(place, level, parts, sorted(files))
     _tell(f"{level.name}: {len(parts)} loops and routines, {made} compiled in {seconds:.0f} s, {size / 1e6:.2f} MB\n")
@@ -121,13 +121,13 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
 
 
 def is_current(level: Level, place: Path) -> bool:
-    """Whether a folder has the library of a level that would be made of the sources as they are."""
+    """Return whether a folder has the library of a level, built from the current sources."""
     index = place / f"{level.name}.json"
     try:
         about = json.loads(index.read_text())
         library = index.with_suffix(".so").read_bytes()
         return bool(
-            about["made"] == _made(level)
+            about["made"] == _dependencies_digest(level)
             and about["sources"] == digest_of_sources(about["files"])
             and about["planned"] == digest_of_sources(about["plan"])
             and about["digest"] == hashlib.sha256(library).hexdigest()
@@ -151,7 +151,7 @@ class _Workers:
             self.pool.shutdown(cancel_futures=True)
 
     def compile(self, jobs: dict[Job, Path]) -> Iterator[tuple[Job, str]]:
-        """Compile jobs, each to a file; yield each job when it is done, with why it cannot be in the library."""
+        """Compile jobs, each to a file; yield each finished job, and why it cannot be included, or ""."""
         if not jobs:
             return
         if self.pool is None:
@@ -163,7 +163,7 @@ class _Workers:
 
 
 def prepare(level: str) -> None:
-    """Let this process compile for a level, before any module of loops is imported."""
+    """Configure this process to compile for a level; call it before importing modules of loops."""
     from . import object_files
 
     gc.disable()  # a tenth of the time: Numba keeps most objects that it creates
@@ -172,7 +172,7 @@ def prepare(level: str) -> None:
 
 
 def _to_file(job: Job, path: Path) -> str:
-    """Compile a loop to a file; why it cannot be in the library, or nothing."""
+    """Compile a loop to a file; return why it cannot be in the library, or ""."""
     try:
         code = compiled(job)
         strange = [call for call in json.loads(code.partition(b"\n")[0])["calls"] if not _is_known(call)]
@@ -185,7 +185,7 @@ def _to_file(job: Job, path: Path) -> str:
 
 
 def compiled(job: Job) -> bytes:
-    """The object file of a loop or a routine, behind a line of JSON."""
+    """Return a line of JSON, followed by the object file of a loop or routine."""
     from . import object_files
 
     made = getattr(import_module(job.module), job.name)
@@ -195,13 +195,13 @@ def compiled(job: Job) -> bytes:
 
 
 def _is_known(call: str) -> bool:
-    """Whether what a loop calls is there when the library is opened."""
+    """Return whether the function that a loop calls is defined when the library is opened."""
     return call.startswith((ROUTINE, BLAS, "Py")) or call in _OF_C or f"@{call}(" in _MEMORY
 
 
 @cache
 def _sources(module: str) -> frozenset[str]:
-    """The files of kernels that a module's code depends on: its own, those that it imports, and what compiles it."""
+    """Return the files that a module's code depends on: its own, its imports, and the compiler's."""
     found: set[str] = set()
     waiting = [module, "build.object_files"]
     while waiting:
@@ -216,12 +216,12 @@ def _sources(module: str) -> frozenset[str]:
 
 
 def _imports(module: str, path: Path) -> Iterator[str]:
-    """The modules of kernels that a file may import."""
+    """Yield the modules of kernels that a file may import."""
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = module.split(".")[: -node.level]
             if node.level > len(module.split(".")):
-                continue  # of another room
+                continue  # outside of kernels
             inside = [*base, *(node.module.split(".") if node.module else ())]
             yield ".".join(inside)
             yield from (".".join([*inside, alias.name]) for alias in node.names)
@@ -234,14 +234,14 @@ def _versions() -> tuple[Any, ...]:
     return *map(version, ("numba", "llvmlite", "ziglang")), FORMAT, HEAD
 
 
-def _made(level: Level) -> str:
-    """A digest of what a library depends on besides its sources: of its table of loops, among others."""
+def _dependencies_digest(level: Level) -> str:
+    """Return a digest of the library's dependencies besides its sources, such as the table of loops."""
     return hashlib.sha256(repr((ALWAYS, LOOPS, level.width, level.features, _versions())).encode()).hexdigest()
 
 
 @cache
 def _state(module: str) -> str:
-    """The meaning of a module's sources: docstrings, comments, layout and the order of imports change no code."""
+    """Return a module's sources without docstrings, comments, layout and the order of imports."""
     return "\n".join([name + _meaning(KERNELS / name) for name in sorted(_sources(module))])
 
 
@@ -257,26 +257,26 @@ def _meaning(path: Path) -> str:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether a statement is only a string, as a docstring is."""
+    """Return whether a statement is only a string, such as a docstring."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _digest(job: Job, level: Level) -> str:
-    """Of all that the object file of a loop depends on."""
+    """Return a digest of the dependencies of a loop's object file."""
     of_sources = _state(job.module.removeprefix("retrograd.kernels."))
     settings = level.name, level.width, level.cpu, level.features, level.triple
     return hashlib.sha256(repr((tuple(job), settings, _versions(), of_sources)).encode()).hexdigest()
 
 
 def _keep(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, whoever stops this program, or writes the same file meanwhile."""
+    """Write a file atomically: another process may write it at the same time, or stop this one."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     new.write_bytes(content)
     os.replace(new, path)
 
 
 def _tell(text: str) -> None:
-    """What is done, in one line at a terminal."""
+    """Print progress, at a terminal in one line."""
     if sys.stdout.isatty():
         print(f"\r\033[K{text}", end="", flush=True)
     else:
@@ -284,15 +284,15 @@ def _tell(text: str) -> None:
 
 
 def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -> int:
-    """Link object files into the library of a level, and write its index; its size in bytes."""
-    with TemporaryDirectory(dir=place / "objects") as pieces:  # two processes may make one library
+    """Link object files into the library of a level, and write its index; return its size in bytes."""
+    with TemporaryDirectory(dir=place / "objects") as pieces:  # two processes may build one library
         content = _linked_parts(Path(pieces), level, parts)
     about = {
         "format": FORMAT,
         "level": level.name,
         "head": HEAD,
         "size": len(content),
-        "made": _made(level),
+        "made": _dependencies_digest(level),
         "digest": hashlib.sha256(content).hexdigest(),
         "files": files,
         "sources": digest_of_sources(files),
@@ -305,12 +305,12 @@ def link(place: Path, level: Level, parts: dict[str, bytes], files: list[str]) -
 
 
 def _linked_parts(pieces: Path, level: Level, parts: dict[str, bytes]) -> bytes:
-    """The library of object files, which are written to a folder."""
+    """Return the library that consists of some object files, which are written to a folder."""
     paths = []
     for number, code in enumerate([*parts.values(), _beside(level)]):
         paths.append(pieces / f"{number}.o")
         paths[-1].write_bytes(code)
-    if platform.libc_ver()[0] == "glibc":  # else mathematics is a part of the C library, which Python has loaded
+    if platform.libc_ver()[0] == "glibc":  # elsewhere libm is part of the C library, which Python has loaded
         paths.append(_library_of_mathematics(pieces, level))
     response = pieces / "files"
     response.write_text("\n".join(map(str, paths)))
@@ -321,13 +321,13 @@ def _linked_parts(pieces: Path, level: Level, parts: dict[str, bytes]) -> bytes:
 
 
 def _linked(path: Path, *arguments: str) -> None:
-    """Write a shared library by LLVM's linker."""
+    """Write a shared library with LLVM's linker."""
     command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-o", str(path), *arguments]
     subprocess.run(command, check=True)
 
 
 def _library_of_mathematics(place: Path, level: Level) -> Path:
-    """A library of the name of C's mathematics, from which the linker learns where these functions are."""
+    """Return a stub of libm, from which the linker learns which library has its functions."""
     names = sorted(_MATHEMATICS | {f"{name}f" for name in _MATHEMATICS})
     functions = "\n".join(f"define void @{name}() {{ ret void }}" for name in names)
     made, path = place / "mathematics.o", place / "mathematics.so"
@@ -337,7 +337,7 @@ def _library_of_mathematics(place: Path, level: Level) -> Path:
 
 
 def _beside(level: Level) -> bytes:
-    """The object file of what loops call: BLAS by addresses in words of its own, and Numba's functions for memory."""
+    """Return the object file of functions for loops: BLAS, by addresses in variables, and Numba's allocator."""
     lines = [_MEMORY]
     for kind, real in (("sgemm", "float"), ("dgemm", "double")):
         types = ["i32"] * 3 + ["i64"] * 3 + [real] + ["i64"] * 4 + [real] + ["i64"] * 2
@@ -354,7 +354,7 @@ def _beside(level: Level) -> bytes:
 
 
 def _assembled(text: str, level: Level) -> bytes:
-    """The object file of LLVM text."""
+    """Return the object file of LLVM text."""
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
@@ -366,7 +366,7 @@ def _assembled(text: str, level: Level) -> bytes:
     return code
 
 
-# As ``object_files`` defines them: before the numbers come the count of references, and where the numbers are.
+# As in ``object_files``: the header contains the reference count and the address of the elements.
 _MEMORY = """
 declare ptr @PyMem_RawMalloc(i64)
 declare void @PyMem_RawFree(ptr)

@@ -105,7 +105,7 @@ def opened() -> Library | None:
             problem = _problem(level, index)
         if problem is None:
             return Library(level, index.with_suffix(".so"))
-    except Exception as error:  # whatever an index or a library can cause, the call of the user goes on
+    except Exception as error:  # no error of an index or a library may end the user's call
         problem = f"it cannot be read ({error})"
     warnings.warn(
         f"the compiled loops in {index.with_suffix('.so')} are not used, since {problem}; install retrograd again, or "
@@ -141,7 +141,7 @@ def _problem(level: Level, index: Path) -> str | None:
 
 
 _ELF = struct.Struct("<16s2HI3QI6H")  # the header of an ELF file of 64 bits
-_SEGMENT = struct.Struct("<2I6Q")  # of its table of segments
+_SEGMENT = struct.Struct("<2I6Q")  # an entry of its table of segments
 
 
 def _is_whole(content: bytes) -> bool:

@@ -61,13 +61,13 @@ class Loop:
         kinds = tuple(map(kind_of, args))
         with _lock:
             if kinds not in self._found:
-                self._found[kinds] = self._made(kinds, args)
+                self._found[kinds] = self._find_or_compile(kinds, args)
             found = self._found[kinds]
         if found is None:
             raise LoopMissing(f"there is no compiled loop {self.full_name} for {kinds}")
         return found
 
-    def _made(self, kinds: tuple[Kind, ...], args: tuple[object, ...]) -> Callable[..., object] | None:
+    def _find_or_compile(self, kinds: tuple[Kind, ...], args: tuple[object, ...]) -> Callable[..., object] | None:
         opened = library.opened()
         if opened is not None:
             address = opened.address(library.symbol(self.full_name, repr(kinds)))

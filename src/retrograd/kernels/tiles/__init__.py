@@ -1,5 +1,5 @@
-"""Matrix products made of tiles of vector registers, for use inside compiled loops.
+"""Matrix products by tiles of vector registers, for use inside compiled loops.
 
-``tiles`` is one tile, ``packed_products`` multiplies packed matrices by tiles, ``vector_width`` says how wide a
-register is. The modules of ``kernels/loops`` and ``compiler/cpu`` import them.
+``tiles`` computes one tile, ``packed_products`` multiplies packed matrices by tiles, ``vector_width`` returns the width
+of a register. The modules of ``kernels/loops`` and ``compiler/cpu`` import them.
 """

@@ -1,7 +1,7 @@
-"""Products of what is packed: matrices that lie in the cache, or are multiplied again and again.
+"""Products of packed matrices, for matrices that fit in the cache or are multiplied several times.
 
-A packed matrix consists of panels, which hold as many columns as two or three vector registers, in the order in which
-tiles (``tiles.py``) read them.
+A packed matrix consists of panels of two or three vector registers of columns, in the order in which tiles
+(``tiles.py``) read them. A matrix is *turned* if its transpose is given.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
 
@@ -18,14 +18,14 @@ from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
 from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, size_of, strip
 
-_DEPTH = 1536  # bytes of a column of a panel that are multiplied at once
-_TOGETHER = 64  # rows of the result for which a panel is read again and again
-_ABREAST = 2  # panels that are packed into the frame of a function
+_DEPTH = 1536  # bytes of a panel's column that are multiplied at once
+_TOGETHER = 64  # rows of the result for which a panel is read repeatedly
+_ABREAST = 2  # panels that are packed on the stack
 
 
 @_compiled()
 def _panel(number, vectors):
-    """Where the panel of a vector begins, and how many vectors it has: three, but for the last ones of two."""
+    """Return the first vector of a vector's panel, and its number of vectors: three, or two in the last ones."""
     wide = vectors - (4 if vectors % MOST == 1 and vectors > 1 else vectors % MOST)
     if number < wide:
         return number - number % MOST, MOST
@@ -35,7 +35,7 @@ def _panel(number, vectors):
 
 @intrinsic
 def _turn(typing_context, lines, step, out, out_step, number):
-    """Write as many rows of a vector, so many bytes apart, as columns."""
+    """Transpose a square block with one vector per row; steps are in bytes."""
 
     def generate(context, builder, signature, arguments):
         lines, step, out, out_step, _ = arguments
@@ -48,7 +48,7 @@ def _turn(typing_context, lines, step, out, out_step, number):
 
         rows = [builder.load(place(lines, step, row), align=size) for row in range(lanes)]
         half = 1
-        while half < lanes:  # in squares of twice this side, the second and the third quarter change places
+        while half < lanes:  # in blocks of twice this side, exchange the off-diagonal quarters
             for low in [row for row in range(lanes) if not row & half]:
                 pair = rows[low], rows[low + half]
                 for side in (0, 1):
@@ -67,9 +67,9 @@ def _turn(typing_context, lines, step, out, out_step, number):
 
 
 def _mover(bytes_of, abreast=1):
-    """``move(count, source, step, out, out_step, apart, number)``: copy so many vectors, or some beside each other.
+    """Return ``move(count, source, step, out, out_step, apart, number)``, which copies ``count`` vectors.
 
-    These go to places that lie ``apart``.
+    With ``abreast``, it copies that many adjacent vectors each time, ``apart`` bytes apart in ``out``.
     """
 
     @intrinsic
@@ -101,7 +101,7 @@ _move_rows, _move_tiles = [_mover(lambda size: ROWS * size, abreast) for abreast
 
 @intrinsic
 def _fill(typing_context, source, live, out, number):
-    """Write a vector: so many numbers, which are read, and zeros."""
+    """Write a vector of ``live`` numbers from ``source``, followed by zeros."""
 
     def generate(context, builder, signature, arguments):
         source, live, out, _ = arguments
@@ -117,7 +117,7 @@ def _fill(typing_context, source, live, out, number):
 
 @routine
 def _pack(matrix, step, turned, depth, columns, out, low, high, like):
-    """Write a part of the panels: zeros where there are no columns. Its unit is a vector of columns, or a row."""
+    """Pack a range of vectors of columns if ``turned``, else of rows, padding the panels with zeros."""
     size = size_of(like)
     lanes = BYTES // size
     vectors, whole = (columns + lanes - 1) // lanes, columns // lanes
@@ -147,13 +147,13 @@ def _pack(matrix, step, turned, depth, columns, out, low, high, like):
 
 @_compiled()
 def _room(memory):
-    """Where in memory a vector may begin; there is one vector more."""
+    """Return the first aligned address in memory, which is one vector larger than needed."""
     return address_of(memory) + -address_of(memory) % BYTES
 
 
 @_compiled()
 def packed(matrix, turned, depth, columns, factor):
-    """The panels of ``factor`` times a matrix of so many rows and columns, which may be given turned."""
+    """Return the panels of ``factor`` times a matrix of ``depth`` rows and some columns, possibly turned."""
     lanes = BYTES // matrix.itemsize
     vectors = (columns + lanes - 1) // lanes
     memory = np.empty((depth * vectors + 1) * lanes, matrix.dtype)
@@ -168,7 +168,7 @@ def packed(matrix, turned, depth, columns, factor):
 
 @_compiled()
 def panels_of(matrix, turned, low, high):
-    """The panels of the columns from ``low`` to ``high`` of a matrix, which may be given turned."""
+    """Return the panels of the columns ``low`` to ``high`` of a matrix, possibly turned."""
     size, step = matrix.itemsize, matrix.strides[0]
     depth, lanes = matrix.shape[1] if turned else len(matrix), BYTES // size
     vectors = (high - low + lanes - 1) // lanes
@@ -180,14 +180,14 @@ def panels_of(matrix, turned, low, high):
 
 @shared()
 def pack(matrix, turned, depth, columns, out, start, stop):
-    """The same into memory that is there, by many threads, which share vectors of columns, or rows."""
+    """Pack a matrix into ``out``; threads share the vectors of columns, or the rows."""
     step, like = matrix.strides[0], out.dtype.type(0)
     _pack(address_of(matrix), step, turned, depth, columns, _room(out), start, stop, like)
 
 
 @routine
 def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, columns, out, out_step, added):
-    """``multiply`` of matrices at addresses, from row ``low`` of m on; its panels have so many vectors."""
+    """``multiply`` for matrices at addresses, from row ``low`` of m on; m has ``vectors`` vectors of columns."""
     lanes = BYTES // size_of(added)
     number = 0
     while number * lanes < columns:
@@ -203,9 +203,9 @@ def _multiply(rows, inner, a, down, along, apart, panels, vectors, depth, low, c
 
 @_compiled()
 def multiply(a, panels, depth, columns, out, add):
-    """``out = a @ m``, or plus that, for the first columns of m and as many of its rows as ``a`` has columns.
+    """``out = a @ m``, or ``out += a @ m`` if ``add`` is 1, for the first columns of m, and its first rows.
 
-    ``depth`` is how many rows m has. The rows of ``out`` are unbroken.
+    m has ``depth`` rows, of which as many are read as ``a`` has columns. The rows of ``out`` are contiguous.
     """
     (rows, inner), (down, along), added = a.shape, a.strides, out.dtype.type(add)
     at, panels_at, vectors = address_of(a), address_of(panels), panels.size * out.itemsize // (depth * BYTES)
@@ -215,7 +215,7 @@ def multiply(a, panels, depth, columns, out, add):
 
 @routine
 def _gather(lines, step, depth, rows, out, like):
-    """The columns of some lines as the rows of tiles: of each tile the first number of each row, then the second."""
+    """Pack turned rows for tiles: for each tile, the first number of each row, then the second, and so on."""
     size = size_of(like)
     wide, i = ROWS * size, 0
     while i + 4 * ROWS <= rows:
@@ -232,9 +232,10 @@ def _gather(lines, step, depth, rows, out, like):
 
 @_compiled()
 def multiply_large(a, turned, panels, out, first, last, low, high, added):
-    """A part of ``out = a @ m + added * out``, where ``a`` may be given turned: so many rows, and columns.
+    """Compute rows ``first`` to ``last``, columns ``low`` to ``high``, of ``out = a @ m + added * out``.
 
-    The inner dimension is gone through in equal pieces of which a panel stays in the cache, for as many rows as do.
+    ``a`` may be turned. The inner dimension is processed in equal pieces, for which a panel stays in the cache while
+    it is multiplied by a block of rows.
     """
     size, one = out.itemsize, type(added)(1)
     depth, columns = a.shape[0] if turned else a.shape[1], high - low
@@ -251,7 +252,7 @@ def multiply_large(a, turned, panels, out, first, last, low, high, added):
         for k in range(0, depth, piece):
             inner, times = min(piece, depth - k), added if k == 0 else one
             if turned:
-                at, apart = address_of(gathered), inner * ROWS * size  # asked for here, lest Numba lets go of it before
+                at, apart = address_of(gathered), inner * ROWS * size  # keeps the array alive in Numba
                 _gather(a_at + k * a_step + top * size, a_step, inner, rows, at, added)
             else:
                 at, apart = a_at + top * down + k * size, ROWS * down
@@ -259,7 +260,7 @@ def multiply_large(a, turned, panels, out, first, last, low, high, added):
 
 
 def _memory(size):
-    """``memory()``: the address of so many bytes in the caller's frame, where a vector may begin."""
+    """Return ``memory()``, which allocates ``size`` bytes on the caller's stack, aligned for vectors."""
 
     @intrinsic
     def memory(typing_context):
@@ -280,7 +281,7 @@ _lines_memory, _block_memory = _memory((_TOGETHER + ROWS) * _DEPTH), _memory(_TO
 
 @routine
 def _turn_all(source, step, rows, columns, out, out_step, like):
-    """Write the rows of a matrix as columns."""
+    """Write the transpose of a matrix."""
     size = size_of(like)
     lanes, i = BYTES // size, 0
     while i < rows:
@@ -296,14 +297,14 @@ def _turn_all(source, step, rows, columns, out, out_step, like):
 
 @routine
 def packed_product_at(rows, inner, columns, a, a_step, a_turned, b, b_step, b_turned, out, out_step, added):
-    """``tiles.product_at`` of factors that may be given turned, one of which is packed, some panels at a time.
+    """``tiles.product_at`` for factors that may be turned; one of them is packed, some panels at a time.
 
-    Which one that is, and into what parts the result is cut, makes no difference to any of its numbers.
+    The result does not depend, to the last bit, on which one is packed and on how the result is divided.
     """
     size, one = size_of(added), type(added)(1)
     panels, lines, block = _panels_memory(), _lines_memory(), _block_memory()
     out_turned = rows < columns if b_turned else columns < rows and a_turned != 0
-    if out_turned:  # the result is reckoned turned: fewer rows are packed, and those of the other factor lie well
+    if out_turned:  # compute the transposed result: fewer rows are packed, and the other factor's rows are contiguous
         rows, columns, a, a_step, b, b_step = columns, rows, b, b_step, a, a_step
         a_turned, b_turned = 1 - b_turned, 1 - a_turned
     piece = -(-inner // -(-inner * size // _DEPTH))

@@ -1,8 +1,8 @@
-"""Tiles of vector registers, of which products inside compiled loops consist.
+"""Tiles of vector registers, from which products inside compiled loops are computed.
 
-A tile of the result stays in registers while the loop runs over the inner dimension, in its order, with one rounding
-for product and sum: a row's numbers do not depend on the rows beside it. BLAS takes up to twice as long for few rows.
-In single precision denormals are flushed, as by BLAS here.
+A tile of the result stays in registers while the loop runs over the inner dimension, in order, with fused multiply-add:
+a row of the result does not depend on neighboring rows. For few rows BLAS takes up to twice as long. In single
+precision denormals are flushed, as BLAS does here.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
 
@@ -20,10 +20,10 @@ from ..runtime.numba_functions import routine
 from .vector_width import width
 
 MOST = 3  # vectors of a panel
-ROWS = 8 if width() == 64 else 4  # of a tile, which with a row of the panel and one number fills the registers
+ROWS = 8 if width() == 64 else 4  # rows of a tile: the tile, a row of the panel and one number fill the registers
 BYTES = width()
-_REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's letter for those of vectors
-_LINE = 64  # bytes that a cache takes at once
+_REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's constraint for vector registers
+_LINE = 64  # bytes of a cache line
 WORD, HALF = ir.IntType(64), ir.IntType(32)
 
 
@@ -32,7 +32,7 @@ def _declared(builder, name, result, kinds):
 
 
 def _spread(builder, number, lanes):
-    """A vector of one number."""
+    """Return a vector that repeats one number."""
     vector = ir.VectorType(number.type, lanes)
     nothing = ir.Constant(vector, ir.Undefined)
     first = ir.Constant(ir.VectorType(HALF, lanes), [0] * lanes)
@@ -40,13 +40,13 @@ def _spread(builder, number, lanes):
 
 
 def first_lanes(builder, live, lanes):
-    """Which lanes are the first so many."""
+    """Return the mask of the first ``live`` lanes."""
     numbers = ir.Constant(ir.VectorType(WORD, lanes), list(range(lanes)))
     return builder.icmp_signed("<", numbers, _spread(builder, live, lanes))
 
 
 def masked_load(builder, address, mask, size):
-    """The numbers of a vector that a mask chooses, and zeros."""
+    """Load a vector at an address, with zeros where the mask is false."""
     vector = address.type.pointee
     zeros = ir.Constant(vector, [0.0] * vector.count)
     name = f"llvm.masked.load.v{vector.count}f{8 * size}.p0"
@@ -55,16 +55,15 @@ def masked_load(builder, address, mask, size):
 
 
 def _tile(rows, vectors, whole=True, between=None):
-    """``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step)`` for tiles of a size.
+    """Return ``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step)`` for a tile size.
 
-    All are addresses, or numbers of bytes but for the depth; ``add`` is the number 1 where it adds to ``out``, else 0.
-    Where the last vector is not whole, only its first ``live`` numbers are read and written. With ``between``,
-    ``along`` is the size of so many numbers, and b consists of panels.
+    Arguments are addresses and numbers of bytes, except for ``depth``; ``add`` is 1 to add to ``out``, else 0. Unless
+    ``whole``, only the first ``live`` numbers of the last vector are read and written. With ``between``, b consists of
+    panels and ``along`` is the size of ``between`` numbers.
 
-    Meanwhile lines of the cache are fetched that will be needed: those of eight rows ``ahead_step`` apart, and those in
-    which the tile below this one will be written. These need not be anyone's memory. Two threads that share a core, the
-    other of which may be another program's, share its decoders: there the number of instructions limits, for the sake
-    of which some turns are unrolled.
+    The loop prefetches eight rows at ``ahead``, ``ahead_step`` apart, and the part of ``out`` of the next tile; these
+    addresses need not be valid. Two hardware threads of a core share its instruction decoders, so that the number of
+    instructions limits the speed: therefore iterations are unrolled.
     """
     fetches = rows == ROWS and (whole or vectors == 2)
 
@@ -107,11 +106,11 @@ def _tile(rows, vectors, whole=True, between=None):
                 builder.call(prefetch, [where, HALF(written), HALF(3 if written else 2), HALF(1)])
 
             def opaque(value):
-                """The same, of which LLVM does not know how it was reckoned, lest it keeps all sums of it at hand."""
+                """Hide the value's origin from LLVM, which would keep all sums with it in registers."""
                 return builder.asm(ir.FunctionType(WORD, [WORD]), "", "=r,0", [value], False)
 
             def in_turn(values):
-                """The same, before which nothing moves: LLVM would load for all turns first, and spill."""
+                """Prevent LLVM from moving loads before this point, which would spill registers."""
                 count, kinds = len(values), [vector] * len(values)
                 ties = ",".join([f"={_REGISTERS}"] * count + [str(number) for number in range(count)] + ["~{memory}"])
                 kind = ir.FunctionType(ir.LiteralStructType(kinds), kinds)
@@ -119,8 +118,8 @@ def _tile(rows, vectors, whole=True, between=None):
                 return [builder.extract_value(tied, number) for number in range(count)]
 
             def loop_of(turns, unrolled):
-                """A loop, in whose rounds several turns are unrolled; how many turns are left."""
-                together = _LINE // (2 * size) if unrolled else 1  # two rounds read a line of each row
+                """Generate a loop, unrolled or not; return the number of remaining iterations."""
+                together = _LINE // (2 * size) if unrolled else 1  # two iterations read a cache line of each row
                 count = builder.udiv(turns, WORD(together))
                 with cgutils.for_range(builder, count) as loop:
                     sums = [builder.load(total) for total in totals]
@@ -192,7 +191,7 @@ _one_row_part, _two_row_part, _three_row_part = [_tile(1, vectors, False) for ve
 
 @intrinsic
 def size_of(typing_context, number):
-    """Bytes of such a number."""
+    """Return the bytes of a number."""
 
     def generate(context, builder, signature, arguments):
         return WORD(number.bitwidth // 8)
@@ -202,7 +201,7 @@ def size_of(typing_context, number):
 
 @intrinsic
 def address_of(typing_context, array):
-    """The address of an array's numbers."""
+    """Return the address of an array's elements."""
 
     def generate(context, builder, signature, arguments):
         return builder.ptrtoint(context.make_array(array)(context, builder, arguments[0]).data, WORD)
@@ -212,10 +211,10 @@ def address_of(typing_context, array):
 
 @routine
 def strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, count, live, ahead, first):
-    """So many rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are there.
+    """Compute ``rows`` rows of the result, ``count`` vectors wide, of the last of which ``live`` numbers are used.
 
-    ``apart`` is how far the rows of a tile lie from those of the next one. The first strip of a factor's rows fetches
-    ahead the rows of its next tile, the others what begins at ``ahead``.
+    ``apart`` is the distance in bytes between the rows of successive tiles. The first strip of a factor's rows
+    prefetches the rows of its next tile, the other strips prefetch from ``ahead`` on.
     """
     wide = count == MOST and live == BYTES // size_of(added)
     mode = flush(added)
@@ -257,7 +256,7 @@ def strip(rows, a, down, along, apart, b, across, inner, out, out_step, added, c
 
 @routine
 def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, added):
-    """``product`` of matrices at addresses."""
+    """``product`` for matrices at addresses."""
     lanes = BYTES // size_of(added)
     apart = ROWS * down
     while columns > 0:
@@ -269,7 +268,7 @@ def product_at(rows, inner, columns, a, down, along, b, across, out, out_step, a
 
 @_compiled()
 def product(a, b, out, add):
-    """``out = a @ b``, or plus that. The rows of b and of out are unbroken; b is read as it lies."""
+    """``out = a @ b``, or ``out += a @ b`` if ``add`` is 1; rows of b and out are contiguous. b is not packed."""
     (rows, inner), columns, added = a.shape, out.shape[1], out.dtype.type(add)
     down, along = a.strides
     product_at(

@@ -1,4 +1,4 @@
-"""The vector registers of the processor that loops run on."""
+"""The width of the vector registers that loops use."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..runtime.levels import target
 
 @cache
 def width() -> int:
-    """Bytes of a register: of the target's, of the library's level where one is open, else of this processor's."""
+    """Return the bytes of a vector register: of the target, the open library's level, or this processor."""
     if target:
         return target[0].width
     from ..runtime import library
 
     opened = library.opened()
-    if opened is not None:  # what is compiled beside it has to agree with it
+    if opened is not None:  # code compiled in memory must agree with the library
         return opened.level.width
     import llvmlite.binding as llvm
 
@@ -24,5 +24,5 @@ def width() -> int:
 
 
 def wide(features: str) -> str:
-    """A processor's features for LLVM, which else takes half of a register where it has 64 bytes."""
+    """Return a processor's features for LLVM, which by default uses half of a 64-byte register."""
     return f"{features},-prefer-256-bit" if "+avx512f" in features else features

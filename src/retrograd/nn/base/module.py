@@ -514,7 +514,7 @@ class Module(State):
         """Compile ``forward`` in place: later calls of the module replay compiled programs.
 
         Hooks run outside of the program; ``train``, ``eval``, ``state_dict`` and the Parameters are unaffected.
-        Copies and pickles contain the uncompiled module, as in PyTorch. A second call compiles anew.
+        Copies and pickles contain the uncompiled module, as in PyTorch. A second call compiles again.
 
         Args:
             options: passed to ``retrograd.compile``.

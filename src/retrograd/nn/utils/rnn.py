@@ -123,7 +123,7 @@ def lengths_of(lengths: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
-def _places(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
+def _packed_positions(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
     """Return the positions of the packed elements in a padded ``(T * B, *)``, in packed order."""
     places: np.ndarray = np.concatenate(
         [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
@@ -172,7 +172,7 @@ def pack_padded_sequence(
         )
     sizes = (counts[None, :] > np.arange(counts[0])[:, None]).sum(1)
     flat = input.reshape(steps * batch, *input.shape[2:])
-    return PackedSequence(index_select(flat, 0, new_tensor(_places(sizes, batch))), new_tensor(sizes), order)
+    return PackedSequence(index_select(flat, 0, new_tensor(_packed_positions(sizes, batch))), new_tensor(sizes), order)
 
 
 def pad_packed_sequence(
@@ -206,7 +206,9 @@ def pad_packed_sequence(
         steps = total_length
     data = sequence.data
     padding = full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
-    padded = padding.index_copy(0, new_tensor(_places(sizes, batch)), data).reshape(steps, batch, *data.shape[1:])
+    padded = padding.index_copy(0, new_tensor(_packed_positions(sizes, batch)), data).reshape(
+        steps, batch, *data.shape[1:]
+    )
     lengths = new_tensor((sizes[:, None] > np.arange(batch)[None, :]).sum(0))
     if sequence.unsorted_indices is not None:
         padded = index_select(padded, 1, sequence.unsorted_indices)

@@ -41,12 +41,12 @@ def resize(
             continue
         region = (0.0, 1.0) if regions is None else (regions[place], regions[place + len(axes)])
         checked_shape("Resize", [*x.shape[:axis], size, *x.shape[axis + 1 :]])
-        places = _places(at, x.shape[axis], size, scale, region)
+        places = _input_coordinates(at, x.shape[axis], size, scale, region)
         x = _along(at, x, axis, places, scale)
     return x if x.dtype == dtype else rg.round(x).to(dtype) if at("mode", "nearest") != "nearest" else x.to(dtype)
 
 
-def _places(at: Attributes, length: int, size: int, scale: float, region: Any) -> np.ndarray:
+def _input_coordinates(at: Attributes, length: int, size: int, scale: float, region: Any) -> np.ndarray:
     """Return the coordinate in the input of each element of the output."""
     mode, i = at("coordinate_transformation_mode", "half_pixel"), np.arange(size, dtype=np.float64)
     if mode == "asymmetric":

@@ -40,8 +40,8 @@ def where(
 ) -> Tensor | tuple[Tensor, ...]:
     """``input if condition else other``, elementwise; with the condition alone, where it holds.
 
-    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. What was not
-    taken gets 0 whatever its value, NaN included.
+    Derivative: input: ``g`` where the condition holds, else 0. other: ``g`` where it does not, else 0. Elements
+    that are not selected get 0, NaN included.
     Dtype: any; the result has PyTorch's result type of input and other.
 
     Args:

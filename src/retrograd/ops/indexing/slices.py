@@ -116,7 +116,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
 
     Args:
         fill_value: the number.
-        wrap: let the diagonal of a tall matrix begin anew after each square block and a row between.
+        wrap: continue in a tall matrix: a new diagonal begins one row after each square block.
 
     Raises:
         RuntimeError: there are fewer than two dimensions, or more of several lengths.

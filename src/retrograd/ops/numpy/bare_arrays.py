@@ -56,7 +56,7 @@ _CREATING = {
     "full": "np.full(shape, x, like=x) or x * np.ones(shape) for a Tensor x",
 }
 
-# NumPy's functions that make an array of what they are given.
+# NumPy's functions that convert an argument to an array.
 _MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "matrix", "asmatrix"}
 
 _DISTRIBUTION = re.compile(r"\w+_gen|(?!rv_)\w+_frozen")  # classes of scipy.stats
@@ -208,7 +208,7 @@ def _advice_on_numpy(name: str) -> str:
 def explained(error: Exception) -> Exception:
     """Return the ConversionError that caused an error, or the error itself.
 
-    Where a function of NumPy or SciPy has failed on a Tensor before it asked for an array, the error gets a note on
+    If a function of NumPy or SciPy has failed on a Tensor before converting it to an array, the error gets a note on
     what to use.
     """
     found = conversion_behind(error)
@@ -227,7 +227,7 @@ def explained(error: Exception) -> Exception:
     return error
 
 
-# The methods of Python's operators by which sparse matrices of SciPy ask what another operand is.
+# The methods of Python's operators in which sparse matrices of SciPy check the type of the other operand.
 _ASKING = {"__mul__", "__matmul__", "__truediv__", "__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__"}
 
 

@@ -318,7 +318,7 @@ class Layout(NamedTuple):
     start: int
 
 
-def _places(layout: Layout, xp: Any) -> Any:
+def _element_offsets(layout: Layout, xp: Any) -> Any:
     places = xp.full((1,) * len(layout.shape), layout.start)
     for axis, (length, stride) in enumerate(zip(layout.shape, layout.strides)):
         places = places + (xp.arange(length) * stride).reshape(
@@ -334,11 +334,11 @@ def _move_between_layouts(x: Array, source: Layout, target: Layout, base: Layout
     """
     xp = array_module(x)
     memory = xp.zeros(extent, x.dtype)
-    ufunc_at("add", memory, _places(source, xp), x)
-    places = _places(base, xp)
+    ufunc_at("add", memory, _element_offsets(source, xp), x)
+    places = _element_offsets(base, xp)
     shares = xp.zeros(extent, x.dtype)
     ufunc_at("add", shares, places, xp.ones((), x.dtype))
-    return (memory / xp.maximum(shares.real, 1)).astype(x.dtype, copy=False)[_places(target, xp)]
+    return (memory / xp.maximum(shares.real, 1)).astype(x.dtype, copy=False)[_element_offsets(target, xp)]
 
 
 def _relay_examples(call: Call) -> Any:

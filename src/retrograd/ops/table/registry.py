@@ -59,7 +59,7 @@ else:
     def __getattr__(name: str) -> dict[str, Operator]:
         if name != "OPERATORS":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        provided["all_operators"]()  # whoever asks for the table gets the whole
+        provided["all_operators"]()  # load all operators before the table is read
         globals()["OPERATORS"] = _operators
         return _operators
 

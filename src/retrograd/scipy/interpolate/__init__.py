@@ -1,7 +1,7 @@
 """Interpolation on Tensors: results are differentiable with respect to values, evaluation points and knots.
 
 ``piecewise`` has cubic interpolants, ``splines`` and ``smoothing`` B-splines through and near values, ``tables``
-interpolation in tables. Objects compute in the dtype of the Tensors. Programs call them by
+interpolation in tables. Objects compute in the dtype of the Tensors. Import them from
 ``retrograd.scipy.interpolate``.
 """
 

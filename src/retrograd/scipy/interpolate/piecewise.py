@@ -1,4 +1,4 @@
-"""Piecewise polynomials, and the cubic ones that go through given points: Hermite, natural and clamped, PCHIP, Akima.
+"""Piecewise polynomials, and cubic interpolants: Hermite, natural and clamped, PCHIP, Akima.
 
 Everything is composed of operators, so values, slopes, evaluation points and breakpoints have derivatives of any order.
 """
@@ -40,7 +40,7 @@ def breakpoints(x: Tensor, count: int, name: str) -> None:
 
 
 def prepared(x: ArrayLike, y: ArrayLike, axis: int, name: str) -> tuple[Tensor, Tensor, int]:
-    """Return points and values with the axis of interpolation first, and that axis counted from the front."""
+    """Return points, values with the axis of interpolation first, and the axis as a nonnegative number."""
     points, values = located(MODULE, [x], y)
     if not -values.ndim <= axis < values.ndim:
         raise ValueError(f"scipy.interpolate.{name}: axis {axis} is out of bounds for {values.ndim} dimensions")
@@ -51,7 +51,7 @@ def prepared(x: ArrayLike, y: ArrayLike, axis: int, name: str) -> tuple[Tensor, 
 
 
 def beside(x: Tensor, ndim: int) -> Tensor:
-    """Return a vector with axes of length 1 after it."""
+    """Append axes of length 1 to a vector."""
     return x.reshape(tuple(x.shape) + (1,) * (ndim - x.ndim))
 
 
@@ -59,9 +59,9 @@ class PPoly:
     """A piecewise polynomial with coefficients of descending powers of ``x - x[i]``.
 
     Args:
-        c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals; with ``axis``, these two axes begin there.
+        c: the coefficients, of shape ``(k, m, ...)`` for ``m`` intervals; ``axis`` other axes may precede these.
         x: the ``m + 1`` breakpoints, increasing.
-        extrapolate: whether points outside are computed (None: yes); ``"periodic"`` repeats the interval.
+        extrapolate: whether to extrapolate, else NaN (None: yes); ``"periodic"`` repeats the interval.
         axis: the position of the axis of interpolation in the results.
 
     >>> rg.scipy.interpolate.PPoly(rg.tensor([[1.0], [0.0], [0.0]]), [0.0, 1.0])(rg.tensor([0.5]))
@@ -73,7 +73,7 @@ class PPoly:
         self._set(ops.moveaxis(coefficients, (axis, axis + 1), (0, 1)), points, extrapolate, axis)
 
     def _set(self, c: Tensor, x: Tensor, extrapolate: Extrapolate, axis: int) -> None:
-        """Set coefficients whose first two axes are those of powers and intervals."""
+        """Set coefficients with the axes of powers and intervals first."""
         self.c, self.x, self.axis = c, x, axis
         self.extrapolate: Extrapolate = True if extrapolate is None else extrapolate
         breakpoints(self.x, self.c.shape[1] + 1, type(self).__name__)
@@ -269,7 +269,7 @@ def _end_row(
         d = ops.abs(x[2] - x[0]) if place == 0 else x[-1] - x[-3]
         side = ((steps[near] + 2 * d) * steps[next_] * rise[near] + steps[near] ** 2 * rise[next_]) / d
         return h[next_], d, side
-    assert not isinstance(end, str), "_conditions has refused other words"
+    assert not isinstance(end, str), "_conditions rejects other strings"
     order, value = end
     given = ops.broadcast_to(tensor(value).astype(y.dtype), tuple(y.shape[1:]))
     if order == 1:
@@ -351,7 +351,7 @@ def _one_sided(h0: Tensor, h1: Tensor, m0: Tensor, m1: Tensor) -> Tensor:
 
 
 def refuse_complex(name: str, values: Tensor) -> None:
-    """Raise a ValueError for complex values, which SciPy refuses or of which it takes the real part."""
+    """Raise a ValueError for complex values, which SciPy rejects, or whose imaginary part it drops."""
     if values.dtype.kind == "c":
         raise ValueError(f"`{name}` only works with real values for `y`; use its real part")
 

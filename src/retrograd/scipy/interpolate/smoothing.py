@@ -1,7 +1,7 @@
 """Splines that approximate values: smoothing splines and least squares on given knots, and FITPACK's classes.
 
-The points, knots and least-squares weights are constants; splines are differentiable by the values, smoothing splines
-also by ``lam`` and the weights.
+The points, knots and least-squares weights are constants; splines are differentiable with respect to the values,
+smoothing splines also with respect to ``lam`` and the weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def make_smoothing_spline(
     Generalized Linear Models*, section 2.3.
 
     Raises:
-        NotImplementedError: ``lam`` is None: SciPy then chooses it by the values.
+        NotImplementedError: ``lam`` is None: SciPy then chooses it from the values.
 
     >>> x = [0.0, 1.0, 2.0, 3.0, 4.0]
     >>> rg.scipy.interpolate.make_smoothing_spline(x, rg.tensor([0.0, 1, 0, 1, 0]), lam=1e6)(2.0)
@@ -99,7 +99,7 @@ def make_lsq_spline(
     *,
     method: str = "qr",
 ) -> BSpline:
-    """Return the spline with the knots ``t`` that minimizes ``sum((w * (y - f(x)))^2)``, differentiable by ``y``.
+    """Return the spline with the knots ``t`` that minimizes ``sum((w * (y - f(x)))^2)``; only ``y`` is differentiable.
 
     >>> spline = rg.scipy.interpolate.make_lsq_spline([0.0, 1, 2], rg.tensor([0.0, 1, 2]), [0.0, 0, 2, 2], 1)
     >>> spline(0.5)
@@ -119,10 +119,10 @@ def make_lsq_spline(
 
 
 class UnivariateSpline:
-    """A spline through values, ``s=0``, with the methods of FITPACK's classes; differentiable by ``y``.
+    """A spline through values, ``s=0``, with the methods of FITPACK's classes; differentiable with respect to ``y``.
 
     Raises:
-        NotImplementedError: ``s`` is not 0: FITPACK then chooses knots by the values.
+        NotImplementedError: ``s`` is not 0: FITPACK then chooses knots from the values.
 
     >>> rg.scipy.interpolate.UnivariateSpline([0.0, 1.0], rg.tensor([1.0, 3.0]), k=1, s=0)(0.5)
     tensor(2.)
@@ -169,7 +169,7 @@ class UnivariateSpline:
         return splev(x, self.spline, nu, int(how))
 
     def get_knots(self) -> Tensor:
-        """Return the knots, the ends only once."""
+        """Return the knots, without repetitions."""
         k = self.spline.k
         return self.spline.t[k : self.spline.t.shape[0] - k]
 
@@ -201,7 +201,7 @@ class UnivariateSpline:
 
 
 class InterpolatedUnivariateSpline(UnivariateSpline):
-    """The spline through values, with the methods of FITPACK's classes; differentiable by ``y``.
+    """The spline through values, with the methods of FITPACK's classes; differentiable with respect to ``y``.
 
     >>> rg.scipy.interpolate.InterpolatedUnivariateSpline([0.0, 1.0], rg.tensor([1.0, 3.0]), k=1)(0.5)
     tensor(2.)

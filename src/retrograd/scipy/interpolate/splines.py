@@ -23,7 +23,7 @@ class BSpline:
         t: the knots, not decreasing.
         c: the coefficients, along ``axis``.
         k: the degree.
-        extrapolate: whether the first and last polynomial are used outside; ``"periodic"`` repeats the interval.
+        extrapolate: whether to extrapolate by the first and last polynomial; ``"periodic"`` repeats the interval.
         axis: the axis of interpolation.
 
     >>> rg.scipy.interpolate.BSpline([0.0, 0.0, 1.0, 1.0], rg.tensor([1.0, 3.0]), 1)(0.5)
@@ -111,7 +111,7 @@ class BSpline:
         return BSpline(t, ops.moveaxis(c, 0, self.axis), k, how, self.axis)
 
     def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: Extrapolate = None) -> Tensor:
-        """Return the integral from ``a`` to ``b``; outside of the base interval of the extrapolated spline."""
+        """Return the integral from ``a`` to ``b``; beyond the base interval, of the extrapolated spline."""
         how = self.extrapolate if extrapolate is None else extrapolate
         if how == "periodic":
             raise NotImplementedError("scipy.interpolate.BSpline.integrate of Tensors: not with 'periodic'")
@@ -132,7 +132,7 @@ def make_interp_spline(
     axis: int = 0,
     check_finite: bool = True,
 ) -> BSpline:
-    """Return the spline of degree ``k`` through the values ``y``, differentiable by ``y``; the points are constants.
+    """Return the spline of degree ``k`` through the values ``y``, differentiable with respect to ``y``.
 
     >>> rg.scipy.interpolate.make_interp_spline([0.0, 1.0], rg.tensor([1.0, 3.0]), k=1)(0.5)
     tensor(2.)

@@ -26,9 +26,9 @@ class interp1d:
         kind: the kind, or the degree of a spline.
         axis: the axis of ``y`` that belongs to ``x``.
         copy: as in SciPy; nothing is written to the arguments.
-        bounds_error: whether a point outside raises a ValueError; None means yes,
-            unless ``fill_value`` is ``"extrapolate"``, also where another one is given.
-        fill_value: the value outside, one for both sides or a tuple of two, or ``"extrapolate"``.
+        bounds_error: whether to raise a ValueError for points outside; None means yes unless ``fill_value`` is
+            ``"extrapolate"``, even if it is given.
+        fill_value: the value outside, a tuple of two for both sides, or ``"extrapolate"``.
         assume_sorted: whether ``x`` is increasing.
 
     >>> rg.scipy.interpolate.interp1d([0.0, 1.0], rg.tensor([1.0, 3.0]))(0.5)
@@ -169,7 +169,7 @@ class RegularGridInterpolator:
         self._check_lengths(method)
 
     def _check_lengths(self, method: str) -> None:
-        """Check that there are points enough for a spline.
+        """Check that there are enough points for a spline.
 
         Raises:
             ValueError: an axis has too few points.

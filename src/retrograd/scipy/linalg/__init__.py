@@ -1,7 +1,7 @@
 """Functions of scipy.linalg on Tensors.
 
 ``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
-factorizations and spectra, ``structured`` matrices that are built of vectors. Programs call them by
+factorizations and spectra, ``structured`` matrices built from vectors. Import them from
 ``retrograd.scipy.linalg``.
 """
 

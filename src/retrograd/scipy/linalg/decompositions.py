@@ -20,7 +20,7 @@ from .matrices import linalg, matrix, pair
 
 @linalg
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
-    """Return the upper (lower) triangular Cholesky factor of each matrix, of which that triangle is read.
+    """Return the upper (lower) triangular Cholesky factor of each matrix; only that triangle is read.
 
     >>> rg.scipy.linalg.cholesky(rg.tensor([[4.0]]))
     tensor([[2.]])
@@ -77,7 +77,7 @@ def qr(
     pivoting: bool = False,
     check_finite: bool = True,
 ) -> tuple[Tensor, ...]:
-    """Return ``q`` and ``r`` with ``a = q @ r``; with ``pivoting`` of permuted columns, and the permutation.
+    """Return ``q`` and ``r`` with ``a = q @ r``; with ``pivoting``, of permuted columns, and the permutation.
 
     With ``mode="full"`` a derivative exists for square matrices; with ``"economic"`` and ``"r"`` for tall ones, too.
 
@@ -202,7 +202,7 @@ def eigh(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return the eigenvalues of Hermitian matrices in ascending order, and the eigenvectors, also of pairs.
 
-    The derivatives of eigenvectors exist where the eigenvalues differ. Signs of vectors may differ from SciPy's.
+    The derivatives of eigenvectors exist where the eigenvalues differ. The signs of vectors may differ from SciPy's.
 
     >>> rg.scipy.linalg.eigh(rg.tensor([[2.0]]), eigvals_only=True)
     tensor([2.])

@@ -41,7 +41,7 @@ SYLVESTER = Primitive(
 
 
 def _band(lower: int, upper: int, n: int) -> tuple[Array, Array]:
-    """Return the row ``i`` of the element in each place of the storage, and whether there is one."""
+    """Return the row ``i`` of each stored element, and whether the matrix has such an element."""
     rows = np.arange(n) + np.arange(lower + upper + 1)[:, None] - upper
     inside = (rows >= 0) & (rows < n)
     return np.where(inside, rows, 0), inside
@@ -84,7 +84,7 @@ def _each_banded(ab: Array, b: Array, widths: tuple[int, int]) -> Array:
     return out
 
 
-# Systems with a Toeplitz matrix of the column c and the row r, each a matrix of one row.
+# Systems with a Toeplitz matrix with the column c and the row r, each passed as a matrix of one row.
 
 
 def _diagonal_sums(x: Array, y: Array) -> Array:
@@ -131,7 +131,7 @@ def _each_toeplitz(c: Array, r: Array, b: Array) -> Array:
 
 
 def assumed(a: Tensor, assume: str | None, lower: bool) -> Tensor:
-    """Return the matrix that SciPy's solvers read for a structure that is assumed."""
+    """Return the matrix that SciPy's solvers read for an assumed structure."""
     if assume in (None, "gen", "general", "banded"):
         return a
     if assume in ("diagonal",):
@@ -170,7 +170,7 @@ def solve(
             raise NotImplementedError("scipy.linalg.solve can currently not solve a^T x = b for complex matrices.")
         x = x.mT
     columns, single = as_columns(y)
-    if columns.ndim < x.ndim:  # as a matrix for each of a, which PyTorch's solve takes for a stack of vectors
+    if columns.ndim < x.ndim:  # add an axis to b, which PyTorch's solve would take for a stack of vectors
         columns = columns[(None,) * (x.ndim - columns.ndim)]
     result = ours.solve(x, columns)
     return result[..., 0] if single else result
@@ -205,7 +205,7 @@ def solve_triangular(
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Tensor:
-    """Return the solution of ``A @ x = b`` from the factor that ``cho_factor`` gives for ``A``.
+    """Return the solution of ``A @ x = b`` from ``cho_factor(A)``.
 
     >>> rg.scipy.linalg.cho_solve((rg.tensor([[2.0]]), True), rg.tensor([4.0]))
     tensor([1.])
@@ -225,7 +225,7 @@ def lu_solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Tensor:
-    """Return the solution of ``A @ x = b`` from what ``lu_factor`` gives for ``A``.
+    """Return the solution of ``A @ x = b`` from ``lu_factor(A)``.
 
     >>> rg.scipy.linalg.lu_solve(rg.scipy.linalg.lu_factor(rg.tensor([[2.0]])), rg.tensor([4.0]))
     tensor([2.])
@@ -435,7 +435,7 @@ def pinv(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the pseudoinverse of each matrix, and with ``return_rank`` its rank; the rank is constant nearby.
+    """Return the pseudoinverse of each matrix, and with ``return_rank`` its rank; derivatives assume a constant rank.
 
     >>> rg.scipy.linalg.pinv(rg.tensor([[2.0]]))
     tensor([[0.5]])
@@ -488,9 +488,9 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: str | None = None,
 ) -> LstsqResult:
-    """Return the solution of least norm of ``a @ x = b`` in the sense of least squares, residues, rank and ``s``.
+    """Return the solution of least norm of ``a @ x = b`` by least squares, with residues, rank and ``s``.
 
-    Inside ``vmap`` the rank is a Tensor, and the residues are there for every rank.
+    Inside ``vmap`` the rank is a Tensor, and residues are returned for every rank.
 
     >>> rg.scipy.linalg.lstsq(rg.tensor([[1.0], [1.0]]), rg.tensor([1.0, 3.0])).x
     tensor([2.])

@@ -1,7 +1,7 @@
 """Functions of square matrices. Their derivatives are blocks of the same function of a block triangular matrix.
 
-``f([[x, e], [0, x]])`` has the Frechet derivative in the direction ``e`` in its upper right block (N. Higham, Functions
-of Matrices, 2008, theorem 3.6); the vector-Jacobian product is that of the transposed matrix. So one rule serves all
+The upper right block of ``f([[x, e], [0, x]])`` is the Frechet derivative in the direction ``e`` (N. Higham, Functions
+of Matrices, 2008, theorem 3.6); the vector-Jacobian product is that of the transposed matrix. One rule thus serves all
 functions and orders.
 """
 
@@ -104,7 +104,7 @@ def expm_frechet(
 
 @linalg
 def sqrtm(A: ArrayLike) -> Tensor:
-    """Return the principal square root of each square matrix, complex where a real one has none.
+    """Return the principal square root of each square matrix, complex if a real matrix has no real root.
 
     Derivative: the solution ``d`` of ``S^T d + d S^T = g``, where ``S`` is the result.
 
@@ -117,7 +117,7 @@ def sqrtm(A: ArrayLike) -> Tensor:
 
 @linalg
 def logm(A: ArrayLike) -> Tensor:
-    """Return the principal logarithm of each square matrix, complex where a real one has none.
+    """Return the principal logarithm of each square matrix, complex if a real matrix has no real logarithm.
 
     >>> rg.scipy.linalg.logm(rg.eye(1))
     tensor([[0.]])

@@ -1,4 +1,4 @@
-"""Arguments of matrices, and SciPy's functions of one matrix on stacks of them."""
+"""Convert matrix arguments, and apply SciPy's functions to each matrix of a stack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def matrix(value: ArrayLike, check_finite: bool = True, square: bool = False) ->
 
 
 def finite(x: Tensor) -> Tensor:
-    """Return the Tensor; the numbers of one inside ``vmap`` are not read.
+    """Return the Tensor, which is not checked inside ``vmap``.
 
     Raises:
         ValueError: it has an infinity or a NaN.
@@ -63,5 +63,5 @@ def each(name: str, *arrays: Array, **options: object) -> Array:
 
 
 def as_columns(b: Tensor) -> tuple[Tensor, bool]:
-    """Return right-hand sides as matrices, and whether there was one vector."""
+    """Return right-hand sides as matrices, and whether it was a vector."""
     return (b[:, None], True) if b.ndim == 1 else (b, False)

@@ -76,7 +76,7 @@ def _solved(
     e: ArrayLike | None,
     s: ArrayLike | None,
 ) -> Tensor:
-    """Return the solution; ``e`` and ``s`` are brought into the other matrices."""
+    """Return the solution; ``e`` and ``s`` are eliminated first."""
     system, control, state, cost = alike(
         matrix(a, square=True), matrix(b), matrix(q, square=True), matrix(r, square=True)
     )

@@ -1,4 +1,4 @@
-"""Matrices that are built of vectors: Toeplitz, Hankel and their kind, and products of columns."""
+"""Structured matrices built from vectors, such as Toeplitz and Hankel matrices, and products of columns."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _with_zero_column(x: Tensor) -> Tensor:
 
 @linalg
 def block_diag(*arrs: ArrayLike) -> Tensor:
-    """Return the matrix with these matrices along its diagonal.
+    """Return the block diagonal matrix of these matrices.
 
     >>> rg.scipy.linalg.block_diag(rg.tensor([[1.0]]), rg.tensor([[2.0]]))
     tensor([[1., 0.],

@@ -1,7 +1,7 @@
 """Image processing of scipy.ndimage on Tensors of any number of dimensions.
 
-``filters`` has correlations with small kernels, ``sampling`` values between the pixels and geometric transforms.
-Programs call them by ``retrograd.scipy.ndimage``.
+``filters`` has correlations with small kernels, ``sampling`` interpolation and geometric transforms.
+Import them from ``retrograd.scipy.ndimage``.
 """
 
 from ..arguments import other_names

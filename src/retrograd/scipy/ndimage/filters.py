@@ -1,4 +1,4 @@
-"""Filters that are correlations with a kernel, with SciPy's ways to continue an image beyond its edges."""
+"""Filters that are correlations with a kernel, with SciPy's boundary modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor
 
 
 def _located(input: ArrayLike, output: object, *places: ArrayLike) -> tuple[Tensor, ...]:
-    """Return an image, which may be complex, and coordinates or widths, which may not, in one precision."""
+    """Return an image, which may be complex, and real coordinates or widths, in one precision."""
     _image(input, output)
     *found, x = located("scipy.ndimage", places, input)
     return x, *found
@@ -61,7 +61,7 @@ def correlate1d(
     cval: float = 0.0,
     origin: int = 0,
 ) -> Tensor:
-    """Return the correlation with a kernel along one axis, differentiable by both.
+    """Return the correlation with a kernel along one axis, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.correlate1d(rg.tensor([1.0, 2.0, 4.0]), [-1.0, 0.0, 1.0])
     tensor([1., 3., 2.])
@@ -80,7 +80,7 @@ def convolve1d(
     cval: float = 0.0,
     origin: int = 0,
 ) -> Tensor:
-    """Return the convolution with a kernel along one axis, differentiable by both.
+    """Return the convolution with a kernel along one axis, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.convolve1d(rg.tensor([1.0, 2.0, 4.0]), [1.0, 0.0, -1.0])
     tensor([1., 3., 2.])
@@ -127,7 +127,7 @@ def correlate(
     cval: float = 0.0,
     origin: int | Sequence[int] = 0,
 ) -> Tensor:
-    """Return the correlation with a kernel of as many dimensions, differentiable by both.
+    """Return the correlation with a kernel of as many dimensions, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.correlate(rg.tensor([1.0, 2.0, 4.0]), [-1.0, 0.0, 1.0])
     tensor([1., 3., 2.])
@@ -145,7 +145,7 @@ def convolve(
     cval: float = 0.0,
     origin: int | Sequence[int] = 0,
 ) -> Tensor:
-    """Return the convolution with a kernel of as many dimensions, differentiable by both.
+    """Return the convolution with a kernel of as many dimensions, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.convolve(rg.tensor([1.0, 2.0, 4.0]), [1.0, 0.0, -1.0])
     tensor([1., 3., 2.])
@@ -196,7 +196,7 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Tensor:
-    """Return the image smoothed along one axis, or its derivative, differentiable by the image and by ``sigma``.
+    """Return the image smoothed along one axis, or its derivative; differentiable, also with respect to ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_filter1d(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
@@ -218,7 +218,7 @@ def gaussian_filter(
     radius: int | Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return the image smoothed along its axes, differentiable by the image and by ``sigma``.
+    """Return the image smoothed along its axes, differentiable with respect to the image and ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_filter(rg.tensor([0.0, 1.0, 0.0]), 0.5)
     tensor([0.1067, 0.7866, 0.1067])
@@ -322,7 +322,7 @@ def prewitt(input: ArrayLike, axis: int = -1, output: None = None, mode: Mode = 
 
 def _summed(x: Tensor, mode: Mode, part: Callable[[Tensor, int, str], Tensor]) -> Tensor:
     if x.ndim == 0:
-        return x.clone()  # as SciPy, which has no axis to differentiate along
+        return x.clone()  # as SciPy does for 0-d images
     total: Any = 0.0
     for axis, how in enumerate(_each(mode, x.ndim, "mode")):
         total = total + part(x, axis, how)
@@ -358,7 +358,7 @@ def gaussian_laplace(
     cval: float = 0.0,
     **options: object,
 ) -> Tensor:
-    """Return the sum of second derivatives of the smoothed image, differentiable by the image and by ``sigma``.
+    """Return the sum of second derivatives of the smoothed image, differentiable, also with respect to ``sigma``.
 
     >>> rg.scipy.ndimage.gaussian_laplace(rg.zeros(3), 1.0)
     tensor([0., 0., 0.])

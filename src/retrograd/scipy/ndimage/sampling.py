@@ -1,7 +1,7 @@
-"""Values of images between their pixels, by splines of order 0 to 3, and geometric transforms made of them.
+"""Interpolate images by splines of order 0 to 3, and transform their geometry.
 
-The order is one axis after another: spline coefficients are found by a matrix for each axis, and each point takes
-``(order + 1)^d`` of them with weights that are differentiable by the point.
+Axes are processed one after another: a matrix per axis computes the spline coefficients, and each point reads
+``(order + 1)^d`` of them, with weights that are differentiable with respect to the point.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ..signal.convolution import PADS, extended
 from .filters import _each, _image, _located, ndimage
 
 Shape = int | Sequence[int]
-_EDGE = 12  # pixels that SciPy adds around an image before it finds spline coefficients for two of the modes
+_EDGE = 12  # pixels that SciPy adds around an image before it computes spline coefficients, in two of the modes
 
 
 @lru_cache(64)
 def _coefficients(n: int, order: int, mode: str) -> Array:
-    """Return the matrix that makes spline coefficients of ``n`` values: SciPy's filter of unit vectors."""
+    """Return the matrix from ``n`` values to spline coefficients: SciPy's filter of unit vectors."""
     matrix: Array = scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
     return matrix
 
@@ -91,7 +91,7 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
     if mode in ("constant", "grid-constant"):
         return x
     if mode == "nearest":
-        return ops.clamp(x, -4, n + 3)  # the pixels that a point takes are clamped, not the point
+        return ops.clamp(x, -4, n + 3)  # the pixels that a point reads are clamped, not the point
     if n == 1:
         return 0 * x
     if mode == "mirror":
@@ -107,7 +107,7 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
 
 
 def _place(index: Tensor, n: int, mode: str) -> Tensor:
-    """Return indices of pixels that stand for those outside of an axis."""
+    """Map pixel indices outside of an axis to those inside."""
     if n == 1:
         return 0 * index
     if mode in ("constant", "wrap", "mirror"):
@@ -120,7 +120,7 @@ def _place(index: Tensor, n: int, mode: str) -> Tensor:
 
 
 def _weights(x: Tensor, order: int) -> tuple[Tensor, list[Tensor]]:
-    """Return the first pixel of each point, and the values of the B-splines there."""
+    """Return the first pixel that each point reads, and the weights of its pixels."""
     start = ops.floor(x.detach() if order % 2 else x.detach() + 0.5)
     y = x - start
     first = start.long() - order // 2
@@ -189,7 +189,7 @@ def map_coordinates(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the values of an image at coordinates in pixels, differentiable by the image and the coordinates.
+    """Return the values of an image at coordinates in pixels, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.map_coordinates(rg.tensor([0.0, 1.0, 2.0]), [[0.5, 1.5]], order=1)
     tensor([0.5, 1.5])
@@ -212,7 +212,7 @@ def affine_transform(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image at ``matrix @ o + offset`` for each pixel ``o``, differentiable by all three.
+    """Return the image at ``matrix @ o + offset`` for each pixel ``o``, differentiable with respect to all three.
 
     >>> rg.scipy.ndimage.affine_transform(rg.tensor([0.0, 1.0, 2.0]), [0.5], order=1)
     tensor([0. , 0.5, 1. ])
@@ -245,7 +245,7 @@ def shift(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image moved by ``shift`` pixels, one number or one for each axis, differentiable by both.
+    """Return the image moved by ``shift`` pixels, one number or one for each axis; both are differentiable.
 
     >>> rg.scipy.ndimage.shift(rg.tensor([0.0, 1.0, 2.0]), 0.5, order=1, mode="nearest")
     tensor([0. , 0.5, 1.5])
@@ -269,7 +269,7 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Tensor:
-    """Return the image with ``round(zoom * n)`` pixels along each axis, differentiable by the image.
+    """Return the image with ``round(zoom * n)`` pixels along each axis, differentiable with respect to the image.
 
     >>> rg.scipy.ndimage.zoom(rg.tensor([0.0, 1.0]), 1.5, order=1)
     tensor([0. , 0.5, 1. ])
@@ -300,7 +300,7 @@ def rotate(
     cval: float = 0.0,
     prefilter: bool = True,
 ) -> Tensor:
-    """Return the image turned by an angle in degrees in the plane of two axes, differentiable by both.
+    """Return the image turned by an angle in degrees in the plane of two axes, differentiable with respect to both.
 
     >>> rg.scipy.ndimage.rotate(rg.tensor([[1.0, 2.0], [3.0, 4.0]]), 90, order=1)
     tensor([[2., 4.],

@@ -1,4 +1,4 @@
-"""Minima of functions and of sums of squares, and what else SciPy optimizes."""
+"""Minima of functions, least squares, assignment and linear programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def minimize(
     """Return a local minimum, as scipy.optimize.minimize; ``x`` and ``fun`` of the result are differentiable.
 
     Gradients and, for the methods that need one, Hessians are exact. At the minimum the gradient is zero, except along
-    unknowns at a bound, which move with that bound. A minimum with constraints has no derivative here.
+    unknowns at a bound, whose derivative is that of the bound. Constraints are not supported.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor([1.0, 2.0], requires_grad=True)
@@ -84,7 +84,7 @@ def minimize(
 
 
 def _mapped_minimum(problem: Problem, value: Callable[[Tensor], Tensor], tol: float | None) -> OptimizeResult:
-    """Return the minimum of every example of ``vmap``, found by our own method."""
+    """Return the minimum of every example of ``vmap``, found by Retrograd's solver."""
     gradient = grad(value)
     with no_grad():
         (x,) = minimized(
@@ -108,7 +108,7 @@ def _with_minimum(
     point = problem.point(result.x)
     with no_grad():
         slope = gradient(point)
-    # A line search that rounding ended (status 2) is at a minimum if the gradient is below SciPy's default bound.
+    # Status 2: rounding ended the line search. It is at a minimum if the gradient is below SciPy's default bound.
     if not result.success and not (getattr(result, "status", 0) == 2 and float(abs(detached(slope)).max()) <= 1e-5):
         result.x = problem.attach_none(point, result.message)
         return result
@@ -128,7 +128,7 @@ def _with_minimum(
 
 
 def _bounds(bounds: Limits | None, problem: Problem) -> tuple[Tensor, Tensor]:
-    """Return the lower and upper bounds as Tensors of the unknowns' shape; infinite for none."""
+    """Return the lower and upper bounds as Tensors of the unknowns' shape; infinite where there is no bound."""
     shape, dtype = problem.x0.shape, problem.x0.dtype
     if bounds is None:
         low: ArrayLike = -np.inf
@@ -253,9 +253,9 @@ def curve_fit(
     jac: str | Function | None = None,
     **options: Any,
 ) -> tuple[Tensor | Array, Tensor | Array]:
-    """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit, with derivatives by the data.
+    """Fit ``f(xdata, *parameters)`` to ``ydata``, as scipy.optimize.curve_fit, differentiable with respect to the data.
 
-    The covariance is a function of the parameters and the data, so it is differentiable, too. ``sigma`` is None or has
+    The covariance is differentiable, too. ``sigma`` is None or has
     one standard deviation per datum.
 
     >>> from retrograd.scipy import optimize

@@ -1,4 +1,4 @@
-"""A function of unknowns, as SciPy calls it on arrays and as the derivatives of its solution need it."""
+"""A function of unknowns, for SciPy's solvers and for the derivatives of the solution."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Limits: TypeAlias = "Bounds | Sequence[tuple[ArrayLike | None, ArrayLike | None]]"
 Method: TypeAlias = "str | Callable[..., OptimizeResult]"
 OnArrays: TypeAlias = Callable[..., Array]  # a function that SciPy calls
-Found: TypeAlias = "Array | float | tuple[Array | float, RootResults]"  # of SciPy, a root and maybe how it was found
+Found: TypeAlias = "Array | float | tuple[Array | float, RootResults]"  # SciPy's root, perhaps with a RootResults
 Root: TypeAlias = "Tensor | Found | tuple[Tensor, RootResults]"
 
 
 class Problem:
-    """A function of one array of unknowns, as SciPy calls it and as derivatives need it."""
+    """A function of one array of unknowns, for SciPy's solvers and for derivatives."""
 
     def __init__(self, caller: str, fun: Function, x0: ArrayLike, args: object) -> None:
         if not callable(fun):
@@ -40,7 +40,7 @@ class Problem:
         if not is_differentiable(x.dtype):
             x = x.astype(np.float64)
         self.x0 = x.detach()
-        # Without a Tensor among the arguments, and none that the function reads, the problem is SciPy's alone.
+        # If neither an argument is a Tensor nor the function reads one, SciPy solves the problem without derivatives.
         self.ours = has_tensor((x0, self.args))
         if not self.ours:
             with no_grad():
@@ -57,21 +57,21 @@ class Problem:
         return tensor(self.fun(x, *self.args))
 
     def scalar(self, x: Tensor) -> Tensor:
-        """Return the value of a function that gives one number."""
+        """Return the value of a function that returns one number."""
         value = self(x)
         if value.array.size != 1:
             raise ValueError(f"{self.caller}: the function must return one number, got {describe(value)}")
         return value.reshape(())
 
     def residual(self, x: Tensor) -> Tensor:
-        """Return the value of a function that gives as many numbers as there are unknowns."""
+        """Return the value of a function that returns as many numbers as there are unknowns."""
         value = self(x)
         if value.array.size != x.array.size:
             raise ValueError(f"{self.caller}: {describe(value)} cannot be solved for unknowns of shape {x.shape}")
         return value.reshape(x.shape)
 
     def on_arrays(self, function: Callable[[Tensor], ArrayLike]) -> OnArrays:
-        """Return a function of Tensors as one of arrays, or of numbers, without recording."""
+        """Return a function of Tensors as a function of arrays or numbers, without recording."""
 
         def call(x: Array | float, *_: object) -> Array:
             with no_grad():
@@ -89,7 +89,7 @@ class Problem:
         return new_tensor(np.asarray(x, self.x0.dtype).reshape(self.x0.shape))
 
     def attach_none(self, x: Tensor, message: str) -> Tensor:
-        """Return a point that is not a solution, whose derivative is an error."""
+        """Return a point that is not a solution; differentiating it raises an error."""
         return unsolved(x, self(x), f"{self.caller}: the point has no derivative, since the search failed: {message}")
 
     def not_mapped(self) -> None:

@@ -34,8 +34,8 @@ def root(
 ) -> OptimizeResult:
     """Return a root of a vector function, as scipy.optimize.root; ``x`` of the result is differentiable.
 
-    The derivative is that of the implicit function theorem, by args and all Tensors that ``fun`` reads. Without ``jac``
-    the methods "hybr" and "lm" get the exact Jacobian. The derivative of a result without success is an error.
+    It is differentiable with respect to args and Tensors that ``fun`` reads (implicit function theorem). Without
+    ``jac`` the methods "hybr" and "lm" get the exact Jacobian. Differentiating a failed result raises an error.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor([4.0, 9.0], requires_grad=True)
@@ -73,7 +73,7 @@ def root(
 def _scalar_root(
     caller: str, solve: Callable[[OnArrays], Found], f: Function, x: ArrayLike, args: object
 ) -> tuple[Tensor, RootResults | None]:
-    """Return the root that ``solve`` finds as a Tensor with derivatives, and what else it returned."""
+    """Return the root that ``solve`` finds as a differentiable Tensor, and the rest of its result."""
     problem = Problem(caller, f, x, args)
     if problem.mapped:
         with no_grad():
@@ -129,9 +129,9 @@ def _bracketing(name: str) -> Callable[..., Root]:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"""Return a root of a scalar function in the bracket [a, b], as scipy.optimize.{name}.
 
-    The derivative is that of the implicit function theorem, by args and all Tensors that ``f`` reads; the bracket has
-    none. A bracket without a change of sign is SciPy's ValueError; inside ``vmap``, where the bracket is bisected, the
-    root is NaN.
+    The root is differentiable with respect to args and Tensors that ``f`` reads; the bracket is constant. A
+    bracket without a change of sign raises SciPy's ValueError; inside ``vmap``, which bisects the bracket, the root is
+    NaN.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor(2.0, requires_grad=True)
@@ -250,7 +250,7 @@ def fsolve(
     factor: float = 100,
     diag: ArrayLike | None = None,
 ) -> Tensor | Array | tuple[object, ...]:
-    """Return a root of a vector function, as scipy.optimize.fsolve; it is that of ``root``.
+    """Return a root of a vector function, as scipy.optimize.fsolve; computed by ``root``.
 
     >>> from retrograd.scipy import optimize
     >>> a = rg.tensor([4.0], requires_grad=True)

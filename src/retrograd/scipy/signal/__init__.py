@@ -1,6 +1,6 @@
 """Signal processing of scipy.signal on Tensors.
 
-``filters`` has recursive and smoothing filters, ``convolution`` convolutions and correlations, ``spectra`` what is
+``filters`` has recursive and smoothing filters, ``convolution`` convolutions and correlations, ``spectra`` functions
 computed by Fourier transforms. Windows and filter designs are SciPy's own, and constants. Programs call the functions
 by ``retrograd.scipy.signal``; the windows of PyTorch's names are in ``retrograd.signal``.
 """

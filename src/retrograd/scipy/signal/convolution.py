@@ -17,7 +17,7 @@ signal = differentiable("scipy.signal")
 Axes = int | Sequence[int] | None
 
 
-# SciPy's names of modes in NumPy's words.
+# SciPy's boundary modes, as NumPy names them.
 PADS = {
     "reflect": "symmetric", "grid-mirror": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap",
     "grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant",
@@ -25,7 +25,7 @@ PADS = {
 
 
 def extended(x: Tensor, before: int, after: int, axis: int, mode: str, cval: float) -> Tensor:
-    """Return an image continued along one axis."""
+    """Pad an image along one axis."""
     if mode not in PADS:
         raise RuntimeError("boundary mode not supported")
     how: Any = PADS[mode]
@@ -232,7 +232,7 @@ def correlate2d(
 def upfirdn(
     h: ArrayLike, x: ArrayLike, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: float = 0
 ) -> Tensor:
-    """Return ``x`` with ``up - 1`` zeros between elements, filtered by ``h``, and every ``down``-th element of that.
+    """Insert ``up - 1`` zeros between elements of ``x``, filter by ``h``, and take every ``down``-th element.
 
     >>> rg.scipy.signal.upfirdn([1.0, 1.0], rg.tensor([1.0, 2.0]), up=2)
     tensor([1., 1., 2., 2.])

@@ -81,7 +81,7 @@ def _filtered(b: Tensor, a: Tensor, x: Tensor, zi: Tensor | None) -> Tensor:
 
 
 def _final_state(b: Tensor, a: Tensor, x: Tensor, y: Tensor, zi: Tensor) -> Tensor:
-    """Return the state after the last sample: what past inputs and outputs still add to the next outputs."""
+    """Return the state after the last sample: the contributions of past inputs and outputs to the next outputs."""
     order, n = zi.shape[-1], x.shape[-1]
     states = []
     for k in range(order):
@@ -124,7 +124,7 @@ def lfilter(
 
 @signal
 def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Tensor:
-    """Return the state of a filter whose input has been 1 for ever.
+    """Return the state of a filter for a constant input of 1.
 
     >>> rg.scipy.signal.lfilter_zi([1.0, 1.0], rg.tensor([1.0, 0.5]))
     tensor([0.3333])
@@ -176,7 +176,7 @@ def sosfilt(
 
 @signal
 def sosfilt_zi(sos: ArrayLike) -> Tensor:
-    """Return the states of a cascade whose input has been 1 for ever.
+    """Return the states of a cascade for a constant input of 1.
 
     >>> rg.scipy.signal.sosfilt_zi(rg.tensor([[1.0, 1.0, 0.0, 1.0, 0.5, 0.0]]))
     tensor([[0.3333, 0.    ]])
@@ -191,7 +191,7 @@ def sosfilt_zi(sos: ArrayLike) -> Tensor:
 
 
 def _extended(x: Tensor, padtype: str | None, padlen: int | None, ntaps: int) -> tuple[Tensor, int]:
-    """Return the signal continued on both sides of its last axis, and by how many samples."""
+    """Pad the last axis of a signal on both sides; return it and the number of samples."""
     if padtype not in ("even", "odd", "constant", None):
         raise ValueError(f"Unknown value '{padtype}' given to padtype. padtype must be 'even', 'odd', 'constant'.")
     edge = 0 if padtype is None else ntaps * 3 if padlen is None else padlen
@@ -332,7 +332,7 @@ def savgol_filter(
     for k in range(window_length):
         inner = inner + values[..., start + k : start + k + count] * float(weights[k])
     if mode == "interp" and half:
-        # At the edges the filter is linear, too: what it makes of unit vectors are its coefficients.
+        # The filter is linear at the edges, too: its coefficients are its results for unit vectors.
         unit = library.savgol_filter(np.eye(window_length), window_length, polyorder, deriv, delta, axis=0)
         rows = tensor(unit.astype(dtype))
         left = values[..., :window_length] @ rows[:half].mT
@@ -378,7 +378,7 @@ def resample_poly(
     padtype: str = "constant",
     cval: float | None = None,
 ) -> Tensor:
-    """Return the signal resampled by the ratio ``up / down`` with a filter of finite length; zeros are beyond its ends.
+    """Return the signal resampled by the ratio ``up / down`` with an FIR filter; beyond its ends the signal is 0.
 
     >>> rg.scipy.signal.resample_poly(rg.ones(6), 1, 2).shape
     (3,)

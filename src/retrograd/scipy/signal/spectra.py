@@ -109,7 +109,7 @@ def _scale(taps: Tensor, fs: float, scaling: str) -> Tensor:
 
 
 def _rolled(result: Tensor, axis: int, ndim: int) -> Tensor:
-    """Move the axis of frequencies, the last one, to where that of the data was; times stay last."""
+    """Move the axis of frequencies, the last one, to the position of the data's axis; times stay last."""
     axis %= ndim
     return ops.moveaxis(result, -1, axis)
 
@@ -146,7 +146,7 @@ def stft(
 
 
 def _named(window: Window) -> Window:
-    """Return a window under the name that SciPy before 1.17 has, too."""
+    """Return a window by the name that SciPy before 1.17 knows, too."""
     return "hann" if window == "hann_periodic" else ("tukey", *window[1:]) if _is_tukey(window) else window
 
 
@@ -445,7 +445,7 @@ def resample(
     low = spectrum[..., :positive]
     high = spectrum[..., n - negative :] if negative else spectrum[..., :0]
     middle: list[Tensor] = []
-    if kept % 2 == 0:  # the frequency without a partner: both halves of it, or one half on each side
+    if kept % 2 == 0:  # the frequency at half the rate: add both halves, or divide it between both sides
         if num < n:
             middle = [spectrum[..., kept // 2 : kept // 2 + 1] + spectrum[..., n - kept // 2 : n - kept // 2 + 1]]
         elif n < num:

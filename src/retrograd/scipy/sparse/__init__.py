@@ -1,8 +1,8 @@
 """``scipy.sparse`` with values that are Tensors: ``csr_array`` and others, and ``linalg``, with SciPy's signatures.
 
-``arrays`` has the classes, ``elementwise`` more of their methods, ``construct`` functions that make arrays of others.
-``csr_array(A)`` takes a sparse array of
-SciPy, and ``A.to_scipy()`` gives one; both share memory. Other names are SciPy's own. Programs import this package.
+``arrays`` defines the classes, ``elementwise`` further methods, ``construct`` functions that combine arrays.
+``csr_array(A)`` converts a sparse array of SciPy and ``A.to_scipy()`` returns one; both share memory. Other names are
+SciPy's own.
 """
 
 from ..arguments import other_names

@@ -1,7 +1,7 @@
 """Sparse arrays with SciPy's interface whose values are a Tensor: ``csr_array``, ``csc_array``, ``coo_array``.
 
-Values are differentiable, the places are constant. SciPy finds where each value goes in slices and conversions: it
-moves the numbers 1, 2, ... in place of the values; the result contains the old position of each value.
+Values are differentiable, their positions are constant. Slices and conversions apply SciPy to a matrix of the numbers
+1, 2, ..., one for each value; the result contains the old position of each value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ...ops.table.types import DTypeLike
 from ..arguments import has_tensor, scipys
 
 Format: TypeAlias = Literal["coo", "csr", "csc"]
-# What SciPy's functions take for a matrix, here also sparse and dense Tensors. SciPy has no types.
+# An argument that SciPy's functions accept as a matrix; here also sparse and dense Tensors. SciPy has no types.
 MatrixLike: TypeAlias = Any
 
 
@@ -49,7 +49,7 @@ def _indices(values: MatrixLike, name: str, length: int) -> Array:
         ValueError: they are not a vector of integers in ``range(length)``.
     """
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
-    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # of np.kron with np.ones, for example
+    if array.dtype.kind == "f" and (array == np.floor(array)).all():  # such as those of np.kron with np.ones
         array = array.astype(np.int64)
     if array.ndim != 1 or array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a vector of integers, got {describe(array)}")
@@ -59,7 +59,7 @@ def _indices(values: MatrixLike, name: str, length: int) -> Array:
 
 
 class SparseArray:
-    """A sparse array of SciPy's interface with differentiable values. ``csr_array`` and others make one.
+    """The base class of sparse arrays with SciPy's interface and differentiable values.
 
     ``data`` is the Tensor of values; ``indices`` and ``indptr``, or ``row`` and ``col``, are NumPy arrays. Values at
     the same place add up. A single row or column, ``A[i]``, is a dense Tensor.
@@ -76,7 +76,7 @@ class SparseArray:
 
     data: Tensor
     shape: tuple[int, int]
-    _stored: Places  # of the matrix, and for compressed columns of its transpose
+    _stored: Places  # positions in the matrix; in its transpose for compressed columns
 
     def __init__(
         self, arg1: MatrixLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, copy: bool = False
@@ -125,7 +125,7 @@ class SparseArray:
         self.data, self._stored, self.shape = other.data, other._stored, other.shape
 
     def _adopt_scipy(self, matrix: ScipyMatrix) -> None:
-        """Take over the arrays of a matrix of SciPy, in memory that both share."""
+        """Set the arrays to those of a matrix of SciPy, which shares their memory."""
         height, width = matrix.shape
         self.data, self.shape = new_tensor(matrix.data), (height, width)
         if self.format == "coo":
@@ -171,7 +171,7 @@ class SparseArray:
         return self._stored.transposed if self.format == "csc" else self._stored
 
     def with_data(self, data: Tensor) -> Self:
-        """Return an array of other values at the same places."""
+        """Return an array with other values at the same positions."""
         return self._of(data, self._stored, self.shape)
 
     def __repr__(self) -> str:
@@ -237,12 +237,12 @@ class SparseArray:
         return self.to_sparse_coo().to_sparse_csr()
 
     def _numbered(self, start: int = 1) -> ScipyMatrix:
-        """Return a matrix of SciPy with the numbers of the values in place of the values."""
+        """Return a matrix of SciPy whose values count ours from ``start``."""
         numbers = np.arange(start, start + self.nnz)
         return self.with_data(new_tensor(numbers)).to_scipy()
 
     def _moved(self, move: Callable[[ScipyMatrix], ScipyMatrix]) -> SparseArray:
-        """Return what a function of SciPy that moves values makes of the array, each place having one value."""
+        """Return the array rearranged by a function of SciPy; values at one position are added first."""
         array = self.sum_duplicates()
         return gathered(move(array._numbered()), array.data, self.is_matrix)
 
@@ -491,7 +491,7 @@ class _Compressed(SparseArray):
 
     @property
     def indptr(self) -> Array:
-        """The index at which the values of each row, or column, begin, and the end of the last one."""
+        """The index of the first value of each row, or column, followed by the number of values."""
         starts = self._stored._starts
         assert starts is not None
         return starts
@@ -591,7 +591,7 @@ def _format_of(matrix: ScipyMatrix) -> Format:
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:
-    """Return the values whose numbers a matrix of SciPy has, at its places."""
+    """Return the array with the values of ``data`` that ``numbered``, a matrix as by ``_numbered``, refers to."""
     format = _format_of(numbered)
     pattern = _CLASSES[format, is_matrix](numbered.asformat(format))
     return pattern.with_data(data[pattern.data.detach().numpy() - 1])

@@ -1,4 +1,4 @@
-"""Make sparse arrays of others: diagonals, blocks, Kronecker products, triangles."""
+"""Build sparse arrays from others: diagonals, blocks, Kronecker products, triangles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _is_ours(values: MatrixLike) -> bool:
 
 
 def _assembled(function: Callable[[ScipyMatrix], ScipyMatrix], blocks: MatrixLike) -> SparseArray:
-    """Return what a function of SciPy makes of nested lists of sparse arrays."""
+    """Apply a function of SciPy that assembles nested lists of sparse arrays."""
     values: list[Tensor] = []
     count = 0
 
@@ -59,7 +59,7 @@ def _as_format(array: SparseArray, format: Format | None) -> SparseArray:
 
 
 def hstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return sparse arrays side by side.
+    """Stack sparse arrays horizontally.
 
     >>> rg.scipy.sparse.hstack([rg.scipy.sparse.diags(rg.ones(2)), rg.ones(2, 1)]).toarray()
     tensor([[1., 0., 1.],
@@ -71,7 +71,7 @@ def hstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> Sparse
 
 
 def vstack(blocks: Sequence[MatrixLike], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return sparse arrays on top of each other.
+    """Stack sparse arrays vertically.
 
     >>> rg.scipy.sparse.vstack([rg.scipy.sparse.diags(rg.ones(2)), rg.ones(1, 2)]).toarray()
     tensor([[1., 0.],
@@ -96,7 +96,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike]], *, format: Format | None
 
 
 def bmat(blocks: Sequence[Sequence[MatrixLike]], format: Format | None = None) -> SparseArray | ScipyMatrix:
-    """Return ``block_array`` of sparse arrays, or a sparse matrix of blocks of which none is a sparse array.
+    """Return ``block_array`` of sparse arrays, or as a sparse matrix if no block is a sparse array.
 
     >>> rg.scipy.sparse.bmat([[rg.ones(1, 2), None], [None, 2 * rg.ones(1, 1)]]).toarray()
     tensor([[1., 1., 0.],
@@ -151,7 +151,7 @@ def diags_array(
     shape: tuple[int, int] | None = None,
     format: Format | None = None,
 ) -> SparseArray | ScipyMatrix:
-    """Return a sparse array of diagonals: a sequence of vectors, and which diagonal each of them is.
+    """Return a sparse array of diagonals: a sequence of vectors, and the offset of each.
 
     >>> rg.scipy.sparse.diags_array([rg.ones(2), 3 * rg.ones(1)], offsets=[0, 1]).toarray()
     tensor([[1., 3.],

@@ -1,7 +1,7 @@
 """Methods of sparse arrays: NumPy's functions of one array, comparisons, and counts, which have no derivative.
 
-``__array__`` and ``matvec``, by which NumPy and SciPy ask what a sparse array is, say what to use instead.
-``with_scipys`` is what Python's operators do for a Tensor and a sparse matrix of SciPy.
+``__array__`` and ``matvec``, which NumPy and SciPy look up on a sparse array, raise errors that name the alternative.
+``with_scipys`` implements Python's operators between a Tensor and a sparse matrix of SciPy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .arrays import (
     sparse,
 )
 
-# Functions that keep zeros, which SciPy's arrays have as methods.
+# Functions with f(0) = 0, which are methods of SciPy's arrays.
 _KEEPING_ZERO = (
     "arcsin arcsinh arctan arctanh ceil deg2rad expm1 floor log1p rad2deg rint sign sin sinh sqrt tan tanh trunc"
 )
@@ -58,7 +58,7 @@ def _comparison(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
         result = compare(self.detach().to_scipy(), theirs)
         if isinstance(result, np.ndarray):
             return new_tensor(result)
-        if not hasattr(result, "tocsr"):  # of a value that SciPy does not compare with
+        if not hasattr(result, "tocsr"):  # the result for a value that SciPy does not compare with
             return result
         return csr_matrix(result.tocsr()) if self.is_matrix else csr_array(result.tocsr())
 
@@ -91,7 +91,7 @@ def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
 
 
 def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) -> Array:
-    """Raise an error that names what to use. NumPy and SciPy would make an array of one object.
+    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object.
 
     Raises:
         ConversionError: always.
@@ -111,7 +111,7 @@ def _rmatvec(self: SparseArray, x: MatrixLike) -> Tensor:
     return product
 
 
-# Of a Tensor and a sparse array; the quotient has none, as in SciPy.
+# Operators of a Tensor and a sparse array; there is no quotient, as in SciPy.
 _OPERATORS = ("add", "sub", "mul", "matmul", "eq", "ne", "lt", "le", "gt", "ge")
 
 

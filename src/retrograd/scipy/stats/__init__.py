@@ -1,8 +1,8 @@
 """Distributions and statistics of scipy.stats on Tensors.
 
-``families`` has the formulas of distributions of one variable, ``distributions`` the methods made of them,
-``multivariate`` distributions of vectors and density estimates, ``statistics`` what is computed from samples. Programs
-call them by ``retrograd.scipy.stats``.
+``families`` has the formulas of univariate distributions, ``distributions`` their methods,
+``multivariate`` distributions of vectors and density estimates, ``statistics`` functions of samples. Import
+them from ``retrograd.scipy.stats``.
 """
 
 from ..arguments import other_names

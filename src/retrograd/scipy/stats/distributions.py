@@ -1,4 +1,4 @@
-"""The distributions of one variable: methods of SciPy's names made of the formulas of ``families``."""
+"""Univariate distributions: SciPy's methods, computed with the formulas of ``families``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Distribution:
     """A distribution of scipy.stats whose methods take Tensors as points and parameters.
 
     ``pdf``, ``logpdf`` (``pmf`` and ``logpmf`` of integers), ``cdf``, ``logcdf``, ``sf``, ``logsf``, ``ppf``, ``isf``,
-    ``mean``, ``var`` and ``std`` are differentiable by points, shapes, ``loc`` and ``scale``; by a shape, the
-    distribution functions of gamma, beta, t, chi2, f and of integers are not. Other methods are SciPy's. Called with
-    parameters, a distribution fixes them.
+    ``mean``, ``var`` and ``std`` are differentiable with respect to points, shapes, ``loc`` and ``scale``, except for
+    the distribution functions of gamma, beta, t, chi2, f and integers with respect to shapes. Other methods are
+    SciPy's. Called with parameters, a distribution fixes them.
 
     >>> rg.scipy.stats.norm.logpdf(rg.tensor([0.0, 1.0]), loc=1.0)
     tensor([-1.4189, -0.9189])
@@ -93,7 +93,7 @@ class Distribution:
         return ops.where(valid & ~ops.isnan(x.detach()), value, math.nan)
 
     def _valid(self, shapes: list[Tensor], loc: Tensor, scale: Tensor) -> Tensor:
-        """Return where the parameters are those of a distribution."""
+        """Return a mask of valid parameters."""
         valid = (scale > 0) & (loc == loc)
         if self.family.valid is not None:
             return valid & self.family.valid(*shapes)
@@ -128,7 +128,7 @@ class Distribution:
             inner = one(point, *shapes)
         elif formula is not None:
             inner = formula(point, *shapes)
-        else:  # near 1, the logarithm needs the digits of the other tail
+        else:  # near 1, the logarithm is computed from the other tail, for accuracy
             value = one(point, *shapes)
             near = value.detach() > 0.5
             small = ops.where(near, other(point, *shapes), 0.0)
@@ -177,7 +177,7 @@ def _bound(bound: Bound, shapes: list[Tensor]) -> Tensor | float:
 def _interior(low: Tensor | float, high: Tensor | float) -> Tensor | float:
     """Return a point at which the formulas are finite, for points outside of the support."""
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        return low  # of integers
+        return low  # for integers
     if math.isinf(low):
         return 0.25
     return low + 0.5 if math.isinf(high) else (low + high) / 2
@@ -207,7 +207,7 @@ def _add_methods() -> None:
 
         for owner, function in ((Distribution, method), (Frozen, frozen)):
             function.__name__ = name
-            function.__doc__ = f"Return ``{name}`` at points, differentiable by points and parameters."
+            function.__doc__ = f"Return ``{name}`` at points, differentiable with respect to points and parameters."
             setattr(owner, name, function)
 
     def of_parameters(name: str) -> None:
@@ -219,7 +219,7 @@ def _add_methods() -> None:
 
         for owner, function in ((Distribution, method), (Frozen, frozen)):
             function.__name__ = name
-            function.__doc__ = f"Return the {name}, differentiable by the parameters."
+            function.__doc__ = f"Return the {name}, differentiable with respect to the parameters."
             setattr(owner, name, function)
 
     for name in _OF_POINTS:

@@ -1,4 +1,4 @@
-"""Formulas of distributions of one variable, in standard form: location 0 and scale 1, inside of the support.
+"""Formulas of univariate distributions in standard form: location 0 and scale 1, inside of the support.
 
 Each function takes a point and the shapes, Tensors of one dtype.
 """
@@ -26,14 +26,14 @@ class Family:
     Args:
         shapes: the names of its shape parameters, all positive unless ``valid`` says otherwise.
         low: the least point of the support, a number or a function of the shapes.
-        high: the greatest one.
+        high: the greatest point.
         logpdf: the logarithm of the density, or of the probability of a number.
         cdf: the distribution function.
         sf: 1 minus the distribution function.
         ppf: the inverse of the distribution function; None where the derivative does not exist.
         mean: the mean, a function of the shapes.
         var: the variance.
-        logcdf: the logarithm of ``cdf``, where that has a better formula.
+        logcdf: the logarithm of ``cdf``, if it has a more accurate formula.
         logsf: the logarithm of ``sf``.
         isf: the inverse of ``sf``; by default ``-ppf``, which holds for distributions that are symmetric about 0.
         open_low: whether the density is 0 at ``low`` itself, where the formula is not defined.

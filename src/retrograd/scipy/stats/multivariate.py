@@ -1,4 +1,4 @@
-"""Distributions of vectors, and estimates of densities."""
+"""Multivariate distributions, and kernel density estimates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _degenerate_logpdf(rows: Tensor, cov: Tensor) -> Tensor:
 
 
 class MultivariateNormal:
-    """The multivariate normal distribution, differentiable by points, mean and covariance.
+    """The multivariate normal distribution, differentiable with respect to points, mean and covariance.
 
     >>> rg.scipy.stats.multivariate_normal.logpdf(rg.tensor([0.0, 0.0]), [0.0, 0.0])
     tensor(-1.8379)
@@ -95,7 +95,7 @@ class MultivariateNormal:
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
-        """Return the differential entropy, differentiable by the covariance."""
+        """Return the differential entropy, differentiable with respect to the covariance."""
         if not has_tensor((mean, cov)):
             result: Tensor = _theirs("multivariate_normal").entropy(mean, cov)
             return result
@@ -130,7 +130,7 @@ class FrozenNormal:
 
 
 class Dirichlet:
-    """The Dirichlet distribution, differentiable by points and concentrations.
+    """The Dirichlet distribution, differentiable with respect to points and concentrations.
 
     >>> rg.scipy.stats.dirichlet.logpdf(rg.tensor([0.5, 0.5]), [1.0, 1.0])
     tensor(0.)
@@ -199,7 +199,7 @@ dirichlet = Dirichlet()
 
 
 class gaussian_kde:
-    """A density estimated by a sum of normal distributions around samples, differentiable by points and samples.
+    """A Gaussian kernel density estimate, differentiable with respect to points and samples.
 
     Args:
         dataset: samples along the last axis, of shape ``(n,)`` or ``(d, n)``.

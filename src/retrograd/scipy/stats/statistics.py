@@ -18,11 +18,11 @@ Axis = int | tuple[int, ...] | None
 
 
 def _samples(axis: Axis, *values: ArrayLike, nan_policy: str = "propagate") -> tuple[list[Tensor], list[int]]:
-    """Return samples of one shape with their elements along the last dimension, and the shape that ``keepdims`` gives.
+    """Return samples of one shape with their elements along the last dimension, and the shape for ``keepdims``.
 
     Raises:
         AxisError: an axis is out of range.
-        NotImplementedError: NaNs are to be left out.
+        NotImplementedError: ``nan_policy`` is not ``"propagate"``.
         TypeError: an axis is not an integer.
         ValueError: there is no axis, or one is repeated.
     """
@@ -319,7 +319,7 @@ def linregress(
     t = r * ops.sqrt(freedom / ((1 - r + 1e-20) * (1 + r + 1e-20)))
     p = 2 * RULES["stdtr"](ops.full_like(t.detach(), freedom), -ops.abs(t))
     error = ops.sqrt((1 - r * r) * yy / xx / freedom)
-    if n == 2:  # SciPy's p-value of a line through two points, which has no error
+    if n == 2:  # SciPy's p-value of a line through two points, whose residual is 0
         p, error = 1.0 - (ops.diff(b, dim=-1).sum(-1) != 0).astype(p.dtype), ops.zeros_like(error)
     line = slope, mean_y - slope * mean_x, r, p, error, error * ops.sqrt(xx + mean_x * mean_x)
     *first, intercept_stderr = [_kept(value, shape, keepdims) for value in line]

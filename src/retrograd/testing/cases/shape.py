@@ -429,7 +429,7 @@ CASES += [
     Case("Tensor.dim", some, order=0),
     Case("Tensor.element_size", some, order=0),
     Case("Tensor.stride", normals(lambda n: Call(Fixed(n()))), order=0),
-    # What depends on the layout in memory is shown on single elements here, and tested apart.
+    # Results that depend on the memory layout have examples of single elements here, and separate tests.
     Case("Tensor.is_contiguous", normals(lambda n: Call(Fixed(n()))), order=0),
     Case("Tensor.data_ptr", lambda rng: (), order=0),
 ]

@@ -32,7 +32,7 @@ def scipy_cases() -> Iterator[tuple[Operator, Case]]:
 
 
 class function:
-    """A function that looks up what ``path`` names when it is called; ``target()`` gives the object."""
+    """A function that looks ``path`` up when it is called; ``target()`` returns the object."""
 
     def __init__(self, path: str) -> None:
         self.root, _, rest = path.partition("scipy.")

@@ -31,7 +31,7 @@ def symmetric(data: object) -> Matrix:
 
 
 def dominated(a: Matrix) -> Matrix:
-    """Return a matrix that dominates by its diagonal, whatever the values are."""
+    """Return a diagonally dominant matrix."""
     return a + 9 * function("scipy.sparse.eye_array")(N, format="csr")
 
 

@@ -141,7 +141,7 @@ class Node:
         self.graph.moved()
 
     def _unlink(self) -> None:
-        # The node keeps its own pointers, so that a loop over the nodes can go on from an erased node.
+        # The node keeps its own pointers, so that a loop over the nodes can continue from an erased node.
         self._previous._following, self._following._previous = self._following, self._previous
 
     def prepend(self, x: Node) -> None:

@@ -81,7 +81,7 @@ class PassBase(ABC):
     """The base class of passes over a module, with checks before (``requires``) and after it (``ensures``)."""
 
     def __call__(self, graph_module: GraphModule) -> PassResult | None:
-        """Return what ``call`` returns, between the two checks."""
+        """Return the result of ``call``, with a check before and after it."""
         self.requires(graph_module)
         result = self.call(graph_module)
         self.ensures(graph_module)

@@ -181,7 +181,7 @@ class Proxy:
         return self.tracer.to_bool(self)
 
     def keys(self) -> Value:
-        """Return the tracer's answer to ``keys``, which ``**proxy`` asks for."""
+        """Return the tracer's result for ``keys``, which ``**proxy`` calls."""
         return self.tracer.keys(self)
 
     def __len__(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""``replace_pattern``: find the places where a graph does what a pattern does, and put another graph there."""
+"""``replace_pattern``: replace the subgraphs that match a pattern by another graph."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _replace(graph: Graph, pattern: Graph, replacement: Graph, match: Match, cha
 
 
 def _take_modules(gm: GraphModule, graph: Graph, source: Module) -> None:
-    """Give the module what the replacement's nodes name, where it has no such attribute itself."""
+    """Copy the attributes that the replacement's nodes name to the module, unless it has them."""
     for node in graph.nodes:
         if node.op not in ("call_module", "get_attr"):
             continue

@@ -1,4 +1,4 @@
-"""``Tracer``: record what a function or module does to its inputs as a graph."""
+"""``Tracer``: record the operations of a function or module as a graph."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Tracer(TracerBase):
         self.submodule_paths: dict[Module, str] | None = None
         self.tensor_attrs: dict[int, str] = {}
 
-    # What subclasses override
+    # Methods that subclasses override
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Return whether a module is recorded as one call. Modules of the package are, except ``Sequential``."""
@@ -112,7 +112,7 @@ class Tracer(TracerBase):
         return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Value, parameter_proxy_cache: dict[str, Value]) -> Value:
-        """Return the value of an attribute that a module is asked for while it is traced."""
+        """Return an attribute of a module that is read while the module is traced."""
         wanted = self.param_shapes_constant and isinstance(attr_val, Parameter)
         buffers = self.proxy_buffer_attributes and isinstance(attr_val, Tensor) and not isinstance(attr_val, Parameter)
         if not (wanted or buffers):
@@ -361,7 +361,7 @@ def _with_collected(
 def symbolic_trace(
     root: Module | Callable[..., Value], concrete_args: dict[str, Value] | tuple[Value, ...] | None = None
 ) -> GraphModule:
-    """Return a ``GraphModule`` that does what a module or function does.
+    """Trace a module or function to a ``GraphModule``.
 
     Args:
         root: the module or function. Its control flow must not depend on the values of the inputs.

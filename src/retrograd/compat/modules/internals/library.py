@@ -1,7 +1,7 @@
 """``library`` and ``ops``: operators that programs register, by name. They are Python functions.
 
-PyTorch registers for one operator several functions: per device, for shapes without data, for mixed precision. Here
-the function for the device of the arguments computes, and its derivative is registered, or that of what it calls.
+PyTorch registers several functions for one operator: per device, for shapes without data, for mixed precision. Here
+only the function for the device of the arguments runs. Its derivative is the registered one, or that of its operators.
 """
 
 from __future__ import annotations

@@ -399,7 +399,7 @@ def tree_any_only(
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[object] | None:
-    """Return the leaves of a tree, repeated for what the structure has in their places; None if they do not fit."""
+    """Return the leaves of a tree, repeated for the subtrees at their positions; None if they do not fit."""
     if tree_is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     kind = _get_node_type(tree)

@@ -44,7 +44,7 @@ class Future(Generic[Value]):
         return self._future.result()
 
     def set_result(self, result: Value) -> None:
-        """Set the value. Waiting threads go on, and callbacks run.
+        """Set the value. Waiting threads resume, and callbacks run.
 
         Raises:
             RuntimeError: a value or error is set already.

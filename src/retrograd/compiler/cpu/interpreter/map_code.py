@@ -36,11 +36,11 @@ _CALL = re.compile(r"\w+ @llvm\.(\w+)\.f\d+\(\w+ (\S+)\)")
 
 
 class MapCode(NamedTuple):
-    """The rows of an elementwise step, and what they refer to; without rows a copy of its operand or of a constant."""
+    """The rows of an elementwise step, with their operands. No rows: a copy of the operand or of a constant."""
 
     dtype: np.dtype
     lengths: list[int]
-    strides: list[list[int]]  # of the target and of the operands
+    strides: list[list[int]]  # strides of the target and of the operands
     rows: list[list[int]]
     numbers: list[float]
     registers: int
@@ -50,7 +50,7 @@ class MapCode(NamedTuple):
 
 
 def padded(values: Sequence[int], filler: int, length: int = region_code.AXES) -> list[int]:
-    """Return the values behind as many fillers as are missing.
+    """Pad the values at the front with ``filler`` to ``length``.
 
     Raises:
         Unlowered: there are more than ``length`` values.
@@ -142,11 +142,11 @@ class _Reader:
         return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, *sizes)
 
     def _in_place(self) -> bool:
-        """Return whether the last row reads what it would write: such loops are not vectorized."""
+        """Return whether the last row reads the array that it writes: such loops are not vectorized."""
         return any(0 < slot < self.rows.fixed and self.inputs[slot - 1] == self.out for slot in self.rows.rows[-1][2:])
 
     def slot(self, name: str) -> int:
-        """Return the slot of a register of the text, a constant or an operand, which is loaded if need be."""
+        """Return the slot of a register of the text, a constant or an operand, loaded if necessary."""
         name = name.rstrip(",")
         if name in self.slots:
             return self.slots[name]

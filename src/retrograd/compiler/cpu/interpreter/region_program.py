@@ -1,4 +1,4 @@
-"""A region as code that a loop of the library executes, in the place of its LLVM module."""
+"""A region as code that a loop of the library executes, instead of an LLVM module."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Repeated(NamedTuple):
 class RegionProgram:
     """The code of a region, or of a loop.
 
-    The tuple that ``call`` takes has the inputs and the results; of a loop then the number of repetitions and a second
-    array for each carry; the pool of threads if the program is ``threaded``; and the arena.
+    The argument of ``call`` is a tuple: the inputs; the results; for a loop the number of repetitions and a second
+    array for each carry; the thread pool if the program is ``threaded``; and the arena.
 
     Attributes:
         arena: the bytes of the arena.
         threaded: whether threads share products.
-        multiplies: whether products are so large that BLAS would use several threads for each.
+        multiplies: whether BLAS would use several threads for a product.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from .map_code import map_code, number_of, padded
 
 
 class StepCode:
-    """The words of steps.
+    """Encodes steps as words.
 
     Args:
         buffers: the number of each buffer of the region; arrays in the arena have the last number.
@@ -56,12 +56,12 @@ class StepCode:
     def begin(
         self, count: int, rows: Mapping[Buffer, int], pairs: Sequence[tuple[Buffer, Buffer, bool, int]], reverse: bool
     ) -> int:
-        """Begin a loop over the following steps; return its place, which ``end`` takes.
+        """Begin a loop over the following steps; return its position for ``end``.
 
         Args:
-            count: the number of the buffer with the number of repetitions; then come second arrays of the carries.
+            count: the number of the buffer with the number of repetitions; the second arrays of the carries follow.
             rows: the buffers of which each step takes a row, with the bytes of a row.
-            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, and bytes.
+            pairs: for each carry the buffers that a step reads and writes, whether all values are stored, bytes.
             reverse: whether the loop starts at the last row.
         """
         first, words = at.HEADER + len(self.words), list[int]()

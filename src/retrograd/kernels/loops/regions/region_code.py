@@ -14,7 +14,7 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
 # MAP: type, places, numbers, rows, lengths, registers, group, loads; places; numbers (bits of double precision); rows
 # as in ``fused_steps.py``; the first of them, the loads, run once: they fill registers behind those of numbers.
-# A register has ``group`` neighbors along the third axis, with all elements of the last one, if that is short.
+# If the last axis is short, a register has all its elements for ``group`` neighbors along the third axis.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
 # ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision
 # PRODUCT: type, rows, inner length, columns; buffer, offset, 2 strides; twice buffer, offset, 1 stride
@@ -31,23 +31,23 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # number, the fewest of a part, their length, and the parts of a thread; twice buffer, offset, distance of rows, whether
 # the matrix is transposed; buffer, offset, distance of rows; the buffer of the pool (an address and a number of
 # threads) or -1; up to how many blocks for each thread a thread has one part
-# AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved
+# AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved to the next step
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
 SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM = range(8, 17)
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
-MAX_MULTIPLICATIONS = 1 << 13  # of a PRODUCT; a GEMM, by BLAS, is faster for larger ones
+MAX_MULTIPLICATIONS = 1 << 13  # multiplications of a PRODUCT; beyond, a GEMM, by BLAS, is faster
 
 # Rows of MAP beyond those of fused steps: write a register to the target, whose elements are not adjacent or bools.
 STORE, STORE_BYTE = 64, 65
 
 # Memory at the beginning of the arena, in bytes
 STATUS = 0  # 0, or 1 if a check failed
-LEFT = 8  # the repetitions of a loop that are left
+LEFT = 8  # the remaining repetitions of a loop
 BUFFERS = 64  # the addresses of buffers
 MAX_BUFFERS = 256
 ARGUMENTS = BUFFERS + 8 * MAX_BUFFERS  # the addresses that a NumPy loop receives, or the slots of a MAP
 MAX_SLOTS = 64
-HEAD = ARGUMENTS + 8 * MAX_SLOTS  # then come the arrays of the arena, and registers
-REGISTER = 8 * LANES + 128  # bytes from register to register: no power of two, which would share lines of the cache
+HEAD = ARGUMENTS + 8 * MAX_SLOTS  # the arrays of the arena and registers follow
+REGISTER = 8 * LANES + 128  # bytes between registers: no power of two, for which cache lines would conflict

@@ -81,7 +81,7 @@ def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int,
 
 @_step
 def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndarray, rows: int, number: object) -> None:
-    """Write a register to such rows."""
+    """Write a register to rows of elements, laid out as in ``_loaded_rows``."""
     columns = x.size // rows
     for r in range(rows):
         for j in range(columns):

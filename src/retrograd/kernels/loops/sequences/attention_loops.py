@@ -18,7 +18,7 @@ from .attention import ADDED, CHOOSING
 from .common import copy, matrix_at
 
 BLOCK = 64  # rows of scores that are in memory at a time
-FEW = 4  # rows up to which keys and values are read where they lie, since packing them costs more than the products
+FEW = 4  # rows up to which keys and values are not packed, since packing costs more than the products
 _APART = 16  # padding between the rows of a block, so that columns do not conflict in the cache
 
 

@@ -183,7 +183,7 @@ def _products(x: Tensor, pivots: Tensor, hermitian: bool) -> Tensor:
 
 @operator(namespace="linalg", method=False, dtype="equal matrix")
 def ldl_solve(LD: Operand, pivots: Tensor, B: Operand, *, hermitian: bool = False) -> Tensor:
-    """``X`` with ``A X = B``, from what ``ldl_factor`` made of A.
+    """``X`` with ``A X = B``, from the result of ``ldl_factor(A)``.
 
     Derivative: B: ``A^-H g``; LD: none, as in PyTorch.
     Shape: LD (..., n, n), pivots (..., n), B (..., n, k); the result as B, batches broadcast.

@@ -112,7 +112,7 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:
     """``E, X`` with ``A X = B X diag(E)``: the k largest or smallest eigenvalues of symmetric matrices, with vectors.
 
-    They are found by a whole decomposition, exactly, and not by iteration: what steers that is taken and ignored.
+    A full decomposition computes them, so the arguments of PyTorch's iteration are accepted and ignored.
 
     Derivative: that of ``linalg.eigh``, applied to ``(A + A^H) / 2``, so that both triangles of A count alike.
     Shape: A and B (..., m, m); E (..., k), X (..., m, k).

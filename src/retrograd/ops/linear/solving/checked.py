@@ -88,9 +88,9 @@ def _order_of_bad_minor(x: Array) -> Array:
 
 
 def _partial_factors(x: Array, info: Array, upper: bool) -> Array:
-    """Per matrix the columns that elimination has computed when it meets the bad pivot; 0 where it meets none.
+    """Return per matrix the columns that elimination computes before a bad pivot; 0 for matrices without a bad pivot.
 
-    As LAPACK's, the matrix holds the bad pivot on its diagonal, and the elements of ``x`` that were not reached.
+    As in LAPACK, the matrix has the bad pivot on its diagonal, and unchanged elements of ``x`` after it.
     """
     xp = array_module(x)
     factors = xp.zeros_like(x)

@@ -18,7 +18,7 @@ from .without_array import SparseError, WithoutArray
 class SparseMethods(WithoutArray):
     """Methods of ``SparseTensor`` that use only coordinates and values."""
 
-    def _made(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
+    def _new_coo(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
         """Return a sparse Tensor with coordinates."""
         raise NotImplementedError
 
@@ -53,7 +53,7 @@ class SparseMethods(WithoutArray):
         rest = np.delete(self._at.array, place, 0)
         if not len(rest):
             return values.sum(0)
-        return self._made(rest[:, chosen.array], values, [n for d, n in enumerate(self.shape) if d != place])
+        return self._new_coo(rest[:, chosen.array], values, [n for d, n in enumerate(self.shape) if d != place])
 
     def narrow(self, dim: int, start: int, length: int) -> SparseMethods:
         """Return ``length`` positions of a dimension, from ``start`` on.
@@ -70,7 +70,7 @@ class SparseMethods(WithoutArray):
         indices[place] -= first
         size = list(self.shape)
         size[place] = length
-        return self._made(indices, self._elements[new_tensor(chosen)], size)
+        return self._new_coo(indices, self._elements[new_tensor(chosen)], size)
 
     def index_select(self, dim: int, index: Tensor) -> SparseMethods:
         """Return the slices at several positions, in their order; a position may repeat.
@@ -91,7 +91,7 @@ class SparseMethods(WithoutArray):
         indices[place] = order[np.repeat(first, counts) + within]
         size = list(self.shape)
         size[place] = len(wanted)
-        return self._made(indices, self._elements[new_tensor(chosen)], size)
+        return self._new_coo(indices, self._elements[new_tensor(chosen)], size)
 
     def __getitem__(self, key: object) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
@@ -129,7 +129,7 @@ class SparseMethods(WithoutArray):
         count = len(self._at.array)
         if sorted(order) != list(range(len(self.shape))) or order[count:] != list(range(count, len(self.shape))):
             raise RuntimeError(f"permute: {tuple(dims)} is not an order of the dimensions of shape {tuple(self.shape)}")
-        return self._made(self._at.array[order[:count]], self._elements, [self.shape[d] for d in order])
+        return self._new_coo(self._at.array[order[:count]], self._elements, [self.shape[d] for d in order])
 
     def unsqueeze(self, dim: int) -> SparseMethods:
         """Return the Tensor with a new dimension of length 1."""
@@ -138,7 +138,7 @@ class SparseMethods(WithoutArray):
             raise SparseError(f"unsqueeze: dimension {dim} would be one of the values'")
         size = list(self.shape)
         size.insert(place, 1)
-        return self._made(np.insert(self._at.array, place, 0, 0), self._elements, size)
+        return self._new_coo(np.insert(self._at.array, place, 0, 0), self._elements, size)
 
     def is_floating_point(self) -> bool:
         """Return whether the elements are real floating-point numbers."""
@@ -187,7 +187,7 @@ def cat(tensors: Sequence[SparseMethods], dim: int = 0) -> SparseMethods:
         start += shape[place]
     size = list(first.shape)
     size[place] = start
-    return first._made(np.concatenate(indices, 1), join([tensor._elements for tensor in tensors]), size)
+    return first._new_coo(np.concatenate(indices, 1), join([tensor._elements for tensor in tensors]), size)
 
 
 # Functions of one Tensor that are 0 at 0, under PyTorch's names.

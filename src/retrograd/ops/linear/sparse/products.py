@@ -56,7 +56,7 @@ class Places:
         self._base: Places | None = None  # for a transpose, the original places
         self.source: ScipyMatrix = None  # the matrix of SciPy with these places, if there is one
 
-    # SciPy's products use neither, so that a product of SciPy's matrix does not copy its places.
+    # Computed on first use: products by SciPy read neither rows nor columns, and then copy no positions.
     @cached_property
     def rows(self) -> Array:
         if self._base is not None:

@@ -25,10 +25,10 @@ from .products import SPMM, Places
 
 
 class SparseTensor(SparseMethods):
-    """A matrix, or more dimensions, of which the elements at some coordinates are given; the others are zero.
+    """A matrix, or a Tensor of more dimensions, that stores the elements at some coordinates; others are zero.
 
-    Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
-    values and, in products, to dense matrices. It is an instance of Tensor; what it does not define itself raises
+    Created by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Values at one coordinate add up. Gradients flow to the
+    values and, in products, to dense matrices. It is an instance of Tensor; attributes that it lacks raise
     NotImplementedError, which is a TypeError, too.
 
     >>> a = rg.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
@@ -165,7 +165,7 @@ class SparseTensor(SparseMethods):
     def _with(self, values: Tensor) -> SparseTensor:
         return SparseTensor(self._at, values, self.shape, self._coalesced)
 
-    def _made(self, indices: object, values: Tensor, size: Sequence[int]) -> SparseTensor:
+    def _new_coo(self, indices: object, values: Tensor, size: Sequence[int]) -> SparseTensor:
         return SparseTensor(new_tensor(indices), values, tuple(size))
 
     def _distinct(self) -> SparseTensor:
@@ -183,7 +183,7 @@ class SparseTensor(SparseMethods):
         return tuple(self.shape[: self.sparse_dim()]), tuple(self.shape[self.sparse_dim() :])
 
     def coalesce(self) -> SparseTensor:
-        """The same with each coordinate once, in row-major order, its values added up.
+        """Add values at equal coordinates, and sort the coordinates in row-major order.
 
         >>> rg.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (3,)).coalesce().values()
         tensor([3.])

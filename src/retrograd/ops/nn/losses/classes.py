@@ -60,7 +60,7 @@ class Classes(NamedTuple):
 def at_classes(index: Array) -> tuple[Any, ...]:
     """Return the index of ``x[n, index[n, ...], ...]`` for all elements of ``index``."""
     if index.ndim == 1:
-        return (_places(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
+        return (_row_indices(len(index)) if type(index) is ndarray else array_module(index).arange(len(index))), index
     xp = array_module(index)
     places = [
         xp.arange(length).reshape((1,) * axis + (length,) + (1,) * (index.ndim - axis - 1))
@@ -70,7 +70,7 @@ def at_classes(index: Array) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=64)
-def _places(length: int) -> Array:
+def _row_indices(length: int) -> Array:
     places = np.arange(length)
     places.flags.writeable = False
     return places

@@ -210,7 +210,7 @@ def linear_cross_entropy(
     Dtype: floating, all one; class indices are integers.
 
     Args:
-        input: what the layer is given.
+        input: the input of the layer.
         linear_weight: the layer's weight.
         target: class indices, or probabilities.
         linear_bias: the layer's offset, in the weight's shape without F.

@@ -39,7 +39,7 @@ def _clipped(d: Array, limit: float) -> Array:
 
 
 def _quadratic_then_linear(d: Array, bound: float, divisor: float) -> Array:
-    """``d^2 / 2`` within the bound, beyond it the tangent ``bound * (|d| - bound / 2)``, divided before overflow."""
+    """``d^2 / 2`` within the bound, else ``bound * (|d| - bound / 2)``, divided first to avoid overflow."""
     a = np.abs(d)
     return np.where(a < bound, 0.5 * d * (d / divisor), bound / divisor * (a - 0.5 * bound)).astype(d.dtype, copy=False)
 
@@ -285,7 +285,7 @@ def poisson_nll_loss(
     Args:
         input: the logarithm of the rate; with ``log_input=False`` the rate: ``input - target * log(input + eps)``.
         target: counts.
-        log_input: what the input is.
+        log_input: whether the input is the logarithm of the rate.
         full: add Stirling's approximation ``y log y - y + log(2 pi y) / 2`` of ``log(y!)`` where the target y
             exceeds 1.
         eps: keeps the logarithm finite at the rate 0.

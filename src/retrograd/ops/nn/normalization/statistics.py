@@ -224,7 +224,7 @@ def _of_channels(ndim: int, channels: int) -> Layout:
     return Layout(None, (0, *range(2, ndim)), (1, channels) + (1,) * (ndim - 2))
 
 
-def _with_given(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
+def _normalize_with(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
     """Normalize with given statistics."""
     if watchers and modes.tracer is not None:  # the compiler fuses plain operators with those around them
         return normalized(x, mean, var, w, b, float(number(eps, "eps")))
@@ -294,7 +294,7 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:  # the input is empty, so the statistics are not used
             running_mean = running_var = new_tensor(array_module(x).ones(channels, x.array.dtype))
-        return _with_given(x, running_mean, running_var, w, b, eps)
+        return _normalize_with(x, running_mean, running_var, w, b, eps)
     layout = _of_channels(len(shape), channels)
     known = {} if running_mean is None else _update_running(x, layout.axes, running_mean, running_var, momentum)
     return apply(BATCH_NORM, (x, w, b), {"layout": layout, "eps": eps, **known})
@@ -350,7 +350,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("expected running_mean and running_var to be defined when use_input_stats=False")
-        return _with_given(x, running_mean, running_var, w, b, eps)
+        return _normalize_with(x, running_mean, running_var, w, b, eps)
     axes = tuple(range(2, len(shape)))
     if running_mean is not None or running_var is not None:
         _update_running(x, axes, running_mean, running_var, momentum)

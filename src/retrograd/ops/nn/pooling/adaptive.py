@@ -94,7 +94,7 @@ def _adaptive_avg(axes: int, input: Tensor, output_size: OutputSize) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _places(size: Ints, out: Ints) -> Array:
+def _window_indices(size: Ints, out: Ints) -> Array:
     """Return the positions each window reads in a plane; shorter windows repeat positions."""
     return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
 
@@ -102,7 +102,7 @@ def _places(size: Ints, out: Ints) -> Array:
 @lru_cache(maxsize=64)
 def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Array, Array, Array]:
     """Return the positions read in all planes, the same within a plane, and the numbers of the windows."""
-    places = _places(size, out).T
+    places = _window_indices(size, out).T
     own = np.tile(places, planes)
     return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
 
@@ -118,7 +118,7 @@ def _span_maxima(x: Array, out: Ints) -> Array:
         if found is not None:
             return own[found[1].argmax(0), windows].reshape(*x.shape[:2], *out)
     if 0 not in out and pooling.reads(x, x.size):
-        return pooling.max_among(x, _places(size, out)).reshape(*x.shape[:2], *out)
+        return pooling.max_among(x, _window_indices(size, out)).reshape(*x.shape[:2], *out)
     xp = array_module(x)
     place: Any = None
     for axis in reversed(range(len(size))):

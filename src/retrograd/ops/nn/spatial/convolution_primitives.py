@@ -86,7 +86,7 @@ def _few(x: Array, window: Window) -> bool:
 
 def _columns(x: Array, window: Window, groups: int) -> Array:
     """Return all columns ``(N, groups, rows, windows)`` of small images by one gather."""
-    table, padded = _places(x.shape[:2], window, groups)
+    table, padded = _column_indices(x.shape[:2], window, groups)
     if not padded:
         return x.ravel().take(table)
     flat = np.empty(x.size + 1, x.dtype)
@@ -95,7 +95,7 @@ def _columns(x: Array, window: Window, groups: int) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _places(planes: tuple[int, int], window: Window, groups: int) -> tuple[Array, bool]:
+def _column_indices(planes: tuple[int, int], window: Window, groups: int) -> tuple[Array, bool]:
     """Return positions of columns in flattened images, -1 for padding, and whether there is padding."""
     images, channels = planes
     places = np.arange(1, images * channels * prod(window.size) + 1).reshape(images, channels, *window.size)

@@ -26,7 +26,7 @@ Widths = tuple[tuple[int, int], ...]
 
 
 def _pad(x: Array, widths: Widths, value: float) -> Array:
-    shape, inside, part = _places(x.shape, widths)
+    shape, inside, part = _padded_layout(x.shape, widths)
     out = array_module(x).empty(shape, x.dtype)
     out[...] = value
     out[inside] = x[part]
@@ -34,7 +34,9 @@ def _pad(x: Array, widths: Widths, value: float) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _places(own: tuple[int, ...], widths: Widths) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
+def _padded_layout(
+    own: tuple[int, ...], widths: Widths
+) -> tuple[tuple[int, ...], tuple[slice, ...], tuple[slice, ...]]:
     """Return the padded shape, the place of the input in it, and the part of the input that remains."""
     shape = tuple([length + left + right for length, (left, right) in zip(own, widths)])
     return shape, _inside(shape, widths), _inside(own, tuple([(-left, -right) for left, right in widths]))
@@ -110,7 +112,7 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
             if any(pair):
                 x = x.take(_sources(x.shape[axis], pair, mode), axis)
         return x
-    shape, inside, _ = _places(x.shape, widths)
+    shape, inside, _ = _padded_layout(x.shape, widths)
     out = np.empty(shape, x.dtype)
     out[inside] = x
     for axis, (length, pair) in enumerate(zip(x.shape, widths)):
@@ -214,7 +216,7 @@ def pad_(input: Tensor, pad: Size, mode: str = "constant", value: Number | None 
         value: the constant, 0 by default.
 
     Raises:
-        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds what there is, or a value is
+        RuntimeError: ``pad`` does not fit the input, a reflected or wrapped width exceeds the input, or a value is
             given with another mode than constant.
         NotImplementedError: the mode is unknown, or not defined for this number of dimensions.
 

@@ -54,7 +54,7 @@ class Places(NamedTuple):
     slope: Any
 
 
-def _places(grid: Any, way: Way) -> Places:
+def _sample_positions(grid: Any, way: Way) -> Places:
     xp = array_module(grid)
     axes = len(way.size)
     points = np.moveaxis(grid.reshape((grid.shape[0], prod(grid.shape[1:-1]), axes))[..., ::-1], -1, 0)
@@ -169,7 +169,7 @@ def _sample(x: Array, grid: Any, *, way: Way) -> Any:
     if sampling.takes(x, grid, grid.size * x.shape[1]):
         return sampling.sample(x, grid, way)
     xp = array_module(x)
-    found = _places(grid, way)
+    found = _sample_positions(grid, way)
     index, inside = _flat(found, way.size)
     weight = _multiplied(_along_axes(found, _weights(found.fraction, way.mode), way))
     x = _planes(x)
@@ -190,7 +190,7 @@ def _sample_transpose(y: Array, grid: Any, *, way: Way) -> Any:
     if sampling.takes(y, grid, y.size):
         return sampling.transpose(y, grid, way)
     xp = array_module(y)
-    found = _places(grid, way)
+    found = _sample_positions(grid, way)
     index, inside = _flat(found, way.size)
     weight = _multiplied(_along_axes(found, _weights(found.fraction, way.mode), way))
     y = _planes(y)
@@ -212,7 +212,7 @@ def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
         return xp.zeros(grid.shape, dtype=grid.dtype)
     if sampling.takes(x, grid, y.size):
         return sampling.slope(y, x, grid, way)
-    found = _places(grid, way)
+    found = _sample_positions(grid, way)
     index, inside = _flat(found, way.size)
     x, y = _planes(x), _planes(y)
     worth = xp.concatenate(
@@ -232,7 +232,7 @@ def _sample_slope(y: Array, x: Array, grid: Any, *, way: Way) -> Any:
 
 def _composite(x: Tensor, grid: Tensor, *, way: Way) -> Tensor:
     """SAMPLE in plain operators: the weights as functions of the grid, with fixed positions."""
-    found = _places(raw(grid), way)
+    found = _sample_positions(raw(grid), way)
     index, inside = _flat(found, way.size)
     n, channels, axes = x.shape[0], x.shape[1], len(way.size)
     points = grid.reshape(n, prod(grid.shape[1:-1]), axes).flip(-1).movedim(-1, 0)

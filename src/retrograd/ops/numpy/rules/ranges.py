@@ -18,7 +18,7 @@ def _ends(*values: object) -> tuple[Tensor, ...]:
     return ops.broadcast_tensors(*map(floating, alike(*values)))
 
 
-def _places(like: Tensor, num: object, endpoint: bool) -> Tensor:
+def _fractions(like: Tensor, num: object, endpoint: bool) -> Tensor:
     """Return ``num`` numbers from 0 to 1 on a new first axis, without 1 if ``endpoint`` is False."""
     count = integer(num, "num")
     if count < 0:
@@ -49,7 +49,7 @@ def _linspace(
     device: object = None,
 ) -> Any:
     first, last = _ends(start, stop)
-    y = _finished(first + _places(first, num, endpoint) * (last - first), last, endpoint, dtype, axis)
+    y = _finished(first + _fractions(first, num, endpoint) * (last - first), last, endpoint, dtype, axis)
     steps = num - 1 if endpoint else num
     return (y, (last - first) / steps if steps else ops.full_like(first, np.nan)) if retstep else y
 
@@ -75,7 +75,7 @@ def _geomspace(
     first, last = ops.broadcast_tensors(*alike(*doubles(start, stop)))
     if bool((first.array == 0).any() or (last.array == 0).any()):
         raise InvalidValue("a geometric sequence cannot include zero")
-    y = first * (last / first) ** _places(first, num, endpoint)
+    y = first * (last / first) ** _fractions(first, num, endpoint)
     return _finished(y, last, endpoint, dtype, axis)
 
 

@@ -25,7 +25,7 @@ from ....ops.table.types import DTypeLike
 from ..arrays import MatrixLike, SparseArray, sparse, tensor
 from .operators import LinearOperator, constant, square
 
-_TOLERANCE = 1e-10  # of derivatives of a matrix that is given by a function
+_TOLERANCE = 1e-10  # tolerance for derivatives of a matrix that is given by a function
 
 
 def eigsh(
@@ -42,16 +42,16 @@ def eigsh(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return ``k`` eigenvalues of a real symmetric matrix, and the eigenvectors as columns.
 
-    The derivatives of ``w_i`` by the values of A are ``v_i v_i^T`` at their places. Those of eigenvectors are solutions
+    The derivatives of ``w_i`` with respect to A are ``v_i v_i^T``. Those of eigenvectors are solutions
     of bordered systems, by LU factorization for sparse arrays, else by MINRES without a matrix.
 
     Args:
         A: a sparse array, a matrix, or a LinearOperator; symmetric, which is not checked.
-        k: how many.
+        k: the number of eigenvalues.
         M: for ``A v = w M v``, a symmetric positive definite matrix.
-        sigma: find the eigenvalues next to this number, by solutions with ``A - sigma M``, which must be sparse.
+        sigma: find the eigenvalues nearest to this number, by solutions with ``A - sigma M``, which must be sparse.
         which: the largest ("LA"), smallest ("SA"), or largest in magnitude ("LM"), among others of SciPy.
-        v0: where the iteration starts; by default the same random vector in each call, so that signs do not change.
+        v0: the start vector; by default the same random vector in each call, so that signs do not change.
         ncv, maxiter, tol: as in SciPy.
         return_eigenvectors: whether to return the vectors.
 
@@ -59,7 +59,7 @@ def eigsh(
         ``(w, v)`` in ascending order of w, or only ``w``.
 
     Raises:
-        LinAlgError: a derivative of eigenvectors that do not have different eigenvalues.
+        LinAlgError: a derivative of eigenvectors with equal eigenvalues.
         ValueError: A is complex or not square.
 
     >>> A = rg.scipy.sparse.diags_array(rg.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=rg.float64))

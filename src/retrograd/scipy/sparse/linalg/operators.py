@@ -1,4 +1,4 @@
-"""``LinearOperator``: a matrix given by a function of Tensors, and what counts as a matrix for solvers."""
+"""``LinearOperator``: a matrix given by a function of Tensors, and conversion of the matrices of solvers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Product = Callable[[Tensor], Tensor]
 class LinearOperator:
     """A matrix that is given by its product with a vector, a linear function of Tensors.
 
-    Solvers differentiate by everything that ``matvec`` reads: parameters, captured Tensors. The product with the
-    transpose is found by reverse mode where ``rmatvec`` is not given.
+    Solvers differentiate with respect to all Tensors that ``matvec`` reads: parameters, captured Tensors. The product
+    with the transpose is computed by reverse mode unless ``rmatvec`` is given.
 
     Args:
         shape: rows and columns.
@@ -55,7 +55,7 @@ class LinearOperator:
         """Return the product with a vector.
 
         Raises:
-            ValueError: the vector, or what the function returns, has another length.
+            ValueError: the vector, or the function's result, has another length.
         """
         return self._product(self._matvec, x, self.shape[1], self.shape[0])
 

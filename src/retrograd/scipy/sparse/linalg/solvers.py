@@ -43,9 +43,9 @@ def _solution(A: SparseArray, b: Tensor, solver: Factorized | Krylov, transposed
 
 
 def spsolve(A: MatrixLike, b: MatrixLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Tensor:
-    """Return x with ``A @ x = b`` by sparse LU factorization, which the derivatives use again.
+    """Return x with ``A @ x = b`` by sparse LU factorization, which the derivatives reuse.
 
-    The derivative by b is ``w = A^-T g``, and by the values of A it is ``-w_i x_j`` at their places.
+    The gradient of b is ``w = A^-T g``, that of a value of A at (i, j) is ``-w_i x_j``.
 
     Args:
         A: a square sparse array.
@@ -65,7 +65,7 @@ def spsolve(A: MatrixLike, b: MatrixLike, permc_spec: str | None = None, use_umf
 
 
 class SuperLU:
-    """The factors of a sparse matrix: ``splu`` makes one. ``solve`` is differentiable by right-hand side and matrix."""
+    """The factors of a sparse matrix: the result of ``splu``, with a differentiable ``solve``."""
 
     def __init__(self, A: SparseArray, options: dict[str, object]) -> None:
         self._matrix = A.sum_duplicates()
@@ -110,14 +110,14 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Tensor:
-    """Return x with ``A @ x = b`` for a triangular sparse array, as ``spsolve``.
+    """Return x with ``A @ x = b`` for a triangular sparse array, like ``spsolve``.
 
     Args:
         A: a square sparse array without elements on the other side of its diagonal.
         b: a vector, or a matrix of right-hand sides.
         lower: whether A is lower triangular, else it is upper triangular.
         overwrite_A, overwrite_b: accepted for compatibility; neither is overwritten.
-        unit_diagonal: take the diagonal for ones, whatever A has there.
+        unit_diagonal: assume a diagonal of ones, which is not read.
 
     Raises:
         ValueError: A is not triangular or not square, or b does not fit.
@@ -175,7 +175,7 @@ def _krylov(
 def _matrix_free(
     name: str, A: LinearOperator, b: Tensor, x0: Array | None, M: MatrixLike, options: dict[str, Any]
 ) -> tuple[Tensor, int]:
-    """Solve with a function for a matrix; derivatives by all that the function reads."""
+    """Solve with a function for a matrix; differentiable with respect to all Tensors that it reads."""
     vector = b.reshape(-1)
     (leaf,), structure = flatten(vector)
     solver = _MatrixFree(name, structure, x0, None if M is None else constant(M), options)
@@ -197,7 +197,7 @@ class _MatrixFree(LinearSolve):
     ) -> None:
         super().__init__(name, structure)
         self.x0, self.preconditioner, self.options = x0, M, options
-        self.info: int | None = None  # of the first solution
+        self.info: int | None = None  # info of the first solution
 
     @property
     def transpose(self) -> _MatrixFree:
@@ -262,8 +262,8 @@ def cg(
 ) -> tuple[Tensor, int]:
     """Solve ``A @ x = b`` with a symmetric positive definite matrix by conjugate gradients; return ``(x, info)``.
 
-    Derivatives, by b and the values of A or all that a LinearOperator reads, are further systems, solved to the same
-    tolerance: gradients are as accurate as the solution.
+    Derivatives with respect to b and the values of A, or all Tensors that a LinearOperator reads, are solutions of
+    further systems, with the same tolerance.
 
     Args:
         A: a sparse array, a matrix, or a LinearOperator.
