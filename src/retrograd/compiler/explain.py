@@ -101,6 +101,8 @@ def _memory_lines(what: str, replay: Replay) -> list[str]:
                 block = slot.block
                 name = "scratch" if asked.out is None else _value_name(step.outs[asked.out])
                 where = f"at {block.offset}: {_bytes(block.nbytes)}"
+                if block.host is not None:
+                    where = f"in the memory of a gradient, {where}"
                 out.append(f"  {where} for {name}, instructions {block.first} to {block.last}")
     return out
 

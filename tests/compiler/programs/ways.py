@@ -17,7 +17,7 @@ import numpy as np
 
 from retrograd.compiler.cpu import fusing, lowering, machine_code, product_kernels, regions
 from retrograd.compiler.cpu.steps import Unlowered
-from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products
+from retrograd.compiler.passes import destinations, fused_loops, grouping, matrix_products, recomputing
 from retrograd.compiler.passes.grouping import grouped
 from retrograd.compiler.run import arenas, program_entry
 from retrograd.compiler.trace import sizes
@@ -100,7 +100,10 @@ def _quickly(text: str) -> bytes:
 ARENAS: list[Change] = [
     (arenas, "MIN_PLANNED_BYTES", 9),
     (destinations, "MIN_PLANNED_BYTES", 9),
-]
+    (arenas, "MIN_LENT_BYTES", 128), (arenas, "MIN_LENDING_ARENA", 0),
+    (recomputing, "MIN_ARENA", 0), (recomputing, "MIN_BYTES", 9), (recomputing, "MIN_GAIN", -9.0),
+    (recomputing, "MIN_DISTANCE", 1),
+]  # fmt: skip
 REGIONS: list[Change] = [
     (machine_code, "_compiled", _quickly), (fusing, "MIN_SHARED_ELEMENTS", 8), (fusing, "BLOCK", 4),
     (product_kernels, "MAX_LOOP_MULTIPLICATIONS", 8), (regions, "MAX_GIL_OPERATIONS", 0.0),

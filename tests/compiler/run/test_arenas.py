@@ -8,6 +8,7 @@ import pytest
 import retrograd as rg
 from retrograd import kernels, nn
 from retrograd.compiler.cpu import machine_code
+from retrograd.compiler.passes import recomputing
 from retrograd.compiler.run import arenas
 from retrograd.nn import functional as F
 from tests.compiler.run.allocations import allocations
@@ -65,6 +66,76 @@ def test_a_block_takes_the_smallest_gap_it_fits_in():
     arenas.place_blocks([*lasting, wide, narrow, late])
     assert lasting[0].offset < wide.offset < lasting[1].offset < narrow.offset < lasting[2].offset
     assert late.offset == narrow.offset
+
+
+def test_memory_of_a_gradient_holds_blocks_until_the_gradient_is_computed(monkeypatch):
+    monkeypatch.setattr(arenas, "MIN_LENT_BYTES", 1)
+    rng, moved = np.random.default_rng(0), 0
+    for _ in range(30):
+        hosts = [
+            arenas.Host(None, arenas.Asked((int(rng.integers(100, 5000)),), np.dtype(np.int8), 0), 2, int(closes))
+            for closes in rng.integers(3, 30, 6)
+        ]
+        blocks = []
+        for first in map(int, rng.integers(30, size=30)):
+            blocks.append(arenas.Block(int(rng.integers(1, 2000)), first, first + int(rng.integers(8))))
+        arenas.place_in_hosts(blocks, hosts)
+        for host in hosts:
+            moved += len(host.blocks)
+            for number, block in enumerate(host.blocks):
+                assert block.host is host and host.opens <= block.first and block.last < host.closes
+                assert 0 <= block.offset <= host.asked.shape[0] - arenas.CACHE_LINE - block.nbytes
+                for other in host.blocks[:number]:
+                    together = block.first <= other.last and other.first <= block.last
+                    meet = block.offset < other.offset + other.nbytes and other.offset < block.offset + block.nbytes
+                    assert not (together and meet)
+    assert moved > 50
+
+
+@pytest.mark.parametrize("clear_first", [False, True])
+def test_a_step_in_the_memory_of_its_last_gradients_is_the_eager_step(monkeypatch, clear_first):
+    for module, name in [(arenas, "MIN_LENT_BYTES"), (arenas, "MIN_LENDING_ARENA"), (recomputing, "MIN_ARENA")]:
+        monkeypatch.setattr(module, name, 1)
+    monkeypatch.setattr(recomputing, "MIN_BYTES", 4096)
+
+    def made():
+        rg.manual_seed(0)
+        blocks = [(nn.LayerNorm(256), nn.Linear(256, 256), nn.GELU(), nn.Linear(256, 256)) for _ in range(3)]
+        model = nn.Sequential(*[nn.Sequential(*block) for block in blocks])
+        optimizer = rg.optim.AdamW(model.parameters())
+
+        def step(x):
+            if clear_first:
+                optimizer.zero_grad()
+            loss = model(x).square().mean()
+            if not clear_first:
+                optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return model, step
+
+    (model, step), (other, eager), x = made(), made(), normal(1, 192, 256)
+    compiled, held = rg.compile(step), []
+    for number in range(5):
+        np.testing.assert_allclose(compiled(x).numpy(), eager(x).numpy(), rtol=1e-6)
+        if number == 2:  # the user keeps a gradient, and clears another
+            held = [model[0][1].weight.grad, model[0][1].weight.grad.numpy().copy()]
+            model[1][1].weight.grad = None
+        for p, q in zip(model.parameters(), other.parameters(), strict=True):
+            if p.grad is not None:
+                np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(held[0].numpy(), held[1])
+    replay = (*compiled.own, *compiled.entries)[0].replay
+    names = [step.name for step in replay.instructions]
+    assert replay.plan.hosts and names.count("gelu") > 3
+    with monkeypatch.context() as patch:
+        patch.setattr(arenas, "MIN_LENDING_ARENA", 1 << 40)
+        patch.setattr(recomputing, "MIN_ARENA", 1 << 40)
+        plain = rg.compile(step)
+        plain(x), plain(x)
+    assert replay.plan.size < 0.75 * (*plain.own, *plain.entries)[0].replay.plan.size
 
 
 def test_a_replay_allocates_nothing(large):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...kernels import USEFUL
 from ...kernels.loops.elements.fused_steps import FUNCTIONS
+from ...ops.nn.losses.classes import CROSS_ENTROPY
 from ..program import Instruction, Method, Value
 from ..trace.trace_modes import tracing_with
 from ..trace.traced_arrays import Traced
@@ -130,7 +131,7 @@ def keeps_shapes(instruction: Instruction) -> bool:
     """Return whether the shape of the result depends only on shapes, although the tracer set ``checks``."""
     function, primitive = instruction.function, instruction.primitive
     if primitive is not None:
-        return bool(primitive.elementwise)
+        return bool(primitive.elementwise) or primitive is CROSS_ENTROPY
     return (
         function is np.where
         and len(instruction.args) == 3

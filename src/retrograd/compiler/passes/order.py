@@ -9,6 +9,9 @@ import numpy as np
 
 from ..program import Instruction, Value, replaced
 
+LARGE_BYTES = 1 << 20  # of an array, from which programs move guards to their beginning
+SMALL_BYTES = 1 << 16  # of arrays that such guards may need
+
 
 def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[set[int]]:
     """Return, for each instruction, the indices of those that must run before.
@@ -59,9 +62,18 @@ def dependencies(steps: Sequence[Instruction], takes: Iterable[Value]) -> list[s
 def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
     """Move guards that depend only on memory not yet written, and what they need, before the first effect.
 
-    A replay that such a guard aborts has then changed no object, which could not be undone.
+    A replay that such a guard aborts has then changed no object, which could not be undone. In programs with large
+    arrays, guards on small ones (labels) come first of all: the memory of the last gradients is free after the checks.
     """
     first = next((index for index, step in enumerate(steps) if step.kind == "effect"), len(steps))
+    steps = _guards_moved(steps, first, None)
+    if any(out.nbytes >= LARGE_BYTES for step in steps for out in step.outs):
+        steps = _guards_moved(steps, 0, SMALL_BYTES)
+    return steps
+
+
+def _guards_moved(steps: list[Instruction], first: int, most: int | None) -> list[Instruction]:
+    """Move guards to ``first``; with ``most``, only those that need no array of more bytes."""
     written: set[Value] = set()
     maker: dict[Value, int] = {}
     movable: set[int] = set()
@@ -73,11 +85,14 @@ def guards_before_effects(steps: list[Instruction]) -> list[Instruction]:
         sources = {maker[value] for value in values if value in maker}
         if pure and sources <= movable and not any(value.root in written for value in values):
             movable.add(index)
+            chain: set[int] = set()
             waiting = [index] if step.kind == "guard" else []
             while waiting:
                 at = waiting.pop()
-                moved.add(at)
-                waiting += [maker[v] for v in steps[at].reads() if v in maker and maker[v] not in moved]
+                chain.add(at)
+                waiting += [maker[v] for v in steps[at].reads() if v in maker and maker[v] not in moved | chain]
+            if most is None or all(out.nbytes <= most for at in chain for out in steps[at].outs):
+                moved |= chain
         written.update(value.root for value in (*step.writes, *(values if step.kind == "effect" else ())))
         maker.update(dict.fromkeys(step.outs, index))
     if not moved:

@@ -4,8 +4,9 @@ An instruction lists the arrays that its call requests (``Instruction.asked``). 
 the program has a place in one arena, from its instruction to the last instruction that reads the array or a view of it;
 arrays that live at the same time do not overlap. Arrays that leave have memory of their own: results, values for the
 backward part, and values that effects read. A new gradient may reuse the memory of the leaf's last gradient, if nothing
-else refers to that. Each running replay has an arena of its own, so threads can replay one program at once; programs
-that run one after the other share an arena. A replay that raises drops its arena.
+else refers to that. Where arenas are large, that memory holds other arrays, too, until the new gradient is computed: a
+``Host``. Each running replay has an arena of its own, so threads can replay one program at once; programs that run one
+after the other share an arena. A replay that raises drops its arena.
 """
 
 from __future__ import annotations
@@ -20,23 +21,92 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
+from ...core.arrays.layout import empty_lines, place_of
 from ...core.arrays.memory import caches
-from ..program import Instruction, Value
-from ..trace.effects import run_step, set_grad
+from ...core.tensor.tensor import Tensor
+from ..program import Asked, Instruction, Value
+from ..trace.effects import reusable_grad, run_step, set_grad
 
 CACHE_LINE = 64  # bytes of a cache line, to which arrays are aligned
 MIN_PLANNED_BYTES = 1 << 12  # bytes from which an array is planned; NumPy caches small arrays itself
+MIN_LENT_BYTES = 1 << 18  # bytes from which an array may lie in a gradient's memory, and of such a gradient
+MIN_LENDING_ARENA = 1 << 23  # bytes of an arena that gradients' memory is worth to reduce
 
 
 class Block:
-    """Memory that is in use from one instruction to another; ``offset`` says where in the arena it lies."""
+    """Memory that is in use from one instruction to another; ``offset`` says where in the arena it lies, or in the
+    memory of the gradient ``host``."""
 
-    __slots__ = ("first", "last", "nbytes", "offset")
+    __slots__ = ("first", "host", "last", "nbytes", "offset")
 
     def __init__(self, nbytes: int, first: int, last: int) -> None:
         self.nbytes = nbytes
         self.first, self.last = first, last
         self.offset = -1
+        self.host: Host | None = None
+
+
+class Host:
+    """Memory of a leaf's new gradient, free for blocks from instruction ``opens`` until ``closes`` computes it."""
+
+    __slots__ = ("asked", "blocks", "closes", "leaf", "opens")
+
+    def __init__(self, leaf: Any, asked: Asked, opens: int, closes: int) -> None:
+        self.leaf = leaf
+        self.asked = asked
+        self.opens, self.closes = opens, closes
+        self.blocks: list[Block] = []
+
+    def takes(self, block: Block) -> bool:
+        """Place the block, if there is room for it at all its instructions."""
+        if block.first < self.opens or block.last >= self.closes:
+            return False
+        room = prod(self.asked.shape) * self.asked.dtype.itemsize - CACHE_LINE  # the first cache line may be cut
+        at, _ = _gap(block, [other for other in self.blocks if _meet(other, block)])
+        if at + block.nbytes > room:
+            return False
+        block.offset, block.host = at, self
+        self.blocks.append(block)
+        return True
+
+
+def _meet(one: Block, other: Block) -> bool:
+    """Return whether two blocks are in use at once."""
+    return other.first <= one.last and one.first <= other.last
+
+
+def _gap(block: Block, beside: Iterable[Block]) -> tuple[int, int]:
+    """Return the offset of the smallest gap between placed blocks that fits, and the bytes up to the block's end."""
+    at, best, least = 0, -1, 0
+    for other in sorted(beside, key=lambda other: other.offset):
+        gap = other.offset - at
+        if gap >= block.nbytes and (best < 0 or gap < least):
+            best, least = at, gap
+        at = max(at, -(-(other.offset + other.nbytes) // CACHE_LINE) * CACHE_LINE)
+    offset = best if best >= 0 else at
+    return offset, offset + block.nbytes
+
+
+def place_in_hosts(blocks: Sequence[Block], hosts: Iterable[Host]) -> None:
+    """Place blocks in the memory of gradients where that reduces the bytes in use at once."""
+    hosts = sorted(hosts, key=lambda host: host.closes)
+    found = {block for block in blocks if block.nbytes < MIN_LENT_BYTES}  # those that stay in the arena
+    used = [0] * (max((block.last for block in blocks), default=-1) + 1)
+    for block in blocks:
+        for number in range(block.first, block.last + 1):
+            used[number] += block.nbytes
+    while sum(used) and hosts:
+        peak = max(range(len(used)), key=used.__getitem__)
+        live = [x for x in blocks if x not in found and x.first <= peak <= x.last]
+        moved = False
+        for block in sorted(live, key=lambda block: -block.nbytes):
+            found.add(block)
+            if any(host.takes(block) for host in hosts):  # the first one that fits closes first
+                moved = True
+                for number in range(block.first, block.last + 1):
+                    used[number] -= block.nbytes
+        if not moved:
+            return
 
 
 def place_blocks(blocks: Iterable[Block]) -> int:
@@ -44,14 +114,7 @@ def place_blocks(blocks: Iterable[Block]) -> int:
     placed: list[Block] = []
     size = 0
     for block in sorted(blocks, key=lambda block: -block.nbytes):
-        beside = [other for other in placed if other.first <= block.last and block.first <= other.last]
-        at, best, least = 0, -1, 0
-        for other in sorted(beside, key=lambda other: other.offset):
-            gap = other.offset - at
-            if gap >= block.nbytes and (best < 0 or gap < least):
-                best, least = at, gap
-            at = max(at, -(-(other.offset + other.nbytes) // CACHE_LINE) * CACHE_LINE)
-        block.offset = best if best >= 0 else at
+        block.offset, _ = _gap(block, [other for other in placed if _meet(other, block)])
         placed.append(block)
         size = max(size, block.offset + block.nbytes)
     return size
@@ -98,6 +161,7 @@ class Plan:
         slots: by instruction, a slot for each requested array, or None for new memory.
         reused: by instruction, for each requested array the leaf whose last gradient may be its memory, or None.
         leaving: by instruction with slots, the values that leave.
+        hosts: by instruction and number of the requested array, the gradients whose memory holds other arrays before.
         size: the bytes of the arena.
         outside: the roots of values that leave, and of values from outside of the program.
     """
@@ -112,7 +176,8 @@ class Plan:
                 last[value.root] = number
             if step.kind == "effect":
                 leaving.update(value.root for value in step.reads())
-        leaves = _reusable_gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
+        leaves, opens = _reusable_gradients(instructions, {value.root for value in (*takes, *gives)}, cleared)
+        hosts: dict[tuple[int, int], Host] = {}  # by instruction, and number of the requested array
         self.slots: dict[int, tuple[Slot | None, ...]] = {}
         self.reused: dict[int, tuple[object, ...]] = {}
         self.leaving: dict[int, list[Value]] = {}
@@ -120,10 +185,13 @@ class Plan:
         for number, step in enumerate(instructions):
             found: list[Slot | None] = []
             spent: list[object] = []
-            for shape, dtype, out in step.asked:
+            for asked in step.asked:
+                shape, dtype, out = asked
                 nbytes = prod(shape) * dtype.itemsize
                 root = None if out is None else step.outs[out].root
                 spent.append(None if root is None or nbytes < MIN_PLANNED_BYTES else leaves.get((number, root)))
+                if spent[-1] is not None and nbytes >= MIN_LENT_BYTES and number > opens:
+                    hosts[number, len(found)] = Host(spent[-1], asked, opens, number)
                 if nbytes < MIN_PLANNED_BYTES or root in leaving or dtype.hasobject:
                     found.append(None)
                 else:
@@ -135,6 +203,10 @@ class Plan:
                 self.slots[number] = tuple(found)
                 self.leaving[number] = [x for x in step.outs if x.root in leaving and x.shape is not None]
         self.size = place_blocks(blocks)
+        if self.size >= MIN_LENDING_ARENA and hosts:
+            place_in_hosts([block for block in blocks if not self.leaving[block.first]], hosts.values())
+            self.size = place_blocks(block for block in blocks if block.host is None)
+        self.hosts = {place: host for place, host in hosts.items() if host.blocks}
         self.outside = leaving
         self._arena: _Arena | None = None
         if self.size:
@@ -162,35 +234,55 @@ class Plan:
 
     def _arrays(self, memory: Array) -> tuple[tuple[Any, ...], ...]:
         return tuple(
-            tuple([None if x is None else np.ndarray(x.shape, x.dtype, memory, x.block.offset) for x in slots])
+            tuple(
+                [
+                    None if x is None or x.block.host is not None else np.ndarray(*x[1:], memory, x.block.offset)
+                    for x in slots
+                ]
+            )
             for slots in self.slots.values()
         )
 
 
 def _reusable_gradients(
     instructions: Sequence[Instruction], outer: set[Value], cleared: int
-) -> dict[tuple[int, Value], Any]:
-    """Find the leaves whose new gradient only they refer to, by the instruction and the root of the gradient.
+) -> tuple[dict[tuple[int, Value], Any], int]:
+    """Find the leaves whose new gradient only they refer to, by the instruction and the root of the gradient; and the
+    first instruction before which no check can need the last gradients any more.
 
     An instruction counts only if it follows all checks from before gradients are cleared: if such a check fails, the
     leaves must still have their gradients. A region runs its checks first.
     """
-    first = 0
+    first = opens = 0
     for number, step in enumerate(instructions):
         region = step.kind == "native"
         for part in step.parts if region else (step,):
             if part.number < cleared and (part.kind == "guard" or part.checks):
-                first = number + (not region)
+                first, opens = number + (not region), number + 1
     makers = {out.root: n for n, step in enumerate(instructions[first:], first) for out in step.outs if out.root is out}
     effects = [step for step in instructions if step.kind == "effect"]
     given = [(step.args[0], step.args[1].root) for step in effects if step.function is set_grad]
     roots = [root for _, root in given]
     seen = {v.root for step in effects if step.function not in (set_grad, run_step) for v in step.reads()} | outer
-    return {
+    found = {
         (makers[root], root): leaf
         for leaf, root in given
         if root in makers and root not in seen and roots.count(root) == 1
     }
+    return found, opens
+
+
+def host_memory(leaf: Tensor, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return the memory of a leaf's gradient, which the leaf loses, or new memory if another object may refer to it."""
+    array = reusable_grad(leaf)
+    if array is None or array.shape != shape or array.dtype != dtype:
+        return empty_lines(shape, dtype)
+    return array
+
+
+def lend(memory: Array, shape: tuple[int, ...], dtype: DType, offset: int) -> Array:
+    """Return an array in the memory of a gradient, ``offset`` bytes behind the gradient's first cache line."""
+    return np.ndarray(shape, dtype, memory, -place_of(memory) % CACHE_LINE + offset)
 
 
 def empty_arenas() -> None:

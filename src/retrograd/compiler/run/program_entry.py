@@ -12,6 +12,7 @@ import numpy as np
 from ...core.arrays import dtypes
 from ...core.arrays.devices import array_module, cupy_backend, is_array
 from ...core.arrays.fp_warnings import silent
+from ...core.arrays.memory import trim
 from ...core.graph.backward import differentiate
 from ...core.graph.modes import enable_grad, modes
 from ...core.graph.nodes import edge_of, new_node
@@ -27,6 +28,7 @@ from ..loops.repeated_steps import roll_repeats
 from ..passes import optimized
 from ..passes.constants import FoldedConstants, fold_constants
 from ..passes.order import guards_before_effects
+from ..passes.recomputing import recomputed
 from ..program import Instruction, Source, Value
 from ..trace.effects import give_array, hooks_of, run_step
 from ..trace.numpy_scalars import ensure_array
@@ -63,6 +65,7 @@ class SavedCall:
         return self.versions, self.numbers
 
 
+LARGE_ARENA = 1 << 24  # bytes of an arena
 _TENSORS = ("argument", "tensor", "grad")
 
 
@@ -140,7 +143,11 @@ class Entry:
         self.kept = list(dict.fromkeys(value for value in later if value in made))
         takes = [value for value, source in program.inputs if source[0] != "cotangent"]
         self.sources = [source for _, source in program.inputs if source[0] != "cotangent"]
+        if not program.varies and not trace.cotangents:
+            forward = recomputed(forward, takes, returned, program.cleared)
         self.replay = Replay(forward, takes, [*returned, *self.kept], label, not program.varies, program.cleared)
+        if self.replay.plan.size >= LARGE_ARENA:
+            trim()  # the first call has freed as much as the next calls will take
         self.forward: Any = self.replay  # or a CUDA graph
         if self.kernels is not None:
             gives = [*returned, *self.kept]

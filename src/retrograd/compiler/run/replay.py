@@ -16,7 +16,7 @@ from numpy import may_share_memory
 from ...kernels.runtime.result_arrays import into
 from ..program import Function, Instruction, Keywords, Method, Value, values_in
 from ..trace.effects import give_back, reusable_grad
-from .arenas import Plan
+from .arenas import Plan, host_memory, lend
 
 _names = count()
 
@@ -50,7 +50,7 @@ class Replay:
         self.plan = Plan(self.instructions if planned else (), takes, gives, cleared)
         self.lines: list[Instruction | None] = [None, None]  # by line number
         self._constants: Keywords = {"Miss": Miss, "into": into, "plan": self.plan, "overlap": may_share_memory}
-        self._constants |= {"spent": reusable_grad, "give_back": give_back}
+        self._constants |= {"spent": reusable_grad, "give_back": give_back, "host": host_memory, "lend": lend}
         self._numbers: dict[int, str] = {}
         self.file = f"<{label} {next(_names)}>"
         source = self._source(takes, gives)
@@ -97,14 +97,25 @@ class Replay:
         if slots:
             lines += ["    arena = plan.enter()", f"    {self._tuple(slots.values())} = arena.arrays"]
             self.lines += [None, None]
+        hosts = self.plan.hosts.values()
+        self._hosts = {id(host): f"h{number}" for number, host in enumerate(hosts)}
+        opens = next((host.opens for host in hosts), -1)
         for index, instruction in enumerate(self.instructions):
+            if index == opens:
+                for host in hosts:
+                    shape, dtype, _ = host.asked
+                    memory = f"host({self._expression(host.leaf)}, {shape!r}, {self._constant(dtype)})"
+                    lines.append(f"    {self._hosts[id(host)]} = {memory}")
+                    self.lines.append(None)
             where, again = slots.get(index, ""), self.plan.reused.get(index)
-            made = [f"given = {self._result_arrays(again, where)}"] if again else []
+            given = self._result_arrays(index, where)
+            made = [f"given = {given}"] if given else []
             leaving = self.plan.leaving.get(index, ())
-            made += self._lines_of(instruction, ending.get(index, ()), "given" if again else where, leaving)
+            made += self._lines_of(instruction, ending.get(index, ()), "given" if given else where, leaving)
             if again and instruction.kind == "native":  # a check in the region may fail
                 made[1] = f"try: {made[1]}"
-                made.insert(2, f"except Miss: give_back({self._tuple(map(self._expression, again))}, given); raise")
+                leaves = [None if (index, k) in self.plan.hosts else leaf for k, leaf in enumerate(again)]
+                made.insert(2, f"except Miss: give_back({self._tuple(map(self._expression, leaves))}, given); raise")
             for line in made:
                 lines.append("    " + line)
                 self.lines.append(instruction)
@@ -154,12 +165,26 @@ class Replay:
             if gone:
                 yield gone[2:]
 
-    def _result_arrays(self, again: Sequence[object], slots: str) -> str:
-        """Return the tuple of arrays for an instruction's results, with reused gradients among them."""
-        return self._tuple(
-            f"spent({self._expression(leaf)})" if leaf is not None else f"{slots}[{number}]" if slots else "None"
-            for number, leaf in enumerate(again)
-        )
+    def _result_arrays(self, index: int, slots: str) -> str:
+        """Return the tuple of arrays for an instruction's results if gradients' memory is among them, else nothing."""
+        plan = self.plan
+        again, placed = plan.reused.get(index, ()), plan.slots.get(index, ())
+        names: list[str] = []
+        special = False
+        for number, _ in enumerate(self.instructions[index].asked):
+            host, leaf = plan.hosts.get((index, number)), again[number] if again else None
+            slot = placed[number] if placed else None
+            name = "None" if slot is None else f"{slots}[{number}]"
+            if host is not None:
+                name = self._hosts[id(host)]
+            elif leaf is not None:
+                name = f"spent({self._expression(leaf)})"
+            elif slot is not None and slot.block.host is not None:
+                memory = self._hosts[id(slot.block.host)]
+                name = f"lend({memory}, {slot.shape!r}, {self._constant(slot.dtype)}, {slot.block.offset})"
+            special = special or not name.startswith(("None", f"{slots}["))
+            names.append(name)
+        return self._tuple(names) if special else ""
 
     @staticmethod
     def _tuple(parts: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.layout import is_view
 from ...core.tensor.storage import LOCAL_ONLY, is_saved, leave, sharers
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..program import Value
@@ -77,7 +78,13 @@ def reusable_grad(leaf: Tensor) -> Array | None:
     array = grad.array
     if getrefcount(grad) == LOCAL_ONLY and type(array) is np.ndarray and getrefcount(array) == LOCAL_ONLY + 1:
         flags = array.flags
-        if flags.owndata and flags.writeable and not (grad._requires or is_saved(grad) or len(sharers(grad)) > 1):
+        mine = flags.owndata or not is_view(array)
+        if (
+            mine
+            and flags.writeable
+            and flags.c_contiguous
+            and not (grad._requires or is_saved(grad) or len(sharers(grad)) > 1)
+        ):
             return array
     leaf._grad = grad
     return None

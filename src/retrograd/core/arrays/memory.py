@@ -57,6 +57,12 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def trim() -> None:
+    """Return the memory of freed arrays, which glibc has kept, to the operating system."""
+    if _LIBC:
+        _LIBC.malloc_trim(0)
+
+
 def empty_cache() -> None:
     """Return unused memory to the operating system: that of freed arrays (cached by glibc on Linux, by CuPy on a GPU),
     and the buffers of compiled functions.
@@ -68,8 +74,7 @@ def empty_cache() -> None:
     gc.collect()
     for let_go in caches:
         let_go()
-    if _LIBC:
-        _LIBC.malloc_trim(0)
+    trim()
     for backend in registered_backends():
         backend.free_unused()
 

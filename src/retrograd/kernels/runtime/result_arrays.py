@@ -35,6 +35,10 @@ def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
     offers = _here.offers
     if offers is not None:
         return offers(shape, np.dtype(dtype))
+    return _new(shape, dtype)
+
+
+def _new(shape: tuple[int, ...], dtype: Any) -> Array:
     return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
 
@@ -60,7 +64,7 @@ def into(slots: Sequence[Array | None], function: Callable[..., object], *args: 
 
     def offers(shape: tuple[int, ...], dtype: Any) -> Any:
         slot = next(left, None)
-        return slot if slot is not None and slot.shape == shape and slot.dtype == dtype else np.empty(shape, dtype)
+        return slot if slot is not None and slot.shape == shape and slot.dtype == dtype else _new(shape, dtype)
 
     return _offered(offers, function, args, kwargs)
 
