@@ -81,9 +81,10 @@ class Forwards:
 
     def settle(self, step: int) -> None:
         """Note what is gone before the next backward pass, and begin anew."""
-        calls, self._calls = self._calls, []
-        if len(calls) < _LEAST:
+        if len(self._calls) < _LEAST:
+            self._calls.clear()
             return
+        calls, self._calls = self._calls, []
         dropped = [x for x in calls if x.is_dropped]
         sites = [x.site for x in dropped if x.site is not None]
         if len(dropped) < _LEAST or not sites or len({x.mark for x in dropped if x.site is not None}) < 2:
