@@ -348,8 +348,9 @@ class Observation:
             if not optimized.start:
                 optimized.start = self._values(optimized)
         self._window += 1
-        alone = self._own.alone
-        if alone:
+        if self.run.optimizers and self._own.optimized is None:
+            alone = False
+        elif alone := self._own.alone:
             self._own.after_backward(None if self.recorder is None else self.recorder.step)
         if self._anchor is None and (alone or self._window >= _WINDOW):
             self._end_of_step()
@@ -366,7 +367,7 @@ class Observation:
         began = time.perf_counter()
         optimized = self.run.add(optimizer)
         self._stepping = optimized
-        optimized.stepped = user_site(3)
+        optimized.stepped = user_site(4)
         optimized.used = self.run.backward_site
         if self.recorder is not None and self.recorder.step.roots:
             root, number = self.recorder.step.roots[-1], self.run.optimizers.index(optimized)
@@ -383,7 +384,7 @@ class Observation:
         history = StepHistory(optimized.steps, math.fsum(since) if since else math.nan, rates)
         if len(since) > 1:
             history.passes = len(since)
-        optimized.rates.append(max(rates, default=0.0))
+        optimized.rates.append(rates[0] if len(rates) == 1 else max(rates, default=0.0))
         if self._walks.names:
             history.operators = self._walks.taken()
         if self._may_measure(began - self._began):
@@ -432,7 +433,9 @@ class Observation:
 
     def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
-        optimized = self.run.add(optimizer)
+        optimized = self._stepping
+        if optimized is None or optimized.optimizer is not optimizer:
+            optimized = self.run.add(optimizer)
         history = optimized.history[-1] if optimized.history else None
         if history is not None:
             if self._before:
@@ -440,7 +443,7 @@ class Observation:
                     for name, (p, before) in self._before.items():
                         history.updates[name] = distance(p.array, before)
                 self._before = {}
-            if self._since and math.isnan(history.loss):  # a closure computed it
+            if history.loss != history.loss and self._since:  # a closure computed it
                 history.loss = self._since[0]
             optimized.losses.append(history.loss)
         self._stepping = None
@@ -475,11 +478,13 @@ class Observation:
         self._check_limit()
 
     def _check_limit(self) -> None:
+        if self.limit is None:
+            return
         count = self.count
         if self._anchor is None:  # an optimizer may still make its first step, after several backward passes
             own, passes = self._own.optimized, self.run.backwards
             count = own.steps if own is not None else passes if passes >= _WINDOW else 0
-        if self.limit is not None and self.limit(count, self.elapsed()):
+        if self.limit(count, self.elapsed()):
             self.count = min(self.count, count + self._early)  # an own update is seen at the pass after it
             self.stop()
             if self.ends:
@@ -559,7 +564,7 @@ class Observation:
 
     def _may_walk(self, elapsed: float) -> bool:
         """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""
-        return 2 * self._walks.seconds < _WALKS * elapsed and self.spent < _SPENT * elapsed
+        return 2 * self._walks.seconds < _WALKS * elapsed
 
     def name(self, p: Tensor) -> str:
         """Return the name of a parameter."""
