@@ -124,7 +124,7 @@ class Observation:
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
             optimizers.register_optimizer_step_post_hook(self._after_step),
-            register_listener(self._listener()),
+            register_listener(self._listening),
         ):
             self._patches.stack.callback(handle.remove)
         self._first = UntilGraph(self.begin_first, self.run)
@@ -176,16 +176,17 @@ class Observation:
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _listener(self) -> Callable[[Module, tuple[object, ...]], None]:
-        """Return what is told of calls of modules, which of most modules in training notes nothing."""
+    def _listening(self, call: Plain) -> Plain:
+        """Return ``Module.__call__`` that notes calls of models, of switchable layers and of evaluations."""
         models, switchable, called = self._forwards.models, self._forwards.switchable, self._called
         labels = self._labels
 
-        def told(module: Module, args: tuple[object, ...]) -> None:
-            if labels.looks or switchable.get(type(module), True) or id(module) in models or not modes.grad_enabled:
-                called(module, args)
+        def note_and_call(self: Module, *args: object, **kwargs: object) -> Array:
+            if labels.looks or switchable.get(type(self), True) or id(self) in models or not modes.grad_enabled:
+                called(self, args)
+            return call(self, *args, **kwargs)
 
-        return told
+        return note_and_call
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
@@ -379,7 +380,10 @@ class Observation:
         self._closure = closure
         if not closure:
             self._check_gradients(optimized)
-        rates = [_number(group.get("lr", 0.0)) for group in optimizer.param_groups]
+        rates: list[float] = []
+        for group in optimizer.param_groups:
+            rate = group.get("lr", 0.0)
+            rates.append(rate if type(rate) is float else _number(rate))
         since = self._since
         history = StepHistory(optimized.steps, math.fsum(since) if since else math.nan, rates)
         if len(since) > 1:
@@ -475,7 +479,8 @@ class Observation:
             values = self.recorder.step.values
             self.recorder.step.later.update((id(p), p.array.copy()) for p in optimized.parameters if id(p) in values)
         self.spent += time.perf_counter() - began
-        self._check_limit()
+        if self.limit is not None:
+            self._check_limit()
 
     def _check_limit(self) -> None:
         if self.limit is None:
@@ -587,4 +592,4 @@ def _equal(a: Array, b: Array, nan: bool) -> bool:
 
 
 def _number(value: Array) -> float:
-    return value if type(value) is float else float(value.item() if isinstance(value, Tensor) else value)
+    return float(value.item() if isinstance(value, Tensor) else value)
