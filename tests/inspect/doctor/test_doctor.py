@@ -5,6 +5,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.graph.modes import modes
+from retrograd.core.source_location import Site
 from retrograd.core.tensor.tensor import Tensor
 from retrograd.inspect.diagnosing import observing
+from retrograd.inspect.diagnosing.rules import policies
 from retrograd.nn import functional as F
 from retrograd.nn.base import global_hooks
 from retrograd.ops.nn.losses import classes
@@ -349,3 +352,37 @@ def test_each_finding_is_proved_or_says_why_it_is_not() -> None:
     for x in d.findings:
         assert str(x.evidence["proof"]).startswith(("Tried for ", "Not proved: "))
     assert [name for name, x in KINDS.items() if x.unproved.endswith(".")] == []
+
+
+def test_rows_of_repeated_batches_are_sorted_once_and_only_programs_with_rewards_are_split_into_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, model = rg.randn(8, 4), rg.arange(8) % 3, nn.Linear(4, 3)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    sizes: list[int] = []
+    unique = np.unique
+
+    def counted(array: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("axis") == 0:
+            sizes.append(len(array))
+        return unique(array, *args, **kwargs)
+
+    monkeypatch.setattr(np, "unique", counted)
+    with rg.inspect.doctor():
+        for _ in range(30):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert sizes == [8]
+    calls: list[str] = []
+
+    def words(program: str) -> set[str]:
+        calls.append(program)
+        return {"reward"}
+
+    monkeypatch.setattr(policies, "_words", words)
+    for number, (text, rewarded) in enumerate({"x = returned": False, "x = sum_of_reward": True}.items()):
+        path = tmp_path / f"{number}.py"
+        path.write_text(text)
+        assert policies._rewarded(Site(compile(text, str(path), "exec"), 1)) is rewarded
+    assert calls == ["x = sum_of_reward\n"]
