@@ -71,6 +71,9 @@ _sites: dict[tuple[int, int], Site] = {}
 def user_site(depth: int = 1) -> Site:
     """Return the innermost line outside this package, starting ``depth`` calls up."""
     frame = sys._getframe(depth)
+    known = _sites.get((id(frame.f_code), -1 - frame.f_lasti))
+    if known is not None:
+        return known
     while frame.f_code.co_filename.startswith(_PASSED) and frame.f_back is not None:
         frame = frame.f_back
     return _site_of(frame)

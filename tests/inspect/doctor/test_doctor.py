@@ -2,8 +2,11 @@
 
 import json
 import random
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,13 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.graph.modes import modes
+from retrograd.core.source_location import Site
 from retrograd.core.tensor.tensor import Tensor
+from retrograd.inspect.diagnosing import observing
+from retrograd.inspect.diagnosing.rules import policies
 from retrograd.nn import functional as F
 from retrograd.nn.base import global_hooks
+from retrograd.ops.nn.losses import classes
 from retrograd.optim import optimizer as optimizers
 
 
@@ -67,7 +74,8 @@ def test_nothing_is_left_behind() -> None:
             Tensor.backward, Tensor.requires_grad, rg.autograd.backward, rg.autograd.grad, nn.Module.__init__,
             nn.Module.train, rg.optim.Optimizer.__init__, rg.optim.Optimizer.zero_grad, rg.data.DataLoader.__init__,
             dict(optimizers._pre_hooks_of_all), dict(optimizers._post_hooks_of_all),
-            dict(global_hooks.forward_pre_hooks), modes.observers,
+            dict(global_hooks.forward_pre_hooks), dict(global_hooks.listeners), nn.Module.__call__,
+            nn.Module.__setattr__, classes._batched, modes.observers,
         ]  # fmt: skip
 
     before = state()
@@ -202,6 +210,38 @@ def timed(run: Callable[[], object]) -> float:
     return process_time() - start
 
 
+def test_a_watched_step_makes_few_calls_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of two layers has two hundred of its own; the norms for the page have their share of the time."""
+    monkeypatch.setattr(observing, "_WALKS", 0.0)
+    monkeypatch.setattr(observing, "_NORMS", 0.0)
+    x, y, model = rg.randn(2, 4), rg.randint(0, 3, (2,)), nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    optimizer = rg.optim.SGD(model.parameters(), lr=1e-3)
+
+    def calls_of_a_step(steps: int = 50) -> float:
+        count = 0
+
+        def count_calls(frame: FrameType, event: str, arg: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        before = sys.getprofile()
+        sys.setprofile(count_calls)
+        try:
+            for _ in range(steps):
+                optimizer.zero_grad()
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        finally:
+            sys.setprofile(before)
+        return count / steps
+
+    calls_of_a_step(25)
+    plain = calls_of_a_step()
+    with rg.inspect.doctor():
+        calls_of_a_step(25)  # of which three are recorded in full
+        assert calls_of_a_step() - plain < 48
+
+
 @pytest.mark.slow
 def test_watched_steps_cost_less_than_a_tenth_more(pytestconfig: pytest.Config) -> None:
     if not pytestconfig.getoption("--long"):
@@ -232,8 +272,6 @@ def test_the_names_are_public(name: str) -> None:
 
 
 def test_a_page_that_is_missing_is_a_clear_error(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "retrograd.inspect.diagnosing.page", None)
     with rg.inspect.doctor() as d:
         training(3)
@@ -314,3 +352,37 @@ def test_each_finding_is_proved_or_says_why_it_is_not() -> None:
     for x in d.findings:
         assert str(x.evidence["proof"]).startswith(("Tried for ", "Not proved: "))
     assert [name for name, x in KINDS.items() if x.unproved.endswith(".")] == []
+
+
+def test_rows_of_repeated_batches_are_sorted_once_and_only_programs_with_rewards_are_split_into_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, model = rg.randn(8, 4), rg.arange(8) % 3, nn.Linear(4, 3)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    sizes: list[int] = []
+    unique = np.unique
+
+    def counted(array: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("axis") == 0:
+            sizes.append(len(array))
+        return unique(array, *args, **kwargs)
+
+    monkeypatch.setattr(np, "unique", counted)
+    with rg.inspect.doctor():
+        for _ in range(30):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert sizes == [8]
+    calls: list[str] = []
+
+    def words(program: str) -> set[str]:
+        calls.append(program)
+        return {"reward"}
+
+    monkeypatch.setattr(policies, "_words", words)
+    for number, (text, rewarded) in enumerate({"x = returned": False, "x = sum_of_reward": True}.items()):
+        path = tmp_path / f"{number}.py"
+        path.write_text(text)
+        assert policies._rewarded(Site(compile(text, str(path), "exec"), 1)) is rewarded
+    assert calls == ["x = sum_of_reward\n"]

@@ -65,7 +65,7 @@ class Forwards:
                 x = args[0] if args else None
                 known = len(self._calls) >= _LEAST - 1
                 mark = float(x.array.reshape(-1)[:8].sum()) if known and isinstance(x, Tensor) else 0.0
-                self._calls.append(Forward(user_site(3) if known else None, mark))
+                self._calls.append(Forward(user_site(4) if known else None, mark))
         elif self._calls and module.training and self._is_switchable(type(module)):
             x = args[0] if args else None
             if isinstance(x, Tensor) and isinstance(x._node, Node) and getattr(module, "p", 1) > 0:
@@ -81,9 +81,10 @@ class Forwards:
 
     def settle(self, step: int) -> None:
         """Note what is gone before the next backward pass, and begin anew."""
-        calls, self._calls = self._calls, []
-        if len(calls) < _LEAST:
+        if len(self._calls) < _LEAST:
+            self._calls.clear()
             return
+        calls, self._calls = self._calls, []
         dropped = [x for x in calls if x.is_dropped]
         sites = [x.site for x in dropped if x.site is not None]
         if len(dropped) < _LEAST or not sites or len({x.mark for x in dropped if x.site is not None}) < 2:

@@ -33,6 +33,7 @@ from .recording import (
     has_gradient,
     has_nonzero,
     has_reader,
+    mark,
     number_of,
     scale_of,
     smallest_with_gradient,
@@ -123,7 +124,7 @@ class Observation:
         for handle in (
             optimizers.register_optimizer_step_pre_hook(self._before_step),
             optimizers.register_optimizer_step_post_hook(self._after_step),
-            register_listener(self._listener()),
+            register_listener(self._listening),
         ):
             self._patches.stack.callback(handle.remove)
         self._first = UntilGraph(self.begin_first, self.run)
@@ -175,16 +176,17 @@ class Observation:
                 self._note_zero(x, user_site(3))
         return plain(module, *args, **kwargs)
 
-    def _listener(self) -> Callable[[Module, tuple[object, ...]], None]:
-        """Return what is told of calls of modules, which of most modules in training notes nothing."""
+    def _listening(self, call: Plain) -> Plain:
+        """Return ``Module.__call__`` that notes calls of models, of switchable layers and of evaluations."""
         models, switchable, called = self._forwards.models, self._forwards.switchable, self._called
         labels = self._labels
 
-        def told(module: Module, args: tuple[object, ...]) -> None:
-            if labels.looks or switchable.get(type(module), True) or id(module) in models or not modes.grad_enabled:
-                called(module, args)
+        def note_and_call(self: Module, *args: object, **kwargs: object) -> Array:
+            if labels.looks or switchable.get(type(self), True) or id(self) in models or not modes.grad_enabled:
+                called(self, args)
+            return call(self, *args, **kwargs)
 
-        return told
+        return note_and_call
 
     def _called(self, module: Module, args: tuple[object, ...]) -> None:
         if modes.grad_enabled:
@@ -249,11 +251,13 @@ class Observation:
         if self._depth:
             return plain(tensors, *args, **kwargs)
         began = time.perf_counter()
-        walks = self._walks if self.recorder is None and self._may_walk() else None
+        walks = self._walks if self.recorder is None and self._may_walk(began - self._began) else None
         site = user_site(3)
-        if not isinstance(tensors, Tensor):
+        if isinstance(tensors, Tensor):
+            roots = [tensors]
+        else:
             tensors = list(tensors)  # also of a generator
-        roots = [x for x in ([tensors] if isinstance(tensors, Tensor) else tensors) if isinstance(x, Tensor)]
+            roots = [x for x in tensors if isinstance(x, Tensor)]
         self.run.called_backward = True
         self._before_backward(roots, site)
         self.spent += time.perf_counter() - began
@@ -278,8 +282,9 @@ class Observation:
 
     def _before_backward(self, roots: list[Tensor], site: Site, returned: bool = False) -> None:
         run = self.run
+        recorder = self.recorder
         self._forwards.settle(self.count)
-        self._own.before_backward(None if self.recorder is None else self.recorder.step)
+        self._own.before_backward(None if recorder is None else recorder.step)
         run.backwards += 1
         run.backward_site = site
         run.backward_stack = run.backward_stack or user_stack(0)
@@ -288,9 +293,9 @@ class Observation:
             scale = scale_of(x)
             number = number_of(x) / scale
             value += number
-            if self.recorder is not None:
+            if recorder is not None:
                 after = sum([one.steps for one in run.optimizers])
-                self.recorder.root(x, number, site, scale, after, self._stepping is not None, returned)
+                recorder.root(x, number, site, scale, after, self._stepping is not None, returned)
             self._measure_graph(x, site)
         run.losses.append(value)
         trains = not returned or self._own.optimized is not None
@@ -300,10 +305,10 @@ class Observation:
             self._since.append(value)
         for optimized in run.optimizers:
             probe, left = optimized.probe, optimized.left
-            optimized.before = None if probe is None else beginning(probe)
+            grad = None if probe is None else probe._grad
+            optimized.before = None if grad is None else mark(grad.array)
             if probe is None or left is None:
                 continue
-            grad = probe._grad
             if grad is None or not has_nonzero(grad.array):
                 optimized.is_carried = False
             elif grad.array.shape == left.shape and _equal(grad.array, left, nan=not optimized.backwards):
@@ -344,8 +349,9 @@ class Observation:
             if not optimized.start:
                 optimized.start = self._values(optimized)
         self._window += 1
-        alone = self._own.alone
-        if alone:
+        if self.run.optimizers and self._own.optimized is None:
+            alone = False
+        elif alone := self._own.alone:
             self._own.after_backward(None if self.recorder is None else self.recorder.step)
         if self._anchor is None and (alone or self._window >= _WINDOW):
             self._end_of_step()
@@ -362,25 +368,30 @@ class Observation:
         began = time.perf_counter()
         optimized = self.run.add(optimizer)
         self._stepping = optimized
-        optimized.stepped = user_site(3)
+        optimized.stepped = user_site(4)
         optimized.used = self.run.backward_site
         if self.recorder is not None and self.recorder.step.roots:
-            number = self.run.optimizers.index(optimized)
-            self.recorder.step.roots[-1].optimizers.add(number)
-            self.recorder.step.roots[-1].stepped.setdefault(number, optimized.stepped)
+            root, number = self.recorder.step.roots[-1], self.run.optimizers.index(optimized)
+            root.optimizers.add(number)
+            root.stepped.setdefault(number, optimized.stepped)
         if not optimized.start:
             optimized.start = self._values(optimized)
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))
         self._closure = closure
         if not closure:
             self._check_gradients(optimized)
-        rates = [float(_item(group.get("lr", 0.0))) for group in optimizer.param_groups]
-        history = StepHistory(optimized.steps, math.fsum(self._since) if self._since else math.nan, rates)
-        history.passes = max(1, len(self._since))
-        optimized.rates.append(max(rates, default=0.0))
+        rates: list[float] = []
+        for group in optimizer.param_groups:
+            rate = group.get("lr", 0.0)
+            rates.append(rate if type(rate) is float else _number(rate))
+        since = self._since
+        history = StepHistory(optimized.steps, math.fsum(since) if since else math.nan, rates)
+        if len(since) > 1:
+            history.passes = len(since)
+        optimized.rates.append(rates[0] if len(rates) == 1 else max(rates, default=0.0))
         if self._walks.names:
             history.operators = self._walks.taken()
-        if self._may_measure():
+        if self._may_measure(began - self._began):
             with silent():
                 self._measure(optimized, history)
         optimized.history.append(history)
@@ -426,16 +437,19 @@ class Observation:
 
     def _after_step(self, optimizer: Optimizer, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         began = time.perf_counter()
-        optimized = self.run.add(optimizer)
+        optimized = self._stepping
+        if optimized is None or optimized.optimizer is not optimizer:
+            optimized = self.run.add(optimizer)
         history = optimized.history[-1] if optimized.history else None
         if history is not None:
-            with silent():
-                for name, (p, before) in self._before.items():
-                    history.updates[name] = distance(p.array, before)
-            if self._since and math.isnan(history.loss):  # a closure computed it
+            if self._before:
+                with silent():
+                    for name, (p, before) in self._before.items():
+                        history.updates[name] = distance(p.array, before)
+                self._before = {}
+            if history.loss != history.loss and self._since:  # a closure computed it
                 history.loss = self._since[0]
             optimized.losses.append(history.loss)
-        self._before = {}
         self._stepping = None
         if self._closure and not self._since and all(p._grad is None for p in optimized.parameters):
             optimized.idle += 1  # the closure has no backward pass
@@ -465,14 +479,17 @@ class Observation:
             values = self.recorder.step.values
             self.recorder.step.later.update((id(p), p.array.copy()) for p in optimized.parameters if id(p) in values)
         self.spent += time.perf_counter() - began
-        self._check_limit()
+        if self.limit is not None:
+            self._check_limit()
 
     def _check_limit(self) -> None:
+        if self.limit is None:
+            return
         count = self.count
         if self._anchor is None:  # an optimizer may still make its first step, after several backward passes
             own, passes = self._own.optimized, self.run.backwards
             count = own.steps if own is not None else passes if passes >= _WINDOW else 0
-        if self.limit is not None and self.limit(count, self.elapsed()):
+        if self.limit(count, self.elapsed()):
             self.count = min(self.count, count + self._early)  # an own update is seen at the pass after it
             self.stop()
             if self.ends:
@@ -545,15 +562,14 @@ class Observation:
             return True
         return False
 
-    def _may_measure(self) -> bool:
+    def _may_measure(self, elapsed: float) -> bool:
         if self.recorder is not None:
             return True  # which costs much more, and has copied the parameters
-        elapsed = self.elapsed()
         return self._measured < _NORMS * elapsed and self.spent < _SPENT * elapsed
 
-    def _may_walk(self) -> bool:
+    def _may_walk(self, elapsed: float) -> bool:
         """Whether the next backward pass may be measured; telling an observer costs about as much as measuring."""
-        return 2 * self._walks.seconds < _WALKS * self.elapsed()
+        return 2 * self._walks.seconds < _WALKS * elapsed
 
     def name(self, p: Tensor) -> str:
         """Return the name of a parameter."""
@@ -575,5 +591,5 @@ def _equal(a: Array, b: Array, nan: bool) -> bool:
     return bool((a == b).all()) or nan and bool(((a == b) | (a != a) & (b != b)).all())
 
 
-def _item(value: Array) -> Array:
-    return value.item() if isinstance(value, Tensor) else value
+def _number(value: Array) -> float:
+    return float(value.item() if isinstance(value, Tensor) else value)

@@ -71,6 +71,8 @@ class OwnUpdates:
 
     def before_backward(self, step: Step | None) -> None:
         """Note a step if the values have changed since."""
+        if not self._seen:
+            return
         changed = [x for x in self._seen if bool((x[0].array != x[1]).any())]
         self._seen = []
         if not changed or not self.run.losses:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .recording import Array, Opened, Step
 
 
-@dataclass
+@dataclass(slots=True)
 class StepHistory:
     """One optimizer step: the loss before it, and norms by parameter name.
 

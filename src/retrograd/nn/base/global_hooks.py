@@ -22,7 +22,7 @@ parameter_hooks: OrderedDict[int, Hook] = OrderedDict()
 buffer_hooks: OrderedDict[int, Hook] = OrderedDict()
 module_hooks: OrderedDict[int, Hook] = OrderedDict()
 
-listeners: OrderedDict[int, Hook] = OrderedDict()  # told of calls, and unable to change them
+listeners: OrderedDict[int, Hook] = OrderedDict()  # that wrap ``Module.__call__``
 
 at_calls = forward_pre_hooks, forward_hooks, backward_pre_hooks, backward_hooks
 changed: list[Callable[[], None]] = []  # called after a hook on calls was registered or removed
@@ -48,25 +48,16 @@ def any_at_calls() -> bool:
     return any(at_calls)
 
 
-def register_listener(listener: Hook) -> RemovableHandle:
-    """Call ``listener(module, args)`` before each call of a module, at a lower cost than a hook."""
+def register_listener(listener: Callable[[Hook], Hook]) -> RemovableHandle:
+    """Replace ``Module.__call__`` by ``listener(Module.__call__)``, at a lower cost than a hook."""
     return _Handle(listeners, listener)
 
 
 def telling(call: Hook) -> Hook:
-    """Return ``Module.__call__`` that tells the listeners, if there are any."""
-    told = tuple(listeners.values())
-    if not told:
-        return call
-    first, rest = told[0], told[1:]
-
-    def tell_and_call(self: object, *args: object, **kwargs: object) -> object:
-        first(self, args)
-        for listener in rest:
-            listener(self, args)
-        return call(self, *args, **kwargs)
-
-    return tell_and_call
+    """Return ``Module.__call__`` with the listeners around it, if there are any."""
+    for listener in listeners.values():
+        call = listener(call)
+    return call
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:

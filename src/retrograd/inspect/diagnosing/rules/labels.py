@@ -122,15 +122,15 @@ def labels_unrelated(case: Case) -> Found | None:
     if other is not None:
         return other
     _, last = case.ends()
-    base = _guessing(case)
-    if base is None and len(case.losses) >= 20:
-        return _unrelated_numbers(case)
-    if base is None or len(case.losses) < 20 or _are_places(case):
-        return None
     rows, labels = _pool(case)
     tokens = not len(labels)
     if tokens:
         rows, labels = _tokens(case)
+    base = _guessing(labels)
+    if base is None and len(case.losses) >= 20:
+        return _unrelated_numbers(case)
+    if base is None or len(case.losses) < 20 or _are_places(case):
+        return None
     if len(labels) < (_LEAST_TOKENS if tokens else _LEAST_ROWS) or np.unique(labels).size < 2:
         return None
     rng = np.random.default_rng(0)
@@ -371,9 +371,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
     return losses
 
 
-def _guessing(case: Case) -> float | None:
-    labels = _pool(case)[1]
-    labels = labels if len(labels) else _tokens(case)[1]
+def _guessing(labels: np.ndarray) -> float | None:
     if not len(labels):
         return None
     shares = np.bincount(labels) / len(labels)
@@ -400,7 +398,12 @@ def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
     if len(widths) != 1:
         return np.zeros((0, 1)), np.zeros(0, int)
     rows, labels = np.concatenate(xs), np.concatenate(ys)
-    unique = np.unique(rows, axis=0, return_index=True)[1]
+    # np.unique sorts rows slowly, and a training repeats many: the first of rows of the same bytes are left to it.
+    first: dict[bytes, int] = {}
+    for number, row in enumerate(rows):
+        first.setdefault(row.tobytes(), number)
+    places = np.fromiter(first.values(), int, len(first))
+    unique = places[np.unique(rows[places], axis=0, return_index=True)[1]]
     return rows[unique], labels[unique]
 
 

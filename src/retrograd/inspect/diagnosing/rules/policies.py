@@ -5,6 +5,8 @@ from __future__ import annotations
 import linecache
 import re
 import tokenize
+from functools import lru_cache
+from io import StringIO
 
 import numpy as np
 
@@ -16,6 +18,7 @@ _REWARDS = frozenset(
     ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
     + ["gain", "gains", "payoff", "payoffs", "utility", "utilities"]
 )
+_REWARD = re.compile(rf"(?<![^\W_])(?:{'|'.join(_REWARDS)})(?![^\W_])", re.IGNORECASE)
 _COSTS = frozenset({"cost", "costs", "regret", "penalty"})
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
@@ -37,18 +40,22 @@ def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     return None
 
 
-def _words(where: HasPlace) -> set[str]:
+@lru_cache(maxsize=8)
+def _words(program: str) -> set[str]:
     """Return the words in the names of a program, without its comments and texts."""
     try:
-        lines = iter(linecache.getlines(where.file))
-        names = [x.string.lower() for x in tokenize.generate_tokens(lines.__next__) if x.type == tokenize.NAME]
+        lines = StringIO(program).readline
+        names = [x.string.lower() for x in tokenize.generate_tokens(lines) if x.type == tokenize.NAME]
     except (SyntaxError, tokenize.TokenError):
         return set()
     return {word for name in names for word in (name, *name.split("_"))}
 
 
 def _rewarded(where: HasPlace) -> bool:
-    words = _words(where)
+    program = "".join(linecache.getlines(where.file))
+    if _REWARD.search(program) is None:  # also in comments and texts
+        return False
+    words = _words(program)
     return bool(words & _REWARDS) and not words & _COSTS
 
 
