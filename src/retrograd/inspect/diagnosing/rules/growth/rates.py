@@ -9,15 +9,15 @@ import tokenize
 
 import numpy as np
 
-from ....core.tensor.tensor import Tensor
-from ....optim.sgd import SGD
-from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
-from ..own_updates import OwnUpdate
-from ..probes.proof import STEPS, better, compare, train
-from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
-from ..recording import Call, Source, Step
-from ..run import Optimized
+from .....core.tensor.tensor import Tensor
+from .....optim.sgd import SGD
+from ...findings import figure
+from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
+from ...own_updates import OwnUpdate
+from ...probes.proof import STEPS, better, compare, train
+from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
+from ...recording import Call, Source, Step
+from ...run import Optimized
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
