@@ -1,24 +1,35 @@
-"""Questions on how gradients and values grow or shrink from layer to layer."""
+"""Questions on how gradients and values grow or shrink from layer to layer, and on a loss that explodes."""
 
 from __future__ import annotations
 
 import linecache
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from .....ops.nn.activations.rectifiers import relu
 from ...findings import figure
-from ...kinds import Case, Found, kind
+from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, kind
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Edit, Replacement
 from ...recording import Array, Call, Step
+from .rates import LARGE, largest_step, moved, rate_place, rate_texts
 
 _LEAST_LAYERS = 4
 _VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
 _EXPLODED = 1e3
 _FAR = 20.0  # times the loss of guessing
+_RECURRENT = frozenset({"rnn", "lstm", "gru"})  # operators that run over all times
 _CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+_GROWN = 100.0  # times the loss of the first steps, and that of guessing, where this is known
+_GROWN_MUCH = 1000.0  # the same where neither the loss of guessing nor the parameters show that something is wrong
+_LEAST_LOSS = 1.0  # losses below are no explosion
+_LEAST_LOSSES = 5
+_FIRST = 3  # steps
+_REPLACED = 0.5  # of the parameters, by one step
+_FAR_MOVED = 2.0  # times the size of the parameters
+_UNPROVED = "no edit is known that stops it"
 
 
 def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
@@ -81,15 +92,17 @@ def exploding_gradient(case: Case) -> Found | None:
     layers = _layers(case, step)
     start, last_loss = case.ends()
     healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not _above_guessing(case)
-    if not _depth(layers) or healthy and not _spikes(case):
-        return None
+    if healthy and not _spikes(case):
+        return _exploding_over_time(case, (case.step,), 100 * _EXPLODED)
+    if not _depth(layers):
+        return _exploding_over_time(case, (step, case.step))
     first, last = layers[0], layers[-1]
     far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # confident and wrong at the start
     limit = _EXPLODED / 10 if far and not healthy else _EXPLODED
     grown = last[1] > 0 and first[1] > limit * last[1]
     magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
     if not grown and not magnified:
-        return None
+        return _exploding_over_time(case, (step, case.step))
     values = _ends(first, last, first[1] / max(last[1], 1e-45))
     values["spikes"] = ""
     if magnified:
@@ -110,6 +123,63 @@ def exploding_gradient(case: Case) -> Found | None:
         return Found(first[0].record, values, scaled, curves)
     values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
     return Found(step.roots[-1].site, values, clipped, clipped_curves)
+
+
+def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float = _EXPLODED) -> Found | None:
+    """Return the finding for a recurrent layer whose values or gradients grow over time. It is one operator here."""
+    for step in [x for x in steps if x is not None]:
+        for call in step.passed():
+            if call.name not in _RECURRENT or call.weight is None:
+                continue
+            values, gradients = _over_time(step, call), _at_input(step, call)
+            if values is None or not max(values[1] / max(values[0], 1e-12), gradients or 0.0) > limit:
+                continue
+            what = f"outputs grow from {figure(values[0])} at the first to {figure(values[1])} at the last one"
+            if not values[1] > _EXPLODED * values[0]:
+                what = f"the gradient at its input is {figure(gradients or 0.0)} times that at its output"
+            message = f"values explode over the {call.shape[0]} time steps of {_layer_name(call)}: {what}."
+            if gradients is not None and gradients > _EXPLODED and "outputs" in what:
+                message = (
+                    f"{message[:-1]}, and the gradient at its input is {figure(gradients)} times that at its output."
+                )
+            edit = Edit("with weights scaled to keep the variance", values=_scaled(case))
+            curves = compare(case.run, case.program, edit, case.budget)
+            fix = (
+                "initialize the recurrent weights so that they keep the size of the state (nn.init.orthogonal_), and "
+                f"clip: {_CLIP}"
+            )
+            return Found(_initialized(case, step, call), {}, edit, curves, message=message, fix=fix)
+    return None
+
+
+def _over_time(step: Step, call: Call) -> tuple[float, float] | None:
+    """Return the root mean squares of a recurrent layer's outputs at the first and at the last time."""
+    if not call.outputs or call.outputs[0].ndim != 3 or len(call.outputs[0]) < _LEAST_LAYERS:
+        return None
+    out = np.asarray(call.outputs[0], np.float64)
+    ends = out[:1], out[-1:]
+    early, late = reversed(ends) if call.params.get("reverse") else ends
+    return math.sqrt(float((early**2).mean())), math.sqrt(float((late**2).mean()))
+
+
+def _at_input(step: Step, call: Call) -> float | None:
+    """Return the size of the gradient of a recurrent layer's input relative to that of its output."""
+    given = step.producer(call.inputs[0])
+    below, above = (None if x is None else x.record.gradients for x in (given, call))
+    if below is None or above is None:
+        return None
+    return math.hypot(below.mean, below.std) / max(math.hypot(above.mean, above.std), 1e-45)
+
+
+def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:
+    """Return the line that last wrote to the recurrent weights before the training, else the one of the layer."""
+    weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim == 2]
+    for p in reversed(weights):
+        site = case.run.written.get(p.array.__array_interface__["data"][0])
+        if site is not None:
+            return site
+    entry = step.module_of(call)
+    return (case.created(entry.module) if entry is not None else None) or call.record
 
 
 def _above_guessing(case: Case) -> bool:
@@ -145,3 +215,47 @@ def _ends(first: tuple[Call, float, float], last: tuple[Call, float, float], rat
 
 def _layer_name(call: Call) -> str:
     return call.record.module or next((x.name for x in call.record.inputs if x.name), call.name)
+
+
+def divergence(case: Case) -> tuple[str, Found] | None:
+    """Return the kind and the finding for a loss that ends orders of magnitude above its start, or above guessing.
+
+    This is asked where no question has found a cause: a run that ends so is never without a finding.
+    """
+    main, step, losses = case.main, case.step, case.losses
+    if main is None or len(losses) < _LEAST_LOSSES or not _explodes(case):
+        return None
+    first, last = case.course()
+    values: dict[str, object] = {"course": f"goes from {first} to {last}"}
+    number, size = largest_step(main)
+    if main.rates and _replaces(case, size):
+        values |= rate_texts(case, 0.01)
+        values["lower"] = f", and step {number} changes parameters by {figure(size)} times their size"
+        return "learning-rate-too-high", Found(rate_place(main), values, unproved=_UNPROVED)
+    what = f"the loss goes from {first} to {last}"
+    if case.baseline is not None:
+        what += f", and that of guessing is {figure(case.baseline)}"
+    what += ": values grow without bound, from layer to layer or from step to step."
+    fix = f"check the size of inputs and initial weights, and clip: {_CLIP}"
+    where = step.roots[-1].site if step is not None else case.run.backward_site
+    return "exploding-gradient", Found(where, values, message=what, fix=fix, unproved=_UNPROVED)
+
+
+def _replaces(case: Case, size: float) -> bool:
+    """Return whether steps, of which the largest has this size relative to the parameters, replace the parameters."""
+    return size > _REPLACED or size > LARGE and moved(case) > _FAR_MOVED
+
+
+def _explodes(case: Case) -> bool:
+    """Return whether the last losses are far above the first ones, and above that of guessing where it is known."""
+    losses, base, main = case.losses, case.baseline, case.main
+    last = case.ends()[1]
+    if main is None or not last > _LEAST_LOSS:
+        return False
+    loss = case.loss_call(case.step) if case.step is not None else None
+    if base is not None and loss is not None:
+        return last > _GROWN * (base if loss.name in CLASS_LOSSES else max(abs(losses[0]), base))
+    first = max([abs(x) for x in losses[:_FIRST] if math.isfinite(x)], default=0.0)
+    if _replaces(case, largest_step(main)[1]):
+        return last > _GROWN * max(abs(losses[0]), _LEAST_LOSS)
+    return last > _GROWN_MUCH * max(first, _LEAST_LOSS)
