@@ -30,33 +30,12 @@ SIZES = [
     Program(
         "learning-rate-too-high",
         """
-jump = torch.randint(1, 12, (12,))
-class Letters(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.rnn, self.out = nn.Embedding(12, 8), nn.LSTM(8, 16, batch_first=True), nn.Linear(16, 12)
-    def forward(self, x):
-        return self.out(self.rnn(self.embedding(x))[0])
-model = Letters()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.03) || optimizer = torch.optim.Adam(model.parameters(), lr=2.0) #!
-for step in range(60):
-    s = [torch.randint(0, 12, (16,))]
-    for _ in range(8):
-        s.append(torch.where(torch.rand(16) < 0.2, torch.randint(0, 12, (16,)), (s[-1] + jump[s[-1]]) % 12))
-    s = torch.stack(s, 1)
-    loss = F.cross_entropy(model(s[:, :-1]).reshape(-1, 12), s[:, 1:].reshape(-1))
-"""
-        + UPDATE,
-    ),
-    Program(
-        "learning-rate-too-high",
-        """
 centers = torch.randn(5, 12)
 model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5))
-optimizer = torch.optim.NAdam(model.parameters(), lr=0.01) || optimizer = torch.optim.NAdam(model.parameters(), lr=1.0) #!
-for step in range(80):
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01) || optimizer = torch.optim.Adam(model.parameters(), lr=1.0) #!
+for step in range(150):
     y = torch.randint(0, 5, (32,))
-    loss = F.cross_entropy(model(centers[y] + torch.randn(32, 12)), y)
+    loss = F.cross_entropy(model(centers[y] + 0.8 * torch.randn(32, 12)), y)
 """
         + UPDATE,
     ),
@@ -71,7 +50,7 @@ class Forecast(nn.Module):
     def forward(self, x):
         return self.out(self.rnn(x[..., None])[1][-1])
 model = Forecast()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=1e-3) || optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=0.5) #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=1e-3) || optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=0.25) #!
 for step in range(110):
     x, y = batch()
     loss = F.mse_loss(model(x), y)
@@ -82,8 +61,8 @@ for step in range(110):
         "weight-decay-too-high",
         SERIES
         + """
-model = nn.Sequential(nn.Linear(12, 32), nn.ReLU(), nn.Linear(32, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1) || optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=20.0) #!
+model = nn.Sequential(nn.Linear(12, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, weight_decay=1e-3) || optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, weight_decay=0.2) #!
 for step in range(110):
     x, y = batch()
     loss = F.smooth_l1_loss(model(x), y)

@@ -370,7 +370,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     if decay < 1e-2 or not last > _LEARNED * first:
         return None
-    curves = _held_up(case) or (_slowed(case) if last > _FAR * first else None)
+    curves = (_slowed(case) if last > _FAR * first else None) or _held_up(case)
     if curves is None:
         return None
     values = {"decay": f"weight_decay={figure(decay)}", "ratio": _pull(case, main, decay)}
