@@ -15,10 +15,11 @@ from retrograd.inspect.diagnosing.rules import ORDER
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
+from tests.inspect.doctor.size_programs import SIZES
 from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

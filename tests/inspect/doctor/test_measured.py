@@ -80,6 +80,30 @@ for step in range(8):
     loss = F.cross_entropy(model(x)[:, 0], y)
 {UPDATE}
 """,
+    "matrices of low rank that are trained beside frozen ones": f"""
+class Adapted(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.a, self.b = nn.Parameter(0.1 * torch.randn(2, 6)), nn.Parameter(torch.zeros(6, 2))
+    def forward(self, x):
+        return self.base(x) + x @ self.a.t() @ self.b.t()
+model = nn.Sequential(Adapted(nn.Linear(6, 6)), nn.Tanh(), Adapted(nn.Linear(6, 6)))
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=2e-2)
+for step in range(20):
+    x = torch.randn(32, 6)
+    loss = F.mse_loss(model(x), 0.5 * x)
+{UPDATE}
+""",
+    "a loss that grows with the returns of a policy": f"""
+model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+for step in range(150):
+    state = torch.rand(5 + step, 3)
+    returns = torch.arange(5 + step, 0, -1).float()[:, None] * (0.5 + state[:, :1])
+    loss = (returns - model(state)).pow(2).mean()
+{UPDATE}
+""",
 }
 
 
@@ -388,3 +412,16 @@ def test_the_line_is_one_that_a_person_edits(kind: str, tmp_path: Path) -> None:
     code, text = LINES[kind]
     found, said, line = first(text, tmp_path)
     assert (found, line) == (kind, code), said
+
+
+def test_a_loss_that_explodes_is_never_without_finding(tmp_path: Path) -> None:
+    text = f"""
+model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for step in range(40):
+    loss = (model(torch.randn(16, 5)) - 1.5**step).pow(2).mean()
+{UPDATE}
+"""
+    kind, said, code = first(text, tmp_path)
+    assert (kind, code) == ("exploding-gradient", "loss.backward()")
+    assert "the loss goes from" in said

@@ -102,11 +102,11 @@ class Creations:
 
     def _assigning(self, plain: Plain, module: Module, name: str, value: object) -> None:
         plain(module, name, value)
-        if name == "requires_grad" and value is True and name in module.__dict__:
-            frozen: list[Tensor] = [p for p in module.parameters() if not p._requires]
-            if frozen:
+        if name == "requires_grad" and isinstance(value, bool) and name in module.__dict__:
+            unlike: list[Tensor] = [p for p in module.parameters() if p._requires is not value]
+            if unlike:
                 steps = sum([x.steps for x in self.run.optimizers])
-                self.run.thawed.append(Thawed(ref(module), frozen, steps, user_site(3)))
+                self.run.thawed.append(Thawed(ref(module), value, unlike, steps, user_site(3)))
 
     def _new_schedule(self, plain: Plain, scheduler: LRScheduler, *args: object, **kwargs: object) -> None:
         self.run.schedules.append(Schedule(scheduler, user_site(3)))

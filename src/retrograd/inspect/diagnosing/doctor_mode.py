@@ -21,6 +21,7 @@ from .probes.proof import prove, sentence, undisturbed
 from .probes.replay import Edit
 from .rules import ORDER
 from .rules.gradients import first_bad
+from .rules.growth.depth import divergence
 from .run import Run, StepHistory
 
 if TYPE_CHECKING:
@@ -300,6 +301,9 @@ def examine(run: Run) -> list[Finding]:
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
             birth = KINDS["nan-birth"], first_bad(case)
             found = sorted([*found, birth], key=lambda x: ORDER.index(x[0].name))
+        unexplained = None if found else divergence(case)
+        if unexplained is not None:
+            found = [(KINDS[unexplained[0]], unexplained[1])]
         return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
 
 

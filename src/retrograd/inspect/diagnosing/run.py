@@ -117,10 +117,11 @@ class Data(NamedTuple):
 
 
 class Thawed(NamedTuple):
-    """An assignment of True to the attribute ``requires_grad`` of a module, which has parameters that require none."""
+    """An assignment to the attribute ``requires_grad`` of a module, which has parameters that are not as it says."""
 
     module: ref[Module]
-    frozen: list[Tensor]
+    value: bool
+    parameters: list[Tensor]  # that were not so
     steps: int  # of optimizers before it
     site: Site
 

@@ -28,6 +28,7 @@ from .replay import NOTHING, Budget, Changes, Curves, Edit, Program, copies, pro
 
 _CLIPS = re.compile(r"\s*[\w.]*\bclip_grad_norm_\(.*,\s*(?:max_norm\s*=\s*)?(\d+\.?\d*(?:e-?\d+)?)\s*\)")
 STEPS = 30
+_EXPLODED = 1e3  # times the other loss
 _SHORT_TRIAL = "These few steps on one batch show no clear gain by the edit; the diagnosis does not rest on them."
 
 
@@ -102,6 +103,8 @@ def better(curves: Curves) -> bool:
     gain, other = fixed[0] - fixed[-1], plain[0] - plain[-1]
     if fixed[0] > plain[0] and not fixed[-1] < plain[-1]:
         return False  # it only starts higher
+    if plain[0] > _EXPLODED * abs(fixed[0]) and plain[-1] > _EXPLODED * abs(fixed[-1]):
+        return fixed[-1] < fixed[0]  # without the edit, the loss falls from the height of an explosion
     return gain > 0 and gain > max(1.2 * other, other + 0.02 * abs(fixed[0]))
 
 

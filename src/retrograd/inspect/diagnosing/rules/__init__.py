@@ -4,7 +4,8 @@ A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``doctor_mo
 function under ``@kind`` and a name in ``ORDER``: causes that are certain first, symptoms that follow from them last.
 """
 
-from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, rates
+from . import cuts, data, gradients, labels, losses, modes, objectives, parameters
+from .growth import depth, rates
 
 ORDER = (
     "backward-missing", "detached", "step-missing", "zeroed-before-step", "gradients-not-zeroed",
@@ -16,4 +17,16 @@ ORDER = (
     "learning-rate-too-low", "labels-unrelated", "accumulation-unscaled", "graph-grows", "train-mode-in-evaluation",
 )  # fmt: skip
 
-__all__ = ["ORDER", "cuts", "data", "gradients", "labels", "losses", "modes", "objectives", "parameters", "rates"]
+__all__ = [
+    "ORDER",
+    "cuts",
+    "data",
+    "depth",
+    "gradients",
+    "labels",
+    "losses",
+    "modes",
+    "objectives",
+    "parameters",
+    "rates",
+]

@@ -12,8 +12,8 @@ import numpy as np
 from ..kinds import PAIR_LOSSES, Case, HasPlace, Place
 from ..recording import Call, Source, Step
 from .cuts import sums
+from .growth.rates import of_parameters
 from .policies import slope_of
-from .rates import of_parameters
 from .stillness import depending
 
 _MEASURES = frozenset(

@@ -15,6 +15,7 @@ from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import listing
 from ..kinds import Case, Found, all_leaves, kind
+from ..probes.proof import better, compare
 from ..probes.replay import Edit
 from ..recording import Call, Opened, Source, Step, mark
 from .program_text import expression_of, inside_word
@@ -169,6 +170,7 @@ def _is_zero(step: Step, x: Source, still: set[int]) -> bool:
     return g is None or g.minimum == g.maximum == 0
 
 
+_LONG = 50  # steps in which the layers that are trained would have learned something
 _THAWED = Edit("with requires_grad=True", frozen=True)
 
 
@@ -209,7 +211,7 @@ def frozen_layer(case: Case) -> Found | None:
         fresh = [
             (i, entry, w)
             for i, (entry, w) in enumerate(order)
-            if not w._requires and id(w) in own and not _is_given(case, w) and not _changes(case, w)
+            if not w._requires and id(w) in own and not _is_given(case, entry, w) and not _changes(case, w)
         ]
         untrained = [x for x in fresh if id(x[2]) not in case.graded]  # nor by an optimizer of an earlier phase
         if not untrained:
@@ -219,7 +221,7 @@ def frozen_layer(case: Case) -> Found | None:
         )
         if by_word is not None:
             return by_word
-        late = [(i, entry, w) for i, entry, w in untrained if trained and i > min(trained)]
+        late = [x for x in untrained if trained and x[0] > min(trained) and not _is_adapted(inside, x[1])]
         moving = [p.array.ndim for p in root.module.parameters() if p._requires and id(p) in case.graded]
         if not trained and untrained[-1][0] == len(order) - 1 and moving and max(moving) < 2:
             late = untrained[-1:]  # only biases are trained, before a head with random weights
@@ -240,27 +242,49 @@ def frozen_layer(case: Case) -> Found | None:
             )
             where = _freezing(case, one[1]) or case.created(one[1].module) or one[1].site
             return Found(where, {"what": what, "fix": fix}, _THAWED)
+        along = _frozen_along(case, order, untrained) if trained else None
+        if along is not None:
+            return along
     return None
+
+
+def _is_adapted(inside: Sequence[Opened], entry: Opened) -> bool:
+    """Return whether the module that calls a frozen layer has trained matrices of its own, which are added to it."""
+    around = [x for x in inside if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
+    own = around[-1].module._parameters.values() if around else ()
+    return sum([p is not None and p._requires and p.array.ndim > 1 for p in own]) > 1
 
 
 def _thawed_by_name(case: Case) -> Found | None:
-    """Return the finding for ``module.requires_grad = True``: no attribute of a module concerns its parameters."""
+    """Return the finding for ``module.requires_grad = True`` or ``False``, which concerns no parameter of a module."""
     steps = sum([x.steps for x in case.run.optimizers])
     for one in case.run.thawed:
-        module = one.module()
-        still = [p for p in one.frozen if not p._requires]
-        if module is None or module.__dict__.get("requires_grad") is not True or not still or steps < one.steps + 3:
+        module, wanted = one.module(), one.value
+        now = [p for p in one.parameters if p._requires is not wanted]
+        if module is None or module.__dict__.get("requires_grad") is not wanted or steps < one.steps + 3:
+            continue
+        if not wanted:
+            now = [p for p in now if id(p) in case.graded and _moved(case, p)]
+        if not now:
             continue
         names = dict.fromkeys([type(x).__name__ for y in case.run.thawed if y.site == one.site and (x := y.module())])
+        still = "still do not require a gradient in" if wanted else "still require a gradient, and are trained in"
         what = (
             f"this line gives an attribute to a module ({', '.join(names)}), and no parameter changes by it: "
-            f"{len(still)} parameters of {type(module).__name__} still do not require a gradient in the "
-            f"{steps - one.steps} steps after it."
+            f"{len(now)} parameters of {type(module).__name__} {still} the {steps - one.steps} steps after it."
         )
         target = re.match(r"\s*([\w.\[\]]+)\.requires_grad\s*=\s*([\w.]+)\s*$", one.site.code)
-        call = f"{target[1]}.requires_grad_({target[2]})" if target is not None else "module.requires_grad_(True)"
-        return Found(one.site, {"what": what, "fix": f"call {call}: this sets it for all parameters below"}, _THAWED)
+        call = f"{target[1]}.requires_grad_({target[2]})" if target is not None else f"module.requires_grad_({wanted})"
+        values = {"what": what, "fix": f"call {call}: this sets it for all parameters below"}
+        why = "that the parameters are trained is against the program, and no loss shows it"
+        return Found(one.site, values, _THAWED) if wanted else Found(one.site, values, unproved=why)
     return None
+
+
+def _moved(case: Case, p: Tensor) -> bool:
+    """Return whether a parameter has other values than before the first step."""
+    start = case.at_start(p)
+    return start is not None and bool((start != p.array).any())
 
 
 def _matrix(module: Module) -> Tensor | None:
@@ -314,10 +338,40 @@ def _is_half_frozen(
     return len(fresh) > 1
 
 
-def _is_given(case: Case, p: Tensor) -> bool:
+def _is_given(case: Case, entry: Opened, p: Tensor) -> bool:
     """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
-    site = case.run.frozen.get(id(p))
-    return id(p) in case.run.loaded or site is not None and "from_pretrained" in site.code
+    sites = case.run.frozen.get(id(p)), case.created(entry.module)
+    return id(p) in case.run.loaded or any(site is not None and "from_pretrained" in site.code for site in sites)
+
+
+def _frozen_along(
+    case: Case, order: Sequence[tuple[Opened, Tensor]], fresh: Sequence[tuple[int, Opened, Tensor]]
+) -> Found | None:
+    """Return the finding for layers with random weights that are frozen in one loop, if the network learns nothing.
+
+    The loop is to freeze what was trained before, and a part of a name or a slice takes further layers; or nothing
+    was loaded.
+    """
+    sites = {id(w): case.run.frozen.get(id(w)) for _, w in order}
+    entries = [(entry, w) for _, entry, w in fresh if sites[id(w)] is not None]
+    if not entries or len(case.losses) < _LONG or not case.stuck:
+        return None
+    site = sites[id(entries[0][1])]
+    entries = [(entry, w) for entry, w in entries if sites[id(w)] == site]
+    given = [entry for entry, w in order if not w._requires and sites[id(w)] == site and _is_given(case, entry, w)]
+    curves = compare(case.run, case.program, _THAWED, case.budget)
+    if not given and (curves is None or not better(curves)):
+        return None
+    names = listing(
+        [expression_of(case.step, entry.module) or entry.path for entry, _ in entries if case.step is not None]
+    )
+    one = len(entries) == 1
+    what = f"{names} {'does' if one else 'do'} not require a gradient: {'it stays' if one else 'they stay'} at "
+    what += f"{'its' if one else 'their'} random initialization, which no step has trained and nothing was loaded to"
+    if given:
+        what += f", and this line was to freeze {listing([entry.path for entry in given])}"
+    fix = f"freeze only what was trained before: leave {names} out"
+    return Found(site, {"what": what + ".", "fix": fix}, _THAWED, curves)
 
 
 def _changes(case: Case, p: Tensor) -> bool:

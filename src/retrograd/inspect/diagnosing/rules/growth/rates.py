@@ -6,18 +6,19 @@ import linecache
 import math
 import re
 import tokenize
+from dataclasses import replace
 
 import numpy as np
 
-from ....core.tensor.tensor import Tensor
-from ....optim.sgd import SGD
-from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
-from ..own_updates import OwnUpdate
-from ..probes.proof import STEPS, better, compare, train
-from ..probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
-from ..recording import Call, Source, Step
-from ..run import Optimized
+from .....core.tensor.tensor import Tensor
+from .....optim.sgd import SGD
+from ...findings import figure
+from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, Place, kind
+from ...own_updates import OwnUpdate
+from ...probes.proof import STEPS, better, compare, train
+from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
+from ...recording import Call, Source, Step
+from ...run import Optimized
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
@@ -29,6 +30,11 @@ _PART = 0.5  # of the gain of a higher rate, with which a lower one is preferred
 _FEW = 15  # steps of a trial
 _FAR = 0.5  # of the first loss
 _LEARNED = 0.1  # of the first loss: the rate served
+_LEARNED_SOME = 0.25  # the same where the first steps replaced the parameters
+_OVERWRITTEN = 1.0  # a step of this size, relative to the parameters, replaces them
+LARGE = 0.1  # a large step, in the same sense
+_HELD = 0.7  # of its start, above which a loss does not go on falling
+_FREED = 0.5  # of that, below which it falls without the decay
 
 
 def _rate(case: Case) -> float:
@@ -36,7 +42,7 @@ def _rate(case: Case) -> float:
     return max(main.rates) if main is not None and main.rates else math.nan
 
 
-def _texts(case: Case, factor: float, further: str = "") -> dict[str, object]:
+def rate_texts(case: Case, factor: float, further: str = "") -> dict[str, object]:
     """Return the texts on rates that are to be multiplied by a factor, with the lines that have them."""
     main = case.main
     assert main is not None
@@ -87,7 +93,7 @@ def _of_line(main: Optimized, rate: float) -> str:
     return "" if line is None or main.created is None or line == main.created.line else f" (line {line})"
 
 
-def _rate_place(main: Optimized) -> HasPlace | None:
+def rate_place(main: Optimized) -> HasPlace | None:
     """Return the line with the largest learning rate in force: that of a parameter group, or of the optimizer."""
     rates = _own_rates(main)
     line = _line_of(main, rates[-1]) if rates else None
@@ -111,20 +117,22 @@ def learning_rate_too_high(case: Case) -> Found | None:
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
     first = first if math.isfinite(first) or not finite else finite[0]
-    diverged = len(finite) < len(case.losses) or last > 2 * abs(first) + 1e-3
+    lowest = min(abs(first), abs(finite[0])) if finite else abs(first)  # the first steps may have made it explode
+    diverged = len(finite) < len(case.losses) or last > 2 * lowest + 1e-3
     if not diverged and last < _LEARNED * min(case.losses[0], case.baseline or math.inf):
         return None  # it rose at first, as that of a vector quantizer does, and the training succeeded
     if isinstance(main.optimizer, SGD) and case.answer("accumulation-unscaled") is not None:
         return None  # steps are too large since they add up gradients
     if case.answer("graph-grows") is not None:
         return None  # a backward pass from a sum over steps repeats the gradients of earlier steps
+    overwritten = None if diverged else _overwritten(case, last)
     if not diverged and not case.rose and not (case.stuck and len(case.losses) >= 10):
-        return None
-    if not diverged and not case.rose and _moved(case) < 0.05:
+        return overwritten
+    if not diverged and not case.rose and moved(case) < 0.05:
         return None
     program = case.program
     if program is None:
-        return None
+        return overwritten
     most = max(_FEW, case.budget.share(5, STEPS))
     plain = train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
     best: Found | None = None
@@ -145,21 +153,58 @@ def learning_rate_too_high(case: Case) -> Found | None:
             gained = max(gain, gained)
             course = "goes from {} to {}".format(*case.course())
             further = "" if math.isfinite(last) else ", and lower if other batches make it grow again"
-            values = _texts(case, factor, further)
+            values = rate_texts(case, factor, further)
             values |= {"course": course, "lower": f"; at {values['better_rate']} that of a recorded batch falls"}
-            best = Found(_rate_place(main), values, edit, curves)
-    return best or _above_guessing(case, last) or _grown(case, first, last)
+            best = Found(rate_place(main), values, edit, curves)
+    return best or overwritten or _above_guessing(case, last) or _grown(case, lowest, last)
+
+
+def _overwritten(case: Case, last: float) -> Found | None:
+    """Return the finding for a first step that is larger than the parameters, after which the loss is far above its
+    start, or stays at that of guessing.
+
+    The network may learn the recorded batch by heart at such a rate, too, so that trials show nothing.
+    """
+    losses, base, main = case.losses, case.baseline, case.main
+    if main is None or len(losses) < _LEAST_STEPS or not all(map(math.isfinite, losses)):
+        return None
+    start = losses[0] if base is None else min(losses[0], base)
+    step, size = largest_step(main)
+    if not last > _LEARNED_SOME * start > 0 or not size > _OVERWRITTEN or not moved(case) > 2.0:
+        return None
+    overshot = max(losses[1 : max(15, len(losses) // 10)]) > 1.25 * max(losses[0], base or 0.0)
+    if not overshot and not (base is not None and last > 0.97 * base):
+        return None
+    course = "goes from {} to {}".format(*case.course())
+    values = rate_texts(case, 0.01) | {"course": course, "size": figure(size)}
+    values["lower"] = f", and step {step} changes parameters by {figure(size)} times their size"
+    return Found(rate_place(main), values, unproved="the network learns the recorded batch by heart at either rate")
+
+
+def largest_step(main: Optimized) -> tuple[int, float]:
+    """Return the number of the measured step that changed the parameters most, and by how much of their size.
+
+    This is the median over the parameters that are not 0.
+    """
+    found = (0, 0.0)
+    for one in main.history:
+        shares = [change / size for name, change in one.updates.items() if (size := one.weights.get(name))]
+        if shares and (share := float(np.median(shares))) > found[1]:
+            found = one.step + 1, share
+    return found
 
 
 def _grown(case: Case, first: float, last: float) -> Found | None:
     """Return the finding for a loss that ends far above its start and guessing while parameters move by their size."""
     main, base = case.main, case.baseline
-    if main is None or not last > 2 * max(abs(first), base or 0.0) or not _moved(case) > 2.0:
+    if main is None or not last > 2 * max(abs(first), base or 0.0) or not moved(case) > 2.0:
         return None
-    values = _texts(case, 0.01) | {"course": "goes from {} to {}".format(*case.course())}
+    if base is None and largest_step(main)[1] < LARGE:
+        return None  # small steps follow a target that grows, such as the returns of a policy
+    values = rate_texts(case, 0.01) | {"course": "goes from {} to {}".format(*case.course())}
     why = "the network learns the recorded batch by heart at either rate"
     values["lower"] = ", while parameters move by more than their size"
-    return Found(_rate_place(main), values, unproved=why)
+    return Found(rate_place(main), values, unproved=why)
 
 
 def _above_guessing(case: Case, last: float) -> Found | None:
@@ -177,15 +222,15 @@ def _above_guessing(case: Case, last: float) -> Found | None:
         call.params["classes"].index.size * len(case.run.steps) >= 10 * call.shapes[0][1]
     )  # targets, for the entropy
     above = all(map(math.isfinite, late)) and min(float(np.median(late)), last) > 1.03 * base
-    if not known or not above or not _moved(case) > 2.0:
+    if not known or not above or not moved(case) > 2.0:
         return None
     course = "stays above {}, that of guessing, from {} to {},".format(figure(base), *case.course())
-    values = _texts(case, 0.01) | {"course": course, "lower": ", while parameters move by more than their size"}
+    values = rate_texts(case, 0.01) | {"course": course, "lower": ", while parameters move by more than their size"}
     why = "the network learns the recorded batch by heart at either rate"
-    return Found(_rate_place(main), values, unproved=why)
+    return Found(rate_place(main), values, unproved=why)
 
 
-def _moved(case: Case) -> float:
+def moved(case: Case) -> float:
     """Return how far parameters moved in the run, relative to their size: the median over parameters."""
     main = case.main
     shares: list[float] = []
@@ -216,7 +261,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if not math.isfinite(first):
         return None
     untrained = _untrained(case)
-    if not untrained and (last < first - 0.05 * abs(first) or not _moved(case) < _STILL):
+    if not untrained and (last < first - 0.05 * abs(first) or not moved(case) < _STILL):
         return None
     if case.baseline is not None and last < _FAR * case.baseline:
         return None  # converged
@@ -225,7 +270,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
         return None
     plain: list[float] = []
     most = case.budget.share(2, STEPS)
-    factors = _larger(_moved(case))
+    factors = _larger(moved(case))
     if case.stuck and isinstance(main.optimizer, SGD):  # no better than guessing: gradients may be small at first
         factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
     for factor in factors:
@@ -237,9 +282,9 @@ def learning_rate_too_low(case: Case) -> Found | None:
                 return None
             if not fixed[-1] < plain[-1] - 0.2 * abs(fixed[0]):
                 continue
-            values = _texts(case, factor) | {"steps": main.steps, "moved": figure(_moved(case))}
+            values = rate_texts(case, factor) | {"steps": main.steps, "moved": figure(moved(case))}
             values |= dict(zip(("first", "last"), case.course(), strict=True))
-            return Found(_rate_place(main), values, edit, Curves(fixed, plain))
+            return Found(rate_place(main), values, edit, Curves(fixed, plain))
     return None
 
 
@@ -255,7 +300,7 @@ def _untrained(case: Case) -> bool:
     call = case.loss_call(step) if step is not None else None
     if call is None or call.name != "mse_loss" or case.baseline is None or main is None:
         return False
-    return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and _moved(case) < _LITTLE
+    return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and moved(case) < _LITTLE
 
 
 @kind(
@@ -323,26 +368,53 @@ def weight_decay_too_high(case: Case) -> Found | None:
         return penalty
     decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])
     first, last = case.ends()
-    if decay < 1e-2 or not last > _FAR * first:
+    if decay < 1e-2 or not last > _LEARNED * first:
         return None
-    recorded = {step.number for step in case.run.steps}
-    measured = [x for x in main.history if x.weights and x.step in recorded]
-    ratios = []
-    for one in measured[len(measured) // 2 :]:
-        pull = decay * math.sqrt(sum([x * x for x in one.weights.values()]))
-        push = math.sqrt(sum([x * x for x in one.gradients.values()]))
-        ratios.append(pull / push if push else math.inf)
-    edit = Edit("with weight_decay=0", options={"weight_decay": 0.0})
-    curves = compare(case.run, case.program, edit, case.budget)
+    curves = (_slowed(case) if last > _FAR * first else None) or _held_up(case)
+    if curves is None:
+        return None
+    values = {"decay": f"weight_decay={figure(decay)}", "ratio": _pull(case, main, decay)}
+    factor = f"weight_decay of {case.run.title(main)} from {figure(decay)} to 1e-4"
+    return Found(main.created or main.stepped, {**values, "factor": factor}, _UNDECAYED, curves)
+
+
+_UNDECAYED = Edit("with weight_decay=0", options={"weight_decay": 0.0})
+
+
+def _held_up(case: Case) -> Curves | None:
+    """Return two curves from the last recorded step on, if the loss of its batch falls only without the decay."""
+    curves = compare(case.run, case.program, replace(_UNDECAYED, start=False), case.budget)
+    if curves is None or not better(curves):
+        return None
+    stays = curves.plain[-1] > _HELD * curves.plain[0] > 0
+    return curves if stays and curves.fixed[-1] < _FREED * curves.plain[-1] else None
+
+
+def _slowed(case: Case) -> Curves | None:
+    """Return two curves from the first step on, if the loss of a batch falls much further without the decay."""
+    curves = compare(case.run, case.program, _UNDECAYED, case.budget)
     if curves is None or not better(curves):
         return None
     share = 0.85 if case.stuck and curves.plain[-1] > 0.9 * curves.plain[0] else 0.67
-    if not curves.fixed[-1] < share * curves.plain[-1]:
-        return None
-    ratio = float(np.median(ratios)) if ratios else math.nan
-    values = {"decay": f"weight_decay={figure(decay)}", "ratio": f"{figure(ratio)} times as hard as the loss does"}
-    factor = f"weight_decay of {case.run.title(main)} from {figure(decay)} to 1e-4"
-    return Found(main.created or main.stepped, {**values, "factor": factor}, edit, curves)
+    return curves if curves.fixed[-1] < share * curves.plain[-1] else None
+
+
+def _pull(case: Case, main: Optimized, decay: float) -> str:
+    """Return how hard a weight decay pulls at the parameters, as a text.
+
+    An optimizer that adds the decay to the gradient is measured by the gradient, one that applies it to the parameters
+    by the change of a step.
+    """
+    recorded = {step.number for step in case.run.steps}
+    measured = [x for x in main.history if x.weights and x.updates and x.step in recorded]
+    apart = main.name == "AdamW" or any(group.get("decoupled_weight_decay") for group in main.optimizer.param_groups)
+    ratios = []
+    for one in measured[len(measured) // 2 :]:
+        pull = decay * math.sqrt(sum([x * x for x in one.weights.values()])) * (max(one.rates) if apart else 1.0)
+        push = math.sqrt(sum([x * x for x in (one.updates if apart else one.gradients).values()]))
+        ratios.append(pull / push if push else math.inf)
+    ratio = figure(float(np.median(ratios)) if ratios else math.nan)
+    return f"by {ratio} times the length of a step" if apart else f"{ratio} times as hard as the loss does"
 
 
 def _penalty(case: Case, main: Optimized) -> Found | None:

@@ -1,0 +1,4 @@
+"""Questions on sizes: of the steps, of gradients and values on their way through the layers, and of the loss.
+
+``depth`` compares the layers of a recorded step, ``rates`` the steps of the run. Both are rules as in the folder above.
+"""

@@ -1,0 +1,261 @@
+"""Questions on how gradients and values grow or shrink from layer to layer, and on a loss that explodes."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .....ops.nn.activations.rectifiers import relu
+from ...findings import figure
+from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, kind
+from ...probes.proof import better, compare
+from ...probes.replay import Changes, Edit, Replacement
+from ...recording import Array, Call, Step
+from .rates import LARGE, largest_step, moved, rate_place, rate_texts
+
+_LEAST_LAYERS = 4
+_VANISHED = 1e-4  # mean gradient of the first layer, relative to that of the last
+_EXPLODED = 1e3
+_FAR = 20.0  # times the loss of guessing
+_RECURRENT = frozenset({"rnn", "lstm", "gru"})  # operators that run over all times
+_CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)"
+_GROWN = 100.0  # times the loss of the first steps, and that of guessing, where this is known
+_GROWN_MUCH = 1000.0  # the same where neither the loss of guessing nor the parameters show that something is wrong
+_LEAST_LOSS = 1.0  # losses below are no explosion
+_LEAST_LOSSES = 5
+_FIRST = 3  # steps
+_REPLACED = 0.5  # of the parameters, by one step
+_FAR_MOVED = 2.0  # times the size of the parameters
+_UNPROVED = "no edit is known that stops it"
+
+
+def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
+    """Return the calls that multiply by a weight in order of the forward pass, each with the root mean square of the
+    gradients of its weight, and of its output."""
+    found = []
+    below: set[int] = set()
+    for root in step.roots:
+        below |= step.below(root.source)
+    for call in step.calls:
+        if call.index not in below or call.weight is None:
+            continue
+        g, values = call.record.gradients, call.record.values
+        if g is not None and values is not None:
+            found.append((call, math.hypot(g.mean, g.std), math.hypot(values.mean, values.std)))
+    return found
+
+
+def _depth(layers: list[tuple[Call, float, float]]) -> bool:
+    weights = {id(x.leaf) for call, _, _ in layers for x in call.inputs if x.leaf is not None}
+    return len(layers) >= _LEAST_LAYERS and len(weights) >= 1
+
+
+@kind(
+    "vanishing-gradient",
+    "Does the gradient reach the first layers?",
+    "the gradient shrinks on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} "
+    "at the first ({first_name}), {ratio} times smaller.",
+    "use relu (or gelu) in place of sigmoid and tanh, normalization or residual connections, and an initialization "
+    "that keeps the variance",
+)
+def vanishing_gradient(case: Case) -> Found | None:
+    step = case.run.first
+    if step is None or not case.stuck or not all(map(math.isfinite, case.losses)):
+        return None
+    layers = _layers(case, step)
+    if not _depth(layers):
+        return None
+    first, last = layers[0], layers[-1]
+    if last[1] <= 0 or first[1] > _VANISHED * last[1]:
+        return None
+    flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
+    replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
+    edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
+    made = case.edited(case.step or step, flat[0]) if flat else None
+    return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+
+
+@kind(
+    "exploding-gradient",
+    "Do gradients keep their size on their way back?",
+    "the gradient grows on its way back: its root mean square is {last} at the last layer ({last_name}) and {first} at "
+    "the first ({first_name}), {ratio} times larger{spikes}.",
+    "{fix}",
+)
+def exploding_gradient(case: Case) -> Found | None:
+    step = case.run.first
+    if step is None:
+        return None
+    layers = _layers(case, step)
+    start, last_loss = case.ends()
+    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not _above_guessing(case)
+    if healthy and not _spikes(case):
+        return _exploding_over_time(case, (case.step,), 100 * _EXPLODED)
+    if not _depth(layers):
+        return _exploding_over_time(case, (step, case.step))
+    first, last = layers[0], layers[-1]
+    far = case.baseline is not None and case.losses[:1] > [_FAR * case.baseline]  # confident and wrong at the start
+    limit = _EXPLODED / 10 if far and not healthy else _EXPLODED
+    grown = last[1] > 0 and first[1] > limit * last[1]
+    magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
+    if not grown and not magnified:
+        return _exploding_over_time(case, (step, case.step))
+    values = _ends(first, last, first[1] / max(last[1], 1e-45))
+    values["spikes"] = ""
+    if magnified:
+        values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
+    scaled = Edit("with weights scaled to keep the variance", values=_scaled(case))
+    curves = compare(case.run, case.program, scaled, case.budget)
+    values["fix"] = f"use an initialization that keeps the variance (nn.init.kaiming_normal_), and clip: {_CLIP}"
+    lines = linecache.getlines(step.roots[-1].site.file)
+    clips = any("clip_grad" in line.partition("#")[0] for line in lines)
+    if clips:
+        values["fix"] = "use an initialization that keeps the variance (nn.init.kaiming_normal_)"
+    if clips or curves is not None and better(curves):
+        return Found(first[0].record, values, scaled, curves)
+    clipped = Edit("with clipped gradients", clip=1.0)
+    clipped_curves = compare(case.run, case.program, clipped, case.budget)
+    ends = math.inf if clipped_curves is None else clipped_curves.fixed[-1]
+    if clipped_curves is None or not better(clipped_curves) or not ends < _FAR * (case.baseline or math.inf):
+        return Found(first[0].record, values, scaled, curves)
+    values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
+    return Found(step.roots[-1].site, values, clipped, clipped_curves)
+
+
+def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float = _EXPLODED) -> Found | None:
+    """Return the finding for a recurrent layer whose values or gradients grow over time. It is one operator here."""
+    for step in [x for x in steps if x is not None]:
+        for call in step.passed():
+            if call.name not in _RECURRENT or call.weight is None:
+                continue
+            values, gradients = _over_time(step, call), _at_input(step, call)
+            if values is None or not max(values[1] / max(values[0], 1e-12), gradients or 0.0) > limit:
+                continue
+            what = f"outputs grow from {figure(values[0])} at the first to {figure(values[1])} at the last one"
+            if not values[1] > _EXPLODED * values[0]:
+                what = f"the gradient at its input is {figure(gradients or 0.0)} times that at its output"
+            message = f"values explode over the {call.shape[0]} time steps of {_layer_name(call)}: {what}."
+            if gradients is not None and gradients > _EXPLODED and "outputs" in what:
+                message = (
+                    f"{message[:-1]}, and the gradient at its input is {figure(gradients)} times that at its output."
+                )
+            edit = Edit("with weights scaled to keep the variance", values=_scaled(case))
+            curves = compare(case.run, case.program, edit, case.budget)
+            fix = (
+                "initialize the recurrent weights so that they keep the size of the state (nn.init.orthogonal_), and "
+                f"clip: {_CLIP}"
+            )
+            return Found(_initialized(case, step, call), {}, edit, curves, message=message, fix=fix)
+    return None
+
+
+def _over_time(step: Step, call: Call) -> tuple[float, float] | None:
+    """Return the root mean squares of a recurrent layer's outputs at the first and at the last time."""
+    if not call.outputs or call.outputs[0].ndim != 3 or len(call.outputs[0]) < _LEAST_LAYERS:
+        return None
+    out = np.asarray(call.outputs[0], np.float64)
+    ends = out[:1], out[-1:]
+    early, late = reversed(ends) if call.params.get("reverse") else ends
+    return math.sqrt(float((early**2).mean())), math.sqrt(float((late**2).mean()))
+
+
+def _at_input(step: Step, call: Call) -> float | None:
+    """Return the size of the gradient of a recurrent layer's input relative to that of its output."""
+    given = step.producer(call.inputs[0])
+    below, above = (None if x is None else x.record.gradients for x in (given, call))
+    if below is None or above is None:
+        return None
+    return math.hypot(below.mean, below.std) / max(math.hypot(above.mean, above.std), 1e-45)
+
+
+def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:
+    """Return the line that last wrote to the recurrent weights before the training, else the one of the layer."""
+    weights = [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim == 2]
+    for p in reversed(weights):
+        site = case.run.written.get(p.array.__array_interface__["data"][0])
+        if site is not None:
+            return site
+    entry = step.module_of(call)
+    return (case.created(entry.module) if entry is not None else None) or call.record
+
+
+def _above_guessing(case: Case) -> bool:
+    """Return whether the last recorded loss, without the other terms of a sum, is above that of guessing."""
+    loss = case.loss_call(case.step) if case.step is not None else None
+    values = None if loss is None else loss.record.values
+    return case.baseline is not None and values is not None and values.mean > 1.2 * case.baseline
+
+
+def _scaled(case: Case) -> dict[int, Array]:
+    """Return the first values of all matrices and kernels, scaled as ``kaiming_normal_`` scales them."""
+    found: dict[int, Array] = {}
+    for key, start in ((key, x) for one in case.run.optimizers for key, x in one.start.items()):
+        if isinstance(start, np.ndarray) and start.ndim > 1 and (spread := float(start.std())) > 0:
+            found[key] = (start * (math.sqrt(2 / start[0].size) / spread)).astype(start.dtype)
+    return found
+
+
+def _spikes(case: Case) -> bool:
+    losses = [x for x in case.losses if math.isfinite(x)]
+    return len(losses) < len(case.losses) or bool(losses) and max(losses) > 10 * losses[0]
+
+
+def _ends(first: tuple[Call, float, float], last: tuple[Call, float, float], ratio: float) -> dict[str, object]:
+    return {
+        "first": figure(first[1]),
+        "last": figure(last[1]),
+        "first_name": _layer_name(first[0]),
+        "last_name": _layer_name(last[0]),
+        "ratio": f"{float(figure(ratio)):,.0f}" if 100 <= ratio < 1e6 else figure(ratio),
+    }
+
+
+def _layer_name(call: Call) -> str:
+    return call.record.module or next((x.name for x in call.record.inputs if x.name), call.name)
+
+
+def divergence(case: Case) -> tuple[str, Found] | None:
+    """Return the kind and the finding for a loss that ends orders of magnitude above its start, or above guessing.
+
+    This is asked where no question has found a cause: a run that ends so is never without a finding.
+    """
+    main, step, losses = case.main, case.step, case.losses
+    if main is None or len(losses) < _LEAST_LOSSES or not _explodes(case):
+        return None
+    first, last = case.course()
+    values: dict[str, object] = {"course": f"goes from {first} to {last}"}
+    number, size = largest_step(main)
+    if main.rates and _replaces(case, size):
+        values |= rate_texts(case, 0.01)
+        values["lower"] = f", and step {number} changes parameters by {figure(size)} times their size"
+        return "learning-rate-too-high", Found(rate_place(main), values, unproved=_UNPROVED)
+    what = f"the loss goes from {first} to {last}"
+    if case.baseline is not None:
+        what += f", and that of guessing is {figure(case.baseline)}"
+    what += ": values grow without bound, from layer to layer or from step to step."
+    fix = f"check the size of inputs and initial weights, and clip: {_CLIP}"
+    where = step.roots[-1].site if step is not None else case.run.backward_site
+    return "exploding-gradient", Found(where, values, message=what, fix=fix, unproved=_UNPROVED)
+
+
+def _replaces(case: Case, size: float) -> bool:
+    """Return whether steps, of which the largest has this size relative to the parameters, replace the parameters."""
+    return size > _REPLACED or size > LARGE and moved(case) > _FAR_MOVED
+
+
+def _explodes(case: Case) -> bool:
+    """Return whether the last losses are far above the first ones, and above that of guessing where it is known."""
+    losses, base, main = case.losses, case.baseline, case.main
+    last = case.ends()[1]
+    if main is None or not last > _LEAST_LOSS:
+        return False
+    loss = case.loss_call(case.step) if case.step is not None else None
+    if base is not None and loss is not None:
+        return last > _GROWN * (base if loss.name in CLASS_LOSSES else max(abs(losses[0]), base))
+    first = max([abs(x) for x in losses[:_FIRST] if math.isfinite(x)], default=0.0)
+    if _replaces(case, largest_step(main)[1]):
+        return last > _GROWN * max(abs(losses[0]), _LEAST_LOSS)
+    return last > _GROWN_MUCH * max(first, _LEAST_LOSS)
