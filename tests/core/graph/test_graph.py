@@ -61,10 +61,12 @@ def test_the_collector_sees_one_object_per_recorded_call():
         return y
 
     record()
-    gc.collect()
+    for _ in range(2):  # a tuple of tuples is untracked one pass after its parts
+        gc.collect()
     before = len(gc.get_objects())
     _graph = record()
-    gc.collect()
+    for _ in range(2):
+        gc.collect()
     assert 350 <= len(gc.get_objects()) - before < 350 + 40  # one object is the node
 
 
