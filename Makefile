@@ -53,7 +53,7 @@ test: $(VENV)/dev.stamp $(COMPARE)
 	$(CURRENT)
 	$(BIN)/python $(PYTEST) -m "not slow"
 
-# What starts many processes, trains or compiles loops: the command line from outside, the kernels. Only files that
+# What takes more than half a second, or loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.
 slow: export OMP_NUM_THREADS = 1
 slow: export OPENBLAS_NUM_THREADS = 1

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
@@ -163,6 +165,7 @@ def measured() -> dict[str, int]:
     return dict(zip(BOUNDS, figures, strict=True))
 
 
+@pytest.mark.slow
 def test_a_figure_of_the_package_only_goes_down():
     over = {figure: (count, BOUNDS[figure]) for figure, count in measured().items() if count > BOUNDS[figure]}
     assert over == {}, "figures that have grown, with the bounds, which may only go down"
@@ -176,6 +179,7 @@ def test_no_folder_has_grown_full():
     assert known == set(), "these folders need no bound of their own any more"
 
 
+@pytest.mark.slow
 def test_no_module_stands_in_a_circle():
     visited: dict[str, bool] = {}  # False while a module is on the path that is being followed
 
@@ -192,6 +196,7 @@ def test_no_module_stands_in_a_circle():
         follow(module, ())
 
 
+@pytest.mark.slow
 def test_names_of_modules_are_computed_only_where_it_is_known():
     computing = {
         module

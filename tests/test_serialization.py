@@ -253,6 +253,7 @@ def test_a_missing_file_and_a_missing_folder_are_named(tmp_path):
         rg.save({"a": rg.ones(1)}, tmp_path / "nowhere" / "a.safetensors")
 
 
+@pytest.mark.slow
 def test_without_the_library_the_extra_is_named_and_nothing_is_written(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"older")
@@ -399,6 +400,7 @@ def test_arrays_of_dtypes_that_the_format_has_not_are_named(tmp_path, dtype):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_more_text_than_readers_accept_is_refused_when_it_is_saved(tmp_path):
     with pytest.raises(
         ValueError, match="save: the names, numbers and strings are too long .*; convert long lists to Tensors"
@@ -615,6 +617,7 @@ def test_a_read_only_file_is_not_replaced(tmp_path, monkeypatch):
     assert rg.load(path)["a"].tolist() == [1.0] and os.listdir(tmp_path) == ["a"]
 
 
+@pytest.mark.slow
 @posix
 def test_a_full_disk_is_an_error_that_names_the_file_and_leaves_the_old_one(tmp_path):
     path = tmp_path / "a"

@@ -266,6 +266,7 @@ def run(statement, timeout):
 linux = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
 
 
+@pytest.mark.slow
 @linux
 def test_pickles_made_at_random_are_loaded_or_refused_and_change_nothing(long, random):
     counts = run(f"t.attack({int(random.integers(2**30))}, {120 if long else 1.0})", 300)

@@ -69,6 +69,7 @@ class Countdown(Function):
         return g
 
 
+@pytest.mark.slow
 def test_backward_inside_backward_may_be_two_thousand_levels_deep():
     x = rg.tensor([2000.0], requires_grad=True)
     Countdown.apply(x).sum().backward()

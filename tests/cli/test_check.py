@@ -1,5 +1,7 @@
 """`retrograd check` passes right gradients, and finds a wrong rule in either order, an error and a NaN."""
 
+import pytest
+
 import retrograd as rg
 from retrograd.cli import main
 from retrograd.cli.commands import check
@@ -122,6 +124,7 @@ def test_an_operator_is_found_by_the_last_part_of_its_name(capsys):
     assert chosen(capsys, "exp") == ["exp"]
 
 
+@pytest.mark.slow
 def test_a_namespace_and_a_family_stand_for_their_operators(capsys):
     fft = chosen(capsys, "fft")
     assert "fft.fft" in fft and "fft.irfft2" in fft and all(name.startswith("fft.") for name in fft)

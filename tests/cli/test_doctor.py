@@ -74,6 +74,7 @@ def test_the_first_cause_is_printed_with_its_line_figures_and_edit(script, capsy
     assert "Edit: " in out and "Tried for 30 steps on one recorded batch" in out
 
 
+@pytest.mark.slow
 def test_an_unchanged_torch_script_is_examined(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(TORCH)
@@ -123,6 +124,7 @@ def test_a_missing_script_is_an_error_of_one_line(capsys):
         assert capsys.readouterr().err == "retrograd: error: there is no file or folder nowhere.py\n"
 
 
+@pytest.mark.slow
 def test_explain_lists_gradients_and_explains_one(script, capsys):
     assert main(["explain", "--name", "0.weight", "--step", "2", script(BROKEN)]) == 0
     out = capsys.readouterr().out
@@ -190,6 +192,7 @@ def watched(script):
     return done.stdout, json.loads(Path("out.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_watch_begins_at_the_first_step_and_has_the_numbers_of_its_page(script):
     root = "nn.init.zeros_(model[2].weight)\nfor step"  # the output is constant, and the root of its variance is at 0
     text = BROKEN.replace("for step", root, 1).replace("loss = ", "loss = model(x).var(0).sqrt().sum() + ")

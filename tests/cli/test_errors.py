@@ -102,6 +102,7 @@ def test_unknown_kernels_are_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == text
 
 
+@pytest.mark.slow
 def test_unknown_backend_is_one_line():
     result = run_module("info", RETROGRAD_BACKEND="abacus")
     assert result.returncode == 2

@@ -59,6 +59,7 @@ def weights(arrays):
     return sorted(name for name in arrays if name.startswith("model."))
 
 
+@pytest.mark.slow
 def test_the_checkpoint_itself_is_taken(checkpoint):
     for command in ("generate", "evaluate", "resume"):
         assert checkpoint(command, lambda arrays, structure: None)[0] == 0

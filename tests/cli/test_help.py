@@ -53,6 +53,7 @@ def test_an_option_after_the_script_that_the_script_does_not_mention_is_pointed_
     assert "--out comes after the script's name" in errors and "--steps comes" not in errors
 
 
+@pytest.mark.slow
 def test_a_script_without_torchvision_says_how_to_install_it(tmp_path):
     (tmp_path / "own.py").write_text("import sys\nsys.modules['torchvision'] = None\nimport torchvision\n")
     command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "own.py")]

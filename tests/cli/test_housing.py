@@ -54,6 +54,7 @@ def finished_run(tmp_path_factory):
     return code, folder
 
 
+@pytest.mark.slow
 def test_run_writes_metrics_plots_and_report(finished_run):
     code, folder = finished_run
     assert code == 0

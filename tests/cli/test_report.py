@@ -84,6 +84,7 @@ def test_pixels_are_the_images_own(page_text):
     np.testing.assert_array_equal(np.round(imread(io.BytesIO(png)) * 255), np.arange(12).reshape(3, 4))
 
 
+@pytest.mark.slow
 def test_figures_are_there_light_and_dark(tmp_path):
     pytest.importorskip("matplotlib")
     figure = plots.learning_curves({"train": ([1, 2], [2.0, 1.0])})

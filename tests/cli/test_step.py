@@ -164,6 +164,7 @@ def test_a_programs_error_is_its_own_traceback(debug, tmp_path):
     assert code == 1 and "broken.py" in err and "cli/commands/step.py" not in err
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_torch_gets_retrograd(tmp_path):
     import os
     import subprocess

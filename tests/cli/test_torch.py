@@ -70,6 +70,7 @@ def installed(tmp_path_factory):
     return environment
 
 
+@pytest.mark.slow
 def test_python_and_importlib_see_torch(installed):
     shown = installed.program(
         """
@@ -197,6 +198,7 @@ def test_another_active_environment_is_pointed_out(tmp_path):
     assert result.returncode == 0 and "/elsewhere is active, but this retrograd belongs to" in result.stderr
 
 
+@pytest.mark.slow
 def test_programs_of_retrograd_run_see_the_distribution_without_an_installation(tmp_path):
     environment = Environment(tmp_path)
     program = tmp_path / "program.py"

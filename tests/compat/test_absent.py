@@ -110,6 +110,7 @@ print(asked - len(PATHS) - len(public), asked > 300)
 """
 
 
+@pytest.mark.slow
 def test_messages_of_programs_say_pytorchs_names(tmp_path):
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     command = [sys.executable, "-m", "retrograd", "run", str(tmp_path / "program.py")]

@@ -49,6 +49,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_programs_that_import_functorch_run_unchanged(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)

@@ -251,6 +251,7 @@ def attention(library, module):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_attention_is_pytorchs():
     mine, its = attention(rg, flex), attention(torch, __import__("torch.nn.attention.flex_attention", fromlist=["x"]))

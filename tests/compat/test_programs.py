@@ -45,6 +45,7 @@ def _run(*command):
     return subprocess.run([sys.executable, *command], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["-m", "retrograd", "run"], ["-m", "retrograd.as_torch"]])
 def test_a_script_runs_unchanged(tmp_path, command):
     pytest.importorskip("safetensors")
@@ -55,6 +56,7 @@ def test_a_script_runs_unchanged(tmp_path, command):
     assert run.stdout == "torch ['--flag', 'x'] __main__ Torch torch.Size([8, 3])\n"
 
 
+@pytest.mark.slow
 def test_a_script_finds_its_neighbours_and_an_error_is_shown_from_its_first_line_on(tmp_path):
     (tmp_path / "helper.py").write_text("def fail():\n    raise ValueError('too bad')\n")
     script = tmp_path / "script.py"
@@ -64,6 +66,7 @@ def test_a_script_finds_its_neighbours_and_an_error_is_shown_from_its_first_line
     assert "as_torch" not in run.stderr and "runpy" not in run.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_module_or_script_is_named(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torch.no_such_part\n")
@@ -287,6 +290,7 @@ def test_sparse_matrices_have_gradients():
     assert rg.sparse.FloatTensor(indices, values.detach(), rg.ones(2, 2).shape).coalesce().shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_a_function_keeps_its_name_where_a_module_has_it_too(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -231,6 +231,7 @@ def run(tmp_path, source):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_processes_of_a_program_know_torch(tmp_path):
     out = run(
         tmp_path,
@@ -255,6 +256,7 @@ def test_processes_of_a_program_know_torch(tmp_path):
     assert out == "spawn (True, [2.0, 0.0])\nforkserver (True, [2.0, 0.0])\n"
 
 
+@pytest.mark.slow
 def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_path):
     pytest.importorskip("safetensors")
     out = run(
@@ -285,6 +287,7 @@ def test_a_program_writes_archives_wherever_the_name_is_not_of_safetensors(tmp_p
         assert theirs.load(tmp_path / name, weights_only=True)["weight"].shape == (1, 2)
 
 
+@pytest.mark.slow
 def test_a_program_formats_tensors_of_one_number_as_the_number(tmp_path):
     out = run(tmp_path, "import torch\nx = torch.tensor(0.5)\nprint(f'{x} {x:.3f} {torch.ones(1)}')")
     assert out == "0.5 0.500 tensor([1.])\n"

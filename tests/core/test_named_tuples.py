@@ -58,6 +58,7 @@ def test_a_copy_is_of_the_class(copied):
     assert copied(Ours(1)) == Ours(1) and type(copied(Ours(1))) is Ours
 
 
+@pytest.mark.slow
 def test_the_import_restores_the_garbage_collector_and_loads_no_rules_of_numpys_functions():
     program = """
 import gc, sys

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PROGRAM = """
 import importlib
 import pkgutil
@@ -69,6 +71,7 @@ assert (set(dir(Tensor)), set(registry.OPERATORS)) == names
 """
 
 
+@pytest.mark.slow
 def test_modules_of_operators_load_at_the_first_use_of_a_name_and_nobody_notices():
     made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=100)
     assert made.returncode == 0, made.stderr

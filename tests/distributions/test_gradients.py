@@ -108,6 +108,7 @@ def test_gradients_flow_from_samples_to_every_parameter(example: Example):
             assert bool((tensor.grad != 0).any())
 
 
+@pytest.mark.slow
 def test_pathwise_gradients_of_second_moments_are_right_for_gamma_beta_and_dirichlet():
     """d E[x^2] / da against the formula, of which the variance of x is a part."""
     rg.manual_seed(0)

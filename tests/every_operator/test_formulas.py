@@ -109,6 +109,7 @@ def shown():
                     yield one, inspect.getdoc(own) or "", reference.says(one)
 
 
+@pytest.mark.slow
 def test_every_formula_of_the_reference_is_set():
     count = 0
     for name, docstring, says in shown():

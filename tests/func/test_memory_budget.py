@@ -250,6 +250,7 @@ def graph_of(seed, limit):
             return run(), budget
 
 
+@pytest.mark.slow
 @pytest.mark.every(4)
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 6, 4, 5, 7])
 def test_random_programs_with_views_and_writes(seed):

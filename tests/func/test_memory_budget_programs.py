@@ -88,6 +88,7 @@ def created():
     return [start, c], loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [rk4, in_place, stencil, created])
 def test_a_long_loop_is_repeated_about_once_in_a_fifth_of_its_memory(make):
     leaves, loss = make()

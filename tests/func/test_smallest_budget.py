@@ -129,6 +129,7 @@ def smallest(make):
 MODELS = [mlp, widths, cnn, residual, skipping, recurrent, transformer]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MODELS)
 def test_the_named_budget_is_the_smallest_of_a_model(make):
     assert smallest(make)

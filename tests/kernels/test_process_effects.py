@@ -199,6 +199,7 @@ def with_threadpoolctl():
     pytest.importorskip("threadpoolctl")
 
 
+@pytest.mark.slow
 def test_importing_changes_nothing_in_the_process():
     run(IMPORT)
 

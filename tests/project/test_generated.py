@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python removes the indentation from which they are composed")
 def test_generated_files_are_current():
     run = subprocess.run(
@@ -21,6 +22,7 @@ def test_generated_files_are_current():
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_the_operator_table_names_every_loop_that_an_operator_hands_arrays_to():
     table = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
     found = re.findall(r"^\| `(\S+)` \|(?:.*)\| (.*) \| (.*) \| .* \|$", table, re.MULTILINE)

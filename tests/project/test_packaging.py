@@ -53,6 +53,7 @@ def test_the_citation_has_the_version_of_the_package():
     assert f"\nversion: {retrograd.__version__}\n" in citation
 
 
+@pytest.mark.slow
 def test_with_the_address_of_the_repository_the_description_has_absolute_links(tmp_path):
     """The page of a package index shows the README, whose relative links lead nowhere there."""
     files = (
@@ -114,6 +115,7 @@ def test_a_wheel_with_a_library_is_for_its_platform(tmp_path):
     assert libraries == ["retrograd/kernels/library/aarch64.json", "retrograd/kernels/library/aarch64.so"]
 
 
+@pytest.mark.slow
 def test_the_line_that_installs_an_extra_needs_no_registry():
     """Errors name `pip install 'retrograd[cli]'`: pip reads the extra from the installed package."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "--no-deps", "retrograd[cli]"]

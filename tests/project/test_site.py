@@ -122,6 +122,7 @@ def test_what_is_kept_of_a_page_is_not_used_once_it_has_changed(tmp_path, monkey
 # Pages of operators, curves, line numbers
 
 
+@pytest.mark.slow
 def test_an_operators_page_has_curves_kink_declaration_and_names():
     page = operators.page("relu", OPERATORS["relu"], "../operators_nn", "Neural network operators")
     assert ".. autofunction:: retrograd.relu" in page and '<svg class="curves"' in page

@@ -89,6 +89,7 @@ def test_without_tensors_the_results_are_scipys():
     assert type(optimize.minimize(lambda x: (x**2).sum(), [1.0]).x) is np.ndarray
 
 
+@pytest.mark.slow
 def test_roots_and_minima_are_found_for_all_examples_of_vmap():
     a = double([[4.0, 9.0], [1.0, 16.0]])
     found = vmap(lambda a: optimize.root(lambda x: x**2 - a, rg.ones(2, dtype=rg.float64)).x)(a)

@@ -158,6 +158,7 @@ def test_a_distribution_has_scipys_values_at_the_ends_and_outside_of_its_support
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", sorted({name.partition(".")[0] for name in CASES}))
 def test_every_public_name_has_an_example_that_runs(module):
     runner, found = doctest.DocTestRunner(), import_module(f"retrograd.scipy.{module}")

@@ -145,6 +145,7 @@ def test_conversions_to_and_from_pytorchs_sparse_tensors():
     assert ours.csr_array((3, 2)).toarray().tolist() == [[0.0, 0.0]] * 3
 
 
+@pytest.mark.slow
 def test_second_order_forward_mode_and_vmap():
     def loss(data, x):
         a = made(ours, data, "csc")

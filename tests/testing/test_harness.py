@@ -428,6 +428,7 @@ def test_a_batching_rule_that_mixes_examples_fails():
         mapping.check_vmap(*total(lambda call: rule(call).flip(0)))
 
 
+@pytest.mark.slow
 def test_a_batching_rule_for_mapped_second_arguments_is_checked():
     def first_only(call):
         return call.below([call.full(0), call.values[1][:1] if call.mapped[1] else call.values[1]])

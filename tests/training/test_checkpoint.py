@@ -142,6 +142,7 @@ def test_every_truncation_and_damage_is_refused_and_changes_nothing(tmp_path):
     assert checkpoint.resume().step == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_header_is_never_taken_for_good(tmp_path):
     model, checkpoint = small(tmp_path)
     checkpoint.save(7, {"note": "text"})

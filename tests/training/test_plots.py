@@ -11,6 +11,7 @@ from retrograd.training import plots
 needs_matplotlib = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")
 
 
+@pytest.mark.slow
 @needs_matplotlib
 def test_figures_are_rendered_as_png_light_and_dark():
     random = np.random.default_rng(0)

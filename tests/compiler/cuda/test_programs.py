@@ -89,6 +89,7 @@ def adamw(params: Any) -> Any:
     return rg.optim.AdamW(params, lr=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [mlp, cnn, gpt])
 def test_a_training_step_on_the_device_is_the_eager_one(make):
     step = check_training(make, adamw)
@@ -120,6 +121,7 @@ def test_an_update_without_a_form_is_made_by_the_optimizer():
     assert "run_step" in step.explain() and "no CUDA graph: an optimizer's step that is not a kernel" in step.explain()
 
 
+@pytest.mark.slow
 def test_more_parameters_than_a_launch_takes():
     def deep() -> Any:
         net = rg.nn.Sequential(*[rg.nn.Linear(4, 4) for _ in range(80)])

@@ -148,6 +148,7 @@ def slow(*functions):
     return [pytest.param(function, marks=pytest.mark.slow) for function in functions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
@@ -191,6 +192,7 @@ def test_recorded_calls_do_not_grow_with_the_number_of_steps(monkeypatch):
     assert lengths[0] == lengths[1] < 600
 
 
+@pytest.mark.slow
 def test_a_loop_that_cannot_be_rolled_is_recorded_call_by_call(monkeypatch):
     monkeypatch.setattr(_Steps, "_loop", lambda *_: None)
     check(final, (drawn(3), drawn(3)), 1)

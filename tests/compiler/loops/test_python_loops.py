@@ -8,6 +8,7 @@ from retrograd.func import grad
 from tests.compiler.programs.python_loops import check_python_loop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3])
 def test_a_random_python_loop_has_the_numbers_of_an_eager_one(seed):
     assert check_python_loop(seed)
@@ -35,6 +36,7 @@ def loss(u, xs):
     return driven(u, xs, rg.zeros(len(xs), len(u), dtype=u.dtype))
 
 
+@pytest.mark.slow
 def test_the_program_of_a_python_loop_does_not_grow_with_its_steps():
     lengths = []
     for steps in (60, 100):

@@ -59,6 +59,7 @@ def in_place(u):
     return (u**2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "shapes", "loops"),
     [

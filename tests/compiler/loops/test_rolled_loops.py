@@ -16,6 +16,7 @@ def rolled(function) -> list:
     return [step for step in entry.trace.program.instructions if step.kind == "rolled"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_random_loop_has_the_numbers_of_an_eager_one(seed):
     assert check_looped(seed) == "rolled"
@@ -49,6 +50,7 @@ def orbit(steps, **options):
 POINT = rg.tensor([1.5, 3.0], dtype=F64), rg.tensor([1.0, 1.0], dtype=F64)
 
 
+@pytest.mark.slow
 def test_the_number_of_instructions_does_not_grow_with_the_number_of_steps():
     counts = []
     for steps in (3, 700):
@@ -217,6 +219,7 @@ def test_loops_are_rolled_after_bfloat16_and_meta_have_come():
     assert check_looped(0) == "rolled"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.slow)])
 def test_rolled_arrays_of_a_step_have_the_numbers_of_eager_ones(dtype):
     def loss(u, k):

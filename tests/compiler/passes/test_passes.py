@@ -43,6 +43,7 @@ def check_fuzzed(seed: int) -> None:
                 np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12, err_msg=f"seed {seed}")
 
 
+@pytest.mark.slow
 def test_random_programs_of_fused_loops(everything_fuses):
     for seed in range(20):
         check_fuzzed(seed)

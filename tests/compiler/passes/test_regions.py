@@ -62,6 +62,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @both
 def test_a_step_with_a_large_product_and_an_update_of_many_elements_is_one_region():
     model = nn.Sequential(nn.Linear(300, 130), nn.ReLU(), nn.Linear(130, 3))
@@ -81,6 +82,7 @@ def test_a_step_with_a_large_product_and_an_update_of_many_elements_is_one_regio
     assert len(regions(step)) == 1 and regions(step)[0].parts[-1].name == "run_step"
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_training_step_is_one_region_with_its_update(name):
@@ -245,6 +247,7 @@ def test_threads_replay_at_the_same_time():
                 np.testing.assert_allclose(got.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
 def test_elementwise_steps_and_sums_of_all_layouts_are_those_of_eager_calls(dtype):
@@ -318,6 +321,7 @@ def test_products_take_numbers_too_small_for_full_precision_as_eager_ones_do(siz
     assert np.float32(1e-40) * np.float32(1) > 0
 
 
+@pytest.mark.slow
 @needs_llvm
 def test_a_pass_over_a_long_loop_takes_time_in_proportion_to_its_length():
     """Counted are the comparisons of places, of which there were as many as the square of the length."""

@@ -24,6 +24,7 @@ def compiled(function: Any) -> Compiled:
     return Compiled(function, fallback=False, dynamic=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("varied", [False, True], ids=["one size", "several sizes"])
 @pytest.mark.parametrize("seed", range(2))
 def test_random_programs(seed, varied):

@@ -71,6 +71,7 @@ def assert_same(first: list[np.ndarray], second: list[np.ndarray]) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)  # optimizers make steps of rounding, too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_compiled_step_is_the_eager_one(optimizer):
     eager, compiled = Training(optimizer), Training(optimizer)
@@ -112,6 +113,7 @@ def test_a_compiled_run_goes_on_from_what_a_checkpoint_holds():
     assert second.run("cc") == approx(losses, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_last_smaller_batch_is_a_program_of_its_own():
     t = Training()
     for size in (5, 4, 5, 4, 5):

@@ -97,6 +97,7 @@ def test_threads_compile_and_replay_on_one_model_at_the_same_time():
     assert all(type(p.array) is np.ndarray for p in model.parameters())
 
 
+@pytest.mark.slow
 def test_an_interrupted_replay_leaves_the_model_usable():
     model = model_of()
     optimizer = optim.AdamW(model.parameters(), lr=0.01)

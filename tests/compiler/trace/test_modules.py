@@ -23,6 +23,7 @@ def is_compiled(model: nn.Module) -> bool:
     return isinstance(model.forward, Compiled)
 
 
+@pytest.mark.slow
 def test_a_module_compiled_in_place_computes_what_it_did():
     eager, model, x = model_of(), model_of(), rg.randn(6, 4, dtype=rg.float64)
     model.compile(mode="reduce-overhead", backend="inductor", dynamic=False, options=None)

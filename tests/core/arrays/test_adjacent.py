@@ -111,6 +111,7 @@ def test_what_does_not_lie_so_is_stacked(parts):
     assert not np.shares_memory(found, g)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [heads, pieces])
 def test_a_compiled_step_joins_them_as_well(attention):
     rng = np.random.default_rng(0)

@@ -166,6 +166,7 @@ def test_what_tensors_cannot_hold_is_no_dtype(spec, message):
         rg.dtype(spec)
 
 
+@pytest.mark.slow
 def test_dtypes_print_as_pytorchs_where_retrograd_runs_as_pytorch(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

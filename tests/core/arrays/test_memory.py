@@ -50,6 +50,7 @@ def run(**environment: str) -> tuple[int, int]:
     return faults, given_back
 
 
+@pytest.mark.slow
 def test_a_repeated_step_faults_in_no_page_anew():
     # Five steps make at least ten new arrays of 8 MB, in pages of 4 KiB or of 2 MiB.
     assert run()[0] < 20 < run(RETROGRAD_KEEP_MEMORY="0")[0]

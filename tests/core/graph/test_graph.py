@@ -15,6 +15,7 @@ from retrograd.autograd import grad
 from retrograd.core.graph.primitive import Primitive
 
 
+@pytest.mark.slow
 def test_a_chain_of_100_000_operators():
     x = rg.ones(3, requires_grad=True)
     y = x

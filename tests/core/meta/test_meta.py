@@ -39,6 +39,7 @@ def test_operators_that_need_numbers_are_few():
     assert len(NEED_NUMBERS) <= 19 and set(CASES) >= NEED_NUMBERS
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_large_tensors_take_no_memory():
     program = """if True:

@@ -17,6 +17,7 @@ from retrograd.core.tensor.storage import Storage
 from tests.core.tensor import fuzzing
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_programs_agree_with_the_model_that_never_mutates(data):
@@ -61,6 +62,7 @@ def is_smooth(seed: int) -> bool:
     return not any(word in line for line in program.log for word in kinks)
 
 
+@pytest.mark.slow
 def test_central_differences():
     """A sample with neither detached parts nor kinks, against central differences of the mutating program itself."""
     seeds = [seed for seed in range(150) if is_smooth(seed)]

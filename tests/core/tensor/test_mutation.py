@@ -529,6 +529,7 @@ def test_errors():
         rg.ones(3).add_(rg.ones(2))
 
 
+@pytest.mark.slow
 def test_many_views_and_writes_stay_linear():
     z = rg.zeros(2000, requires_grad=True) * 1
     rows = z.unbind(0)

@@ -317,6 +317,7 @@ def test_bad_arguments_are_refused_in_a_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_loaded_before_it_is_asked_for():
     code = """if True:
         import sys, retrograd as rg

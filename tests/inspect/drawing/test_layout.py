@@ -215,6 +215,7 @@ process.stdin.on("data", (part) => { text += part; }).on("end", () => {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="no Node")
 def test_the_script_of_the_page_puts_everything_where_python_does():
     """One process of Node, whose start takes longer than all of the layouts."""

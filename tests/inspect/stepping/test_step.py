@@ -267,6 +267,7 @@ def test_stepping_holds_no_more_after_it_is_dropped():
     assert node() is None
 
 
+@pytest.mark.slow
 def test_every_rule_of_the_engine_has_a_source():
     from retrograd.core.graph.primitive import primitives
     from retrograd.inspect.stepping.rules import source_of

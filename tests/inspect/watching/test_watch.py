@@ -386,6 +386,7 @@ def test_tensorboard_files_are_written_where_the_package_is(tmp_path):
     assert list((tmp_path / "events").glob("*tfevents*"))
 
 
+@pytest.mark.slow
 def test_figures_are_written_as_json_and_as_a_picture(tmp_path):
     model, optimizer = network()
     with inspect.watch(model, optimizer, every=1) as w:

@@ -150,6 +150,7 @@ def test_sums_of_the_backward_pass(name):
     assert error(ours(rg.from_numpy(x)), wanted) <= max(limit, EPS)
 
 
+@pytest.mark.slow
 def test_normalization_of_numbers_far_from_zero():
     """With numbers of 1e4 +- 1 a rounding of the mean is 1e-3 of the deviation; much more would be a bad sum."""
     rows = OFFSET.reshape(10, -1)

@@ -43,6 +43,7 @@ def test_a_sparse_tensor_is_a_tensor():
     assert is_dense(rg.ones(2)) and not is_dense(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_of_tensors_gives_the_dense_result_or_an_error_on_a_sparse_one(kind):

@@ -138,6 +138,7 @@ def test_nothing_is_known_of_other_libraries():
     assert alternative("sklearn.linear_model.ridge") == ""
 
 
+@pytest.mark.slow
 def test_scipys_array_api_mode_names_ours_instead_of_detaching():
     program = (
         "import retrograd as rg, scipy.special\n"
