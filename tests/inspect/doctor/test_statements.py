@@ -361,3 +361,32 @@ for epoch in range(12):
     assert found.kind == "train-mode-in-evaluation"
     assert "BatchNorm1d ran 12 times" in found.message
     assert re.match(r"remove model\.train\(\) in line \d+: ", found.fix)
+
+
+def test_an_activation_before_a_loss_written_by_hand_is_seen(tmp_path: Path) -> None:
+    policy, loss = "nn.Sequential(nn.Linear(4, 3), nn.Softmax(-1))", "-torch.distributions.Categorical({}=model(x))"
+    found = trained(tmp_path, policy, loss.format("logits") + ".log_prob(y).mean()").findings
+    assert trained(tmp_path, policy, loss.format("probs") + ".log_prob(y).mean()").findings == []
+    assert found[0].kind == "double-softmax"
+    assert "Categorical(logits=...) applies softmax again" in found[0].message
+    model = "nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())"
+    focal = "\nt = (x[:, :1] > 0).float()\ndef focal(p): return -(p * t + (1 - p) * (1 - t)).log().mean()"
+    assert trained(tmp_path, model + focal, "focal(model(x))").findings == []
+    assert trained(tmp_path, model + focal, "focal(model(x).sigmoid())").findings[0].kind == "double-sigmoid"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.cosine_embedding_loss(model(x), model(x + 1), {}[:, 0])",
+        "F.hinge_embedding_loss(model(x), {})",
+        "F.margin_ranking_loss(model(x), model(x + 1), {}, margin=0.5)",
+        "F.soft_margin_loss(model(x), {})",
+    ],
+)
+def test_targets_of_0_and_1_do_not_fit_a_loss_of_signs(loss: str, tmp_path: Path) -> None:
+    signs = "x.sign()"
+    assert "target-mismatch" not in [x.kind for x in trained(tmp_path, "nn.Linear(4, 4)", loss.format(signs)).findings]
+    found = trained(tmp_path, "nn.Linear(4, 4)", loss.format("(x > 0).float()"), steps=4).findings[0]
+    assert (found.kind, found.fix) == ("target-mismatch", "pass 2 * target - 1")
+    assert re.search(r"gets 0 for \d\d% of the examples", found.message)
