@@ -375,6 +375,19 @@ def test_an_activation_before_a_loss_written_by_hand_is_seen(tmp_path: Path) -> 
     assert trained(tmp_path, model + focal, "focal(model(x).sigmoid())").findings[0].kind == "double-sigmoid"
 
 
+def test_a_score_that_is_minimized_is_told_from_one_that_is_maximized(tmp_path: Path) -> None:
+    score = """
+def concordance(p, t):
+    covariance = ((p - p.mean()) * (t - t.mean())).mean()
+    return 2 * covariance / (p.var() + t.var() + (p.mean() - t.mean()) ** 2)
+"""
+    data = (tmp_path, "nn.Linear(4, 1)" + score)
+    assert trained(*data, "1 - concordance(model(x), x[:, :1])", 0.5, 30).findings == []
+    found = trained(*data, "concordance(model(x), x[:, :1])", 0.5, 30).findings[0]
+    assert found.kind == "loss-sign"
+    assert "(0.9688 with the targets as predictions" in found.message
+
+
 @pytest.mark.parametrize(
     "loss",
     [
