@@ -403,3 +403,52 @@ def test_targets_of_0_and_1_do_not_fit_a_loss_of_signs(loss: str, tmp_path: Path
     found = trained(tmp_path, "nn.Linear(4, 4)", loss.format("(x > 0).float()"), steps=4).findings[0]
     assert (found.kind, found.fix) == ("target-mismatch", "pass 2 * target - 1")
     assert re.search(r"gets 0 for \d\d% of the examples", found.message)
+
+
+def test_the_line_of_data_is_not_that_of_memory_used_before(tmp_path: Path) -> None:
+    program = """
+def load():
+    noise = [torch.rand(64) + n for n in range(200)]  # as large as a batch
+    high = 5e3 * torch.rand(320) + noise[0][0]
+    parts = [torch.randn(320) for _ in range(3)]
+    return torch.stack([high, *parts], dim=1), parts[0] + parts[1]  # here
+x, y = load()
+model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(x, y)
+for a, b in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+    optimizer.zero_grad()
+    F.mse_loss(model(a)[:, 0], b).backward()
+    optimizer.step()
+"""
+    text = HEAD + program
+    found = examined(text, tmp_path / "train.py").findings[0]
+    line = next(n for n, x in enumerate(text.splitlines(), start=1) if x.endswith("# here"))
+    assert (found.kind, found.line) == ("unnormalized-input", line)
+
+
+def test_inputs_that_come_again_with_other_labels_are_seen(tmp_path: Path) -> None:
+    program = (
+        HEAD
+        + """
+kinds = torch.randint(0, 3, (96,))
+rows = [torch.randint(4 * int(k), 4 * int(k) + 4, (4 + i % 7,)) for i, k in enumerate(kinds)]
+def collate(batch):
+    labels = torch.stack([y for _, y in batch])
+    batch = sorted(batch, key=lambda one: len(one[0]))  # here
+    # labels = torch.stack([y for _, y in batch])
+    return nn.utils.rnn.pad_sequence([x for x, _ in batch], batch_first=True), labels
+loader = torch.utils.data.DataLoader(list(zip(rows, kinds)), batch_size=24, shuffle=True, collate_fn=collate)
+table, head = nn.Embedding(12, 8), nn.Linear(8, 3)
+optimizer = torch.optim.Adam([*table.parameters(), *head.parameters()], lr=0.01)
+for _ in range(6):
+    for a, b in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(head(table(a).mean(1)), b).backward()
+        optimizer.step()
+"""
+    )
+    found = examined(program, tmp_path / "train.py").findings[0]
+    line = next(n for n, x in enumerate(program.splitlines(), start=1) if x.endswith("# here"))
+    assert (found.kind, found.line) == ("labels-unrelated", line)
+    assert examined(program.replace("# labels", "labels"), tmp_path / "train.py").findings == []
