@@ -28,7 +28,7 @@ EVALUATED = 200  # operators of an evaluation that are watched
 
 
 def _owner(x: np.ndarray) -> np.ndarray:
-    """Return the array that owns the memory of an array."""
+    """Follow views to the array whose memory they share."""
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x
@@ -102,8 +102,12 @@ class UntilGraph(Observer):
     def _note_batch(self, inputs: Inputs) -> None:
         """Note the line that computed the data whose rows the first batch has, which a DataLoader copies."""
         arrays = [x.array for x in tensors_in(inputs) if not x._requires]
-        x = next((x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1), None)
-        for one in reversed(self.run.data) if x is not None and x[0].size > 1 else ():
+        x = next(
+            (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1 and len(x)), None
+        )
+        if x is None or x[0].size < 2:
+            return
+        for one in reversed(self.run.data):
             data = one.array()
             if data is None or data.nbytes > _MOST_BYTES or data.dtype != x.dtype or data.shape[1:] != x.shape[1:]:
                 continue

@@ -143,7 +143,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
     for step in reversed(case.run.steps):
         for call in step.passed():
             if activations[0] == "softmax" and (again := _normalized_again(step, call)) is not None:
-                edit = Edit("without it", Changes(calls={again.index: same}), one_loss=True)
+                edit: Edit | None = Edit("without it", Changes(calls={again.index: same}), one_loss=True)
                 made = re.search(r"(\w+)\([^()]*\blogits\s*=", call.site.code)
                 loss = "x - logsumexp(x)" if made is None else f"{made[1]}(logits=...)"
                 return Found(case.edited(step, again), {"activation": again.name, "loss": loss}, edit)

@@ -133,7 +133,7 @@ def _pair(step: Step, root: Source) -> tuple[int, np.ndarray] | None:
         seen.update([x.call] if x.call >= 0 else [])
         call = step.producer(x)
         array = step.array(x) if Case.has_array(step, x) else None
-        is_data = call is None or call.moves and not call.record.requires_grad and np.shape(array) == shape
+        is_data = call is None or call.moves and not call.record.requires_grad and getattr(array, "shape", ()) == shape
         if call is not None and call.index >= entry.end and not is_data:
             pending += call.inputs
         elif x.leaf is not None or x.call >= entry.start and x.call < entry.end or array is None:
