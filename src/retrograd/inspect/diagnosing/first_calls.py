@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AS_FUNCTION = "Dropout (as a function)"
 _DATA = 32  # numbers
 _MOST_DATA = 10_000
-_MOST_BYTES = 1 << 26  # of data in which rows are looked for
+_MOST_BYTES = 1 << 26  # of all data in which rows are looked for
 EVALUATED = 200  # operators of an evaluation that are watched
 
 
@@ -107,11 +107,15 @@ class UntilGraph(Observer):
         )
         if x is None or x[0].size < 2:
             return
+        remaining = _MOST_BYTES
         for one in reversed(self.run.data):
             data = one.array()
-            if data is None or data.nbytes > _MOST_BYTES or data.dtype != x.dtype or data.shape[1:] != x.shape[1:]:
+            if data is None or data.dtype != x.dtype or data.shape[1:] != x.shape[1:] or not len(data) > len(x):
                 continue
-            if len(data) > len(x) and all((data == row).reshape(len(data), -1).all(1).any() for row in x[:2]):
+            remaining -= data.nbytes
+            if remaining < 0:
+                return
+            if all((data == row).reshape(len(data), -1).all(1).any() for row in x[:2]):
                 self.run.fed = one.site, x.shape[1:]
                 return
 
