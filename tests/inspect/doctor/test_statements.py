@@ -361,3 +361,94 @@ for epoch in range(12):
     assert found.kind == "train-mode-in-evaluation"
     assert "BatchNorm1d ran 12 times" in found.message
     assert re.match(r"remove model\.train\(\) in line \d+: ", found.fix)
+
+
+def test_an_activation_before_a_loss_written_by_hand_is_seen(tmp_path: Path) -> None:
+    policy, loss = "nn.Sequential(nn.Linear(4, 3), nn.Softmax(-1))", "-torch.distributions.Categorical({}=model(x))"
+    found = trained(tmp_path, policy, loss.format("logits") + ".log_prob(y).mean()").findings
+    assert trained(tmp_path, policy, loss.format("probs") + ".log_prob(y).mean()").findings == []
+    assert found[0].kind == "double-softmax"
+    assert "Categorical(logits=...) applies softmax again" in found[0].message
+    model = "nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())"
+    focal = "\nt = (x[:, :1] > 0).float()\ndef focal(p): return -(p * t + (1 - p) * (1 - t)).log().mean()"
+    assert trained(tmp_path, model + focal, "focal(model(x))").findings == []
+    assert trained(tmp_path, model + focal, "focal(model(x).sigmoid())").findings[0].kind == "double-sigmoid"
+
+
+def test_a_score_that_is_minimized_is_told_from_one_that_is_maximized(tmp_path: Path) -> None:
+    score = """
+def concordance(p, t):
+    covariance = ((p - p.mean()) * (t - t.mean())).mean()
+    return 2 * covariance / (p.var() + t.var() + (p.mean() - t.mean()) ** 2)
+"""
+    data = (tmp_path, "nn.Linear(4, 1)" + score)
+    assert trained(*data, "1 - concordance(model(x), x[:, :1])", 0.5, 30).findings == []
+    found = trained(*data, "concordance(model(x), x[:, :1])", 0.5, 30).findings[0]
+    assert found.kind == "loss-sign"
+    assert "(0.9688 with the targets as predictions" in found.message
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "F.cosine_embedding_loss(model(x), model(x + 1), {}[:, 0])",
+        "F.hinge_embedding_loss(model(x), {})",
+        "F.margin_ranking_loss(model(x), model(x + 1), {}, margin=0.5)",
+        "F.soft_margin_loss(model(x), {})",
+    ],
+)
+def test_targets_of_0_and_1_do_not_fit_a_loss_of_signs(loss: str, tmp_path: Path) -> None:
+    signs = "x.sign()"
+    assert "target-mismatch" not in [x.kind for x in trained(tmp_path, "nn.Linear(4, 4)", loss.format(signs)).findings]
+    found = trained(tmp_path, "nn.Linear(4, 4)", loss.format("(x > 0).float()"), steps=4).findings[0]
+    assert (found.kind, found.fix) == ("target-mismatch", "pass 2 * target - 1")
+    assert re.search(r"gets 0 for \d\d% of the examples", found.message)
+
+
+def test_the_line_of_data_is_not_that_of_memory_used_before(tmp_path: Path) -> None:
+    program = """
+def load():
+    noise = [torch.rand(64) + n for n in range(200)]  # as large as a batch
+    high = 5e3 * torch.rand(320) + noise[0][0]
+    parts = [torch.randn(320) for _ in range(3)]
+    return torch.stack([high, *parts], dim=1), parts[0] + parts[1]  # here
+x, y = load()
+model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(x, y)
+for a, b in torch.utils.data.DataLoader(data, batch_size=16, shuffle=True):
+    optimizer.zero_grad()
+    F.mse_loss(model(a)[:, 0], b).backward()
+    optimizer.step()
+"""
+    text = HEAD + program
+    found = examined(text, tmp_path / "train.py").findings[0]
+    line = next(n for n, x in enumerate(text.splitlines(), start=1) if x.endswith("# here"))
+    assert (found.kind, found.line) == ("unnormalized-input", line)
+
+
+def test_inputs_that_come_again_with_other_labels_are_seen(tmp_path: Path) -> None:
+    program = (
+        HEAD
+        + """
+kinds = torch.randint(0, 3, (96,))
+rows = [torch.randint(4 * int(k), 4 * int(k) + 4, (4 + i % 7,)) for i, k in enumerate(kinds)]
+def collate(batch):
+    labels = torch.stack([y for _, y in batch])
+    batch = sorted(batch, key=lambda one: len(one[0]))  # here
+    # labels = torch.stack([y for _, y in batch])
+    return nn.utils.rnn.pad_sequence([x for x, _ in batch], batch_first=True), labels
+loader = torch.utils.data.DataLoader(list(zip(rows, kinds)), batch_size=24, shuffle=True, collate_fn=collate)
+table, head = nn.Embedding(12, 8), nn.Linear(8, 3)
+optimizer = torch.optim.Adam([*table.parameters(), *head.parameters()], lr=0.01)
+for _ in range(6):
+    for a, b in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(head(table(a).mean(1)), b).backward()
+        optimizer.step()
+"""
+    )
+    found = examined(program, tmp_path / "train.py").findings[0]
+    line = next(n for n, x in enumerate(program.splitlines(), start=1) if x.endswith("# here"))
+    assert (found.kind, found.line) == ("labels-unrelated", line)
+    assert examined(program.replace("# labels", "labels"), tmp_path / "train.py").findings == []

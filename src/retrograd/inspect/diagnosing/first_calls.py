@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import Array, Inputs, Params, StepRecorder, exchanges, moves
+from .recording import Array, Inputs, Params, StepRecorder, exchanges, moves, tensors_in
 from .run import Data, Evaluation, Run, View
 
 if TYPE_CHECKING:
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
 AS_FUNCTION = "Dropout (as a function)"
 _DATA = 32  # numbers
 _MOST_DATA = 10_000
+_MOST_BYTES = 1 << 26  # of all data in which rows are looked for
 EVALUATED = 200  # operators of an evaluation that are watched
+
+
+def _owner(x: np.ndarray) -> np.ndarray:
+    """Follow views to the array whose memory they share."""
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
 
 
 class UntilGraph(Observer):
@@ -51,6 +60,7 @@ class UntilGraph(Observer):
 
     def opened(self, what: object, inputs: Inputs) -> None:
         if not isinstance(what, str) and self._begins(what) and self.recorder is not None:
+            self._note_batch(inputs)
             self.recorder.opened(what, inputs)
 
     def closed(self, what: object, inputs: Inputs, result: Array) -> None:
@@ -85,9 +95,29 @@ class UntilGraph(Observer):
         start = x.__array_interface__["data"][0]
         if x.dtype.kind == "f":  # a selection keeps the line of what it selects from
             known = self.run.data_site(given) if moves(primitive) else None
-            self.run.data.append(Data(known or user_site(4), start, x.nbytes))
+            self.run.data.append(Data(known or user_site(4), start, x.nbytes, ref(x), ref(_owner(x))))
         if primitive.name in ("view", "reshape") and isinstance(given, np.ndarray) and exchanges(given.shape, x.shape):
             self.run.views.append(View(user_site(4), primitive.name, given.shape, x.shape, start, x.nbytes))
+
+    def _note_batch(self, inputs: Inputs) -> None:
+        """Note the line that computed the data whose rows the first batch has, which a DataLoader copies."""
+        arrays = [x.array for x in tensors_in(inputs) if not x._requires]
+        x = next(
+            (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1 and len(x)), None
+        )
+        if x is None or x[0].size < 2:
+            return
+        remaining = _MOST_BYTES
+        for one in reversed(self.run.data):
+            data = one.array()
+            if data is None or data.dtype != x.dtype or data.shape[1:] != x.shape[1:] or not len(data) > len(x):
+                continue
+            remaining -= data.nbytes
+            if remaining < 0:
+                return
+            if all((data == row).reshape(len(data), -1).all(1).any() for row in x[:2]):
+                self.run.fed = one.site, x.shape[1:]
+                return
 
     def _begins(self, what: object) -> bool:
         """Begin to record at a call, once."""
@@ -95,6 +125,7 @@ class UntilGraph(Observer):
             detach(self)
             return False
         self.over = True
+        self.run.data[:] = [x for x in self.run.data if x.owner() is not None]  # the memory of others is used again
         self.recorder, self.within = self.begin(), what
         if self.recorder is not None:
             self.recorder.begin_under(self.no_grad)

@@ -22,6 +22,7 @@ class Labels:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.looks = _LOOKS  # calls of modules whose arguments are still looked at
+        self._index: Array = None  # the first integers of two dimensions that a module got since then
         self._given: Array = None  # the first floating data that a module got since the last loss
         self._count = 0  # of the labels kept
         self._bytes = 0  # of the inputs kept
@@ -41,6 +42,8 @@ class Labels:
         x = args[0] if args else None
         if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
             self._given, self.looks = x.array, 0
+        elif isinstance(x, Tensor) and x.array.ndim == 2 and x.array.dtype.kind == "i" and self._index is None:
+            self._index = x.array
 
     def _classes(self, plain: Plain, x: Tensor, target: Tensor) -> Array:
         result = plain(x, target)
@@ -60,6 +63,10 @@ class Labels:
     def _note(self, labels: np.ndarray, kept: list[np.ndarray]) -> None:
         kept.append(labels)
         self._count += labels.size
+        index, self._index = self._index, None
+        if isinstance(index, np.ndarray) and len(index) == len(labels) and self._bytes < _PAIRS:
+            self.run.indexed.append((index.copy(), labels))
+            self._bytes += index.nbytes
         array, self._given, self.looks = self._given, None, _LOOKS
         if isinstance(array, np.ndarray) and len(array) == len(labels) and self._bytes < _PAIRS:
             rows = array[:_ROWS].reshape(min(len(array), _ROWS), -1).copy()

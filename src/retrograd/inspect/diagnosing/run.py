@@ -114,6 +114,8 @@ class Data(NamedTuple):
     site: Site
     start: int  # the address of its memory
     size: int  # in bytes
+    array: ref[np.ndarray]
+    owner: ref[np.ndarray]  # of the memory
 
 
 class Thawed(NamedTuple):
@@ -175,6 +177,7 @@ class Run:
     labels: list[np.ndarray] = field(default_factory=list)  # class indices of the losses of each step
     binary_labels: list[np.ndarray] = field(default_factory=list)  # those of binary losses
     pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # inputs, a row each, and class indices
+    indexed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # the same for inputs that are integers
     loaders: list[Loader] = field(default_factory=list)
     schedules: list[Schedule] = field(default_factory=list)
     created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
@@ -186,6 +189,7 @@ class Run:
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
     views: list[View] = field(default_factory=list)  # of data, by the setup
     data: list[Data] = field(default_factory=list)
+    fed: tuple[Site, tuple[int, ...]] | None = None  # the line that computed what the first batch is taken from
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     evaluated: bool = False  # whether a model ran under no_grad
     bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss

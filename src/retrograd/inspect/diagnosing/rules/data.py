@@ -73,7 +73,8 @@ def _origin(case: Case, step: Step, source: Source) -> Site | None:
         found = case.run.data_site(x) if isinstance(x, np.ndarray) else None
         call = step.producer(source)
         if found is not None or call is None or not call.inputs:
-            return found
+            fed = case.run.fed if call is None and found is None else None
+            return fed[0] if fed is not None and getattr(x, "shape", ())[1:] == fed[1] else found
         if not call.moves and call.name not in ("stack", "cat"):
             return None if step.module_of(call) is not None else call.site
         source = call.inputs[0]

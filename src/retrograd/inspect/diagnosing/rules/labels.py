@@ -13,11 +13,13 @@ from ..probes.proof import train, train_over
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
 from .data import first_layer, index_of
-from .program_text import of_zipped_loaders, permuted_apart
+from .program_text import of_zipped_loaders, permuted_apart, sorting_line
 
 _RUNS = 0.4  # share of examples with the label of the example before
 _LEAST_ROWS = 160
 _LEAST_NUMBERS = 60
+_LEAST_AGAIN = 100  # examples that come again
+_LEAST_LENGTH = 4  # of their inputs
 _MOST_ROWS = 1500
 _LEAST_TOKENS = 300
 _MOST_TOKENS = 2000  # different ones
@@ -118,7 +120,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    other = _of_other_rows(case)
+    other = _of_other_rows(case) or _of_repeated(case)
     if other is not None:
         return other
     _, last = case.ends()
@@ -194,6 +196,38 @@ def _of_other_rows(case: Case) -> Found | None:
         "rows differs from the order of the rest of the batch."
     )
     return Found(found[-1].record, {"rows": len(found)}, message=what, fix=_ONE_ORDER)
+
+
+def _of_repeated(case: Case) -> Found | None:
+    """Return the finding for examples that come again, in later epochs, with the labels of others."""
+    first: dict[bytes, int] = {}
+    again = same = 0
+    for rows, labels in case.run.indexed:
+        for row, label in zip(rows, labels, strict=True):
+            used = np.trim_zeros(row, "b")  # without padding
+            if used.size < _LEAST_LENGTH:
+                continue
+            known = first.setdefault(used.tobytes(), -1)
+            if known < 0:
+                first[used.tobytes()] = int(label)
+            else:
+                again, same = again + 1, same + (known == int(label))
+    if again < _LEAST_AGAIN or len(first) < _LEAST_NUMBERS:
+        return None
+    shares = np.unique(np.concatenate([y for _, y in case.run.indexed]), return_counts=True)[1]
+    chance = float(((shares / shares.sum()) ** 2).sum())
+    if chance > 0.9 or same > again * (chance + 0.02) + 3 * math.sqrt(again * chance * (1 - chance)):
+        return None
+    what = (
+        f"the same inputs come again with other labels: {again} examples of the steps watched had been seen before, "
+        f"and {same / again:.0%} of them with the same label, as many as by chance ({chance:.0%})."
+    )
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    site = None if call is None else call.site
+    sorting = None if site is None else sorting_line(site.file)
+    fix = "keep inputs and labels together" if sorting is None else "sort the examples before taking the labels of them"
+    return Found(sorting or _permuting(case) or site, {"rows": again}, message=what, fix=fix)
 
 
 class _Rows(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from ..findings import figure
 from ..kinds import LOSSES, PAIR_LOSSES, Case, Found, kind
 from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import LOGARITHMS, Array, Call, Step, same_source
+
+_ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "pow", "square", "clamp", "where", "maximum", "minimum"})
+# Losses whose targets are 1 and -1.
+_SIGNED = frozenset({"cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "soft_margin_loss"})
 
 
 @kind(
@@ -137,6 +142,11 @@ def double_sigmoid(case: Case) -> Found | None:
 def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) -> Found | None:
     for step in reversed(case.run.steps):
         for call in step.passed():
+            if activations[0] == "softmax" and (again := _normalized_again(step, call)) is not None:
+                edit: Edit | None = Edit("without it", Changes(calls={again.index: same}), one_loss=True)
+                made = re.search(r"(\w+)\([^()]*\blogits\s*=", call.site.code)
+                loss = "x - logsumexp(x)" if made is None else f"{made[1]}(logits=...)"
+                return Found(case.edited(step, again), {"activation": again.name, "loss": loss}, edit)
             if call.name not in losses or not call.inputs:
                 continue
             before = step.producer(step.origin(call.inputs[0]))
@@ -148,13 +158,47 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             wanted = activations if call.name in LOSSES or call.record.call in LOSSES else activations[:1]
             if before is None or before.name not in wanted or call.name == before.name == "softmax" and call.index == 0:
                 continue
-            if call.name == before.name and not any(x.name in (*LOSSES, *LOGARITHMS) for x in step.following(call)):
+            if call.name == before.name and not _reaches_loss(step, call):
                 continue  # twice within a network
             loss = call.record.call if call.record.call in LOSSES else call.name
+            loss = f"line {call.record.line}" if loss == before.name else loss
             values = {"activation": before.name, "loss": loss}
             edit = Edit("without it", Changes(calls={before.index: same}), one_loss=True)
             return Found(case.edited(step, before), values, edit)
     return None
+
+
+def _normalized_again(step: Step, call: Call) -> Call | None:
+    """Return the softmax whose probabilities a call normalizes as logits: x - logsumexp(x), as distributions do."""
+    total = step.producer(call.inputs[1]) if call.name == "sub" and len(call.inputs) == 2 else None
+    if total is None or total.name != "logsumexp" or not same_source(call.inputs[0], total.inputs[0]):
+        return None
+    before = step.producer(step.origin(call.inputs[0]))
+    return before if before is not None and before.name == "softmax" and call.needs(0) else None
+
+
+def _reaches_loss(step: Step, call: Call) -> bool:
+    """Return whether a loss gets a result, or a loss written by hand: logarithms, or arithmetic with the targets.
+
+    Arithmetic counts outside of modules with parameters only, since a network may apply an activation twice.
+    """
+    if any(x.name in (*LOSSES, *LOGARITHMS) for x in step.following(call)):
+        return True
+    around = step.module_of(call)
+    if around is not None and next(around.module.parameters(), None) is not None:
+        return False
+    pending, seen = [call], {call.index}
+    while pending:
+        for reader in step.readers(pending.pop().index):
+            if reader.name in (*LOSSES, *LOGARITHMS):
+                return True
+            others = [shape for i, shape in enumerate(reader.shapes) if not reader.needs(i)]
+            if reader.name in ("mul", "sub") and reader.shape in others and math.prod(reader.shape) > 1:
+                return True
+            if reader.index not in seen and (reader.moves or reader.name in _ARITHMETIC):
+                seen.add(reader.index)
+                pending.append(reader)
+    return False
 
 
 def _written_out(case: Case, step: Step, call: Call, before: Call | None, activation: str) -> str:
@@ -378,3 +422,34 @@ def _weighs(step: Step, call: Call) -> bool:
             elif reader.name in ("dropout", "view", "reshape", "expand"):
                 pending.append(reader)
     return False
+
+
+def unsigned_targets(case: Case) -> Found | None:
+    """Return the finding for targets 0 and 1 of a loss that wants -1 and 1."""
+    step = case.step
+    calls = [] if step is None else [x for x in step.passed() if x.record.call in _SIGNED]
+    for call in calls:
+        share = _share_of_zeros(step, call, calls) if step is not None else 0.0
+        if share:
+            loss = call.record.call
+            effect = "count as similar and as dissimilar at once" if loss.startswith("hinge") else "have no gradient"
+            what = f"{loss} wants targets of 1 and -1, and gets 0 for {share:.0%} of the examples, which {effect}."
+            return Found(call.record, {"what": what, "fix": "pass 2 * target - 1"})
+    return None
+
+
+def _share_of_zeros(step: Step, call: Call, calls: list[Call]) -> float:
+    """Return the share of targets that are 0, if all others are 1; else 0."""
+    loss = call.record.call
+    if loss in ("cosine_embedding_loss", "hinge_embedding_loss"):  # have a mask for each of 1 and -1
+        masks = [np.asarray(x.inputs[1].value) for x in calls if x.name == "keep" and x.site == call.site]
+        if len(masks) != 2 or masks[0].shape != masks[1].shape or not masks[0].size:
+            return 0.0
+        negative, positive = (x if loss.startswith("cosine") else ~x for x in masks)
+        return 0.0 if negative.any() else float((~positive).mean())
+    place = {"soft_margin_loss": 1, "mul": 0}.get(call.name)
+    if place is None or call.needs(place) or not Case.has_array(step, call.inputs[place]):
+        return 0.0
+    y = np.asarray(step.array(call.inputs[place]))
+    one = -1 if call.name == "mul" else 1  # margin_ranking_loss multiplies by -target
+    return float((y == 0).mean()) if y.size and bool(np.isin(y, (0, one)).all()) else 0.0

@@ -14,6 +14,7 @@ from ..kinds import BINARY_LOSSES, CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Foun
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Source, Step, same_source
+from .losses import unsigned_targets
 from .modes import place_of
 from .policies import minimized_reward
 from .qualities import turned_term, wrong_way
@@ -283,7 +284,7 @@ def _is_mean(step: Step, source: Source) -> bool:
     "the right target is not known",
 )
 def target_mismatch(case: Case) -> Found | None:
-    found = _failed_loss(case)
+    found = _failed_loss(case) or unsigned_targets(case)
     if found is not None:
         return found
     step = case.step

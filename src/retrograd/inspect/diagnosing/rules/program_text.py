@@ -19,6 +19,7 @@ _ASSIGNED = re.compile(r"\s*((?:[\w.]+\s*,\s*)*[\w.]+)\s*(?::[^=]+)?=(?!=)\s*(.*
 _HARMLESS = re.compile(r"\.(zero_grad|state_dict|load_state_dict|param_groups|add_param_group|state|defaults)\b")
 _ORDER = re.compile(r"\b(randperm|permutation|permuted)\s*\(")
 _SHUFFLE = re.compile(rf"\bshuffle\(\s*({_NAME}(?:\.{_NAME})*)")
+_SORTS = re.compile(r"\b(sorted|sort|argsort)\s*\(")
 _PAIRS = re.compile(
     r"(?i)^(pairs?|data|dataset|samples?|examples?|rows|records|files?|items|lines|batches|keys|names)$"
 )
@@ -174,6 +175,23 @@ def inside_word(near: HasPlace, path: str) -> tuple[str, str] | None:
         if match is not None:
             words = [x for x in re.split(r"[._]|(?<=[a-z])(?=[A-Z])|\d+", path) if match[1] in x]
             return None if not words or any(x.startswith(match[1]) for x in words) else (match[1], words[0])
+    return None
+
+
+def sorting_line(file: str) -> Place | None:
+    """Return the line of a ``collate_fn`` that sorts the examples of a batch."""
+    lines = code_lines(file)
+    names = set(re.findall(rf"\bcollate_fn\s*=\s*({_NAME})", "\n".join(lines)))
+    for name in names:
+        start = next((n for n, x in enumerate(lines) if re.match(rf"\s*def {name}\(", x)), None)
+        if start is None:
+            continue
+        inside = lines[start][: len(lines[start]) - len(lines[start].lstrip())] + " "
+        for number, line in enumerate(lines[start + 1 :], start=start + 2):
+            if line.strip() and not line.startswith(inside):
+                break
+            if _SORTS.search(line):
+                return Place(file, number)
     return None
 
 

@@ -9,8 +9,11 @@ import re
 
 import numpy as np
 
+from ....core.tensor.tensor import new_tensor
+from ..findings import figure
 from ..kinds import PAIR_LOSSES, Case, HasPlace, Place
-from ..recording import Call, Source, Step
+from ..probes.replay import Changes, Program
+from ..recording import Call, Source, Step, start_of
 from .cuts import sums
 from .growth.rates import of_parameters
 from .policies import slope_of
@@ -28,6 +31,8 @@ _OPPOSITE = frozenset(
 _SELECTIONS = frozenset({"gather", "getitem", "take_along_dim", "index_select", "take"})
 _REDUCTIONS = frozenset({"mean", "sum", "neg"})
 _SHAPING = frozenset({"mean", "sum", "squeeze", "view", "reshape", "flatten"})
+_PERMUTATIONS = 5
+_LEAST_ROWS = 8
 _LOG_PROB = re.compile(r"\blog_prob\(")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
@@ -71,7 +76,75 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "the distances between predictions and targets are maximized"
         if what:
             return _edited(path, call, name), what
-    return None
+    agreement = _agreement(case, step, sign) if path else ""
+    return (_edited(path, path[0], ""), agreement) if agreement else None
+
+
+def _agreement(case: Case, step: Step, sign: float) -> str:
+    """Return what goes the wrong way, if a loss is a score that is largest where predictions equal the data.
+
+    The loss is computed with the data in place of the predictions, also scaled and permuted: scores such as
+    correlations have their bound there, and the training has lowered the score below that of any permutation.
+    """
+    program = case.program
+    found = _pair(step, program.source) if program is not None and program.step is step else None
+    if program is None or found is None:
+        return ""
+    place, data = found
+    replayed: Program = program
+
+    def score(x: np.ndarray) -> float:
+        changes = Changes(calls={place: lambda *inputs, **params: new_tensor(x.astype(data.dtype))})
+        return sign * float(np.asarray(replayed.run({}, changes).array).sum())
+
+    rng = np.random.default_rng(0)
+    try:
+        best = score(data)
+        scaled = [score(factor * data) for factor in (-1.0, 0.5, 2.0)]
+        permuted = [score(rng.permutation(data)) for _ in range(_PERMUTATIONS)]
+    except Exception:
+        return ""
+    last = sign * case.ends()[1]
+    if not last < min(0.0, *permuted) or not best > max(0.0, *scaled) - 1e-3 * abs(best):
+        return ""
+    if not max(permuted) < 0.9 * best:
+        return ""
+    return (
+        f"the loss is a score that grows with the agreement of predictions and targets ({figure(best)} with the "
+        f"targets as predictions, at most {figure(max(permuted))} with permuted ones), and steps lower it"
+    )
+
+
+def _pair(step: Step, root: Source) -> tuple[int, np.ndarray] | None:
+    """Return the call that computes the predictions, and the data of their shape, if a loss depends on nothing else."""
+    entries = [x for x in step.outermost() if x.grad_enabled and next(x.module.parameters(), None) is not None]
+    if len(entries) != 1 or len(entries[0].outputs) != 1 or len(step.roots) != 1:
+        return None
+    entry, prediction = entries[0], entries[0].outputs[0]
+    if prediction.call < 0 or prediction.output:
+        return None
+    shape = step.calls[prediction.call].shape
+    data: dict[int, np.ndarray] = {}
+    pending, seen = [root], {prediction.call}
+    while pending:
+        x = pending.pop()
+        if x.call in seen:
+            continue
+        seen.update([x.call] if x.call >= 0 else [])
+        call = step.producer(x)
+        array = step.array(x) if Case.has_array(step, x) else None
+        is_data = call is None or call.moves and not call.record.requires_grad and getattr(array, "shape", ()) == shape
+        if call is not None and call.index >= entry.end and not is_data:
+            pending += call.inputs
+        elif x.leaf is not None or x.call >= entry.start and x.call < entry.end or array is None:
+            return None
+        elif np.size(array) > 1:
+            data[start_of(array)] = array
+    if len(data) != 1:
+        return None
+    (array,) = data.values()
+    fits = isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == shape
+    return (prediction.call, array) if fits and len(array) >= _LEAST_ROWS else None
 
 
 def turned_term(step: Step, sign: float) -> tuple[Call, Call] | None:
