@@ -173,3 +173,17 @@ def test_a_loss_that_grows_may_lower_the_rate(tmp_path: Path) -> None:
     for mode, metric, value in (("min", "val_loss", "0.5 + 0.01"), ("max", "val_acc", "0.5 - 0.01")):
         text = PLATEAU.format(mode=mode, update=UPDATE, metric=metric, value=value)
         assert examined(HEAD + text, tmp_path / f"{mode}.py").findings == []
+
+
+def test_gradients_that_the_program_assigns_itself_are_examined_without_an_error(tmp_path: Path) -> None:
+    text = """
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(12):
+    x = torch.randn(8, 4)
+    parameters = list(model.parameters())
+    for p, g in zip(parameters, torch.autograd.grad(F.mse_loss(model(x), x[:, :1]), parameters)):
+        p.grad = g
+    optimizer.step()
+"""
+    assert examined(HEAD + text, tmp_path / "train.py").findings == []

@@ -114,7 +114,7 @@ def rate_place(main: Optimized) -> HasPlace | None:
 )
 def learning_rate_too_high(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 3 or not main.rates or not _rate(case):
+    if main is None or main.steps < 3 or not main.rates or not case.losses or not _rate(case):
         return None
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
