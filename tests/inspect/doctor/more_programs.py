@@ -494,8 +494,8 @@ for step in range(100):
     Program(
         "dead-units",
         """
-model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1)) #!
-nn.init.constant_(model[0].bias, 0) || nn.init.constant_(model[0].bias, -20)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(288, 1))
+nn.init.constant_(model[0].bias, 0) || nn.init.constant_(model[0].bias, -20) #!
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for step in range(40):
     x = torch.randn(32, 1, 8, 8)

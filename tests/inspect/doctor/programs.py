@@ -571,8 +571,8 @@ for step in range(60):
     Program(
         "dead-units",
         """
-model = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1)) #!
-nn.init.constant_(model[0].bias, 0.0) || nn.init.constant_(model[0].bias, -30.0)
+model = nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Linear(32, 1))
+nn.init.constant_(model[0].bias, 0.0) || nn.init.constant_(model[0].bias, -30.0) #!
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
 w = torch.randn(5, 1)
 for step in range(40):

@@ -74,7 +74,8 @@ class Creations:
         patch(Module, "load_state_dict", self._loading)
         for schedule in (LRScheduler, ReduceLROnPlateau):
             patch(schedule, "__init__", self._new_schedule)
-        patch(LRScheduler, "step", self._scheduling)
+        for schedule in (LRScheduler, ReduceLROnPlateau):
+            patch(schedule, "step", self._scheduling)
         patch(DataLoader, "__init__", self._new_loader)
         self._patch_requires_grad(patches.stack)
 
@@ -136,4 +137,8 @@ class Creations:
         for x in self.run.schedules:
             if x.scheduler is scheduler:
                 x.sites[user_site(3)] += 1
+                metric: Array = kwargs.get("metrics", args[0] if args else None)
+                metric = metric.array if isinstance(metric, Tensor) else metric
+                if type(scheduler).__name__ == "ReduceLROnPlateau" and metric is not None:
+                    x.metrics.append(float(metric))
         return plain(scheduler, *args, **kwargs)

@@ -33,6 +33,7 @@ from .recording import (
     has_gradient,
     has_nonzero,
     has_reader,
+    kept_call,
     mark,
     number_of,
     scale_of,
@@ -541,6 +542,7 @@ class Observation:
             self.run.modes.setdefault(id(x.module), [x.training])
         self._outermost = [(module, self.run.modes[key]) for key, module in modules.items()]
         self._forwards.models.update(modules)
+        self.run.kept_call = kept_call(steps, self.count) or self.run.kept_call
         if len(steps) > _KEPT + 1:
             steps[-_KEPT].drop_arrays()
 

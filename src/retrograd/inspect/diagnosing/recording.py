@@ -37,6 +37,7 @@ _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", 
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _MOST_PARTS = 64  # of an argument or a result
+_OLD = 50  # steps after which a graph that no backward pass walks is kept for no use
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 
 
@@ -195,6 +196,7 @@ class Step:
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # the last train() or eval() of its modules
     wanted: set[int] = field(default_factory=set)  # ids of leaves that autograd.grad was asked for
     asked: list[Source] = field(default_factory=list)  # the outputs that it differentiated
+    unwalked: list[tuple[int, ref[Node]]] = field(default_factory=list)  # nodes by call, below no backward pass
 
     def drop_arrays(self) -> None:
         """Drop the arrays of the step but those that rules compare across steps."""
@@ -389,6 +391,9 @@ class StepRecorder(Recorder):
         if inplace and not self._graph and sources[0].leaf is not None and id(sources[0].leaf) in self.step.values:
             self.step.values[id(sources[0].leaf)] = sources[0].leaf.array.copy()  # an update before the forward pass
         calls.append(Call(index, record, primitive, sources, params, arrays, shapes, inplace))
+        node = outputs[0]._node if outputs and record.requires_grad and not inplace else None
+        if isinstance(node, Node):
+            self.step.unwalked.append((index, ref(node)))
         for number, x in enumerate(outputs):
             self._made[id(x)] = ref(x), Source(index, number, None, None)
 
@@ -461,6 +466,8 @@ class StepRecorder(Recorder):
         self.done = True
         step = self.step
         step.records, step.departures = self.records, self.departures
+        walked = {call.index for call in step.passed()}
+        step.unwalked = [x for x in step.unwalked if x[0] not in walked and x[1]() is not None]
         leaves = {id(x.leaf): x.leaf for call in step.calls for x in call.inputs if x.leaf is not None}
         step.names.update({key: name for key in step.names if key in leaves and (name := self.names.full(leaves[key]))})
         step.models = [(root, x.variable) for x in self.names.models.values() if (root := x.root()) is not None]
@@ -469,6 +476,16 @@ class StepRecorder(Recorder):
         self._made.clear()
         self._read.clear()
         return step
+
+
+def kept_call(steps: Iterable[Step], count: int) -> Call | None:
+    """Return the last call of a graph that no backward pass has walked, if such graphs stay alive for many steps."""
+    found: list[Call] = []
+    for step in steps:
+        alive = [index for index, node in step.unwalked if node() is not None] if step.number + _OLD <= count else []
+        found += [step.calls[alive[-1]]] if alive else []
+    sites = [x.site for x in found]
+    return next((x for x in reversed(found) if sites.count(x.site) > 1), None)
 
 
 def scale_of(x: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
     from .backward_norms import OperatorNorms
-    from .recording import Array, Opened, Step
+    from .recording import Array, Call, Opened, Step
 
 
 @dataclass(slots=True)
@@ -144,6 +145,7 @@ class Schedule:
     scheduler: LRScheduler
     created: Site
     sites: Counter[Site] = field(default_factory=Counter)  # lines that step it
+    metrics: list[float] = field(default_factory=list)  # that it got, if it waits for a plateau
 
     @property
     def stepped(self) -> Site | None:
@@ -195,6 +197,7 @@ class Run:
     bad: tuple[int, float] | None = None  # the first step with a loss that is not finite, and the loss
     graph_sizes: list[tuple[int, int]] = field(default_factory=list)  # (backward pass, nodes)
     kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
+    kept_call: Call | None = None  # the end of a graph that no backward pass walks, and that stays alive for many steps
     summed: bool = False  # whether later graphs keep these, as in a sum of losses
     error: BaseException | None = None  # that ended the program
     failed_backward: Site | None = None
@@ -227,7 +230,7 @@ class Run:
         known = self.created.get(id(entry.module))
         if not around or known is None or type(around[-1].module).__module__.partition(".")[0] != package:
             return None
-        return known[1] if known[0]() is entry.module else None
+        return known[1] if known[0]() is entry.module and known[1].file != copy.__file__ else None
 
     def data_site(self, array: Array) -> Site | None:
         """Return the line that computed data before the first step, by its memory."""

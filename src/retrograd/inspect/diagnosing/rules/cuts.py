@@ -16,13 +16,13 @@ from ...record import Departure, Record
 from ..findings import figure, listing
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
 from ..own_updates import OwnUpdate
-from ..probes.replay import Changes, Edit, same
+from ..probes.replay import Changes, Edit
 from ..recording import Array, Call, Source, Step, start_of
 from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
 from .program_text import attribute_line
-from .stillness import depending, elementwise_from, flat_operator, meets_data, names_below, rounded_back, to_new_leaf
+from .stillness import cut_states, depending, elementwise_from, flat, meets_data, rounded_back, to_new_leaf
 
 _WITHOUT_GRADIENT = {
     name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
@@ -77,21 +77,7 @@ def detached(case: Case) -> Found | None:
         found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case) or _sampled(case, x)
         if found is not None:
             return found
-    return _flat(case)
-
-
-def _flat(case: Case) -> Found | None:
-    """Return the finding for an operator whose derivative is 0 wherever it exists, and after which nothing learns."""
-    found = flat_operator(case)
-    if found is None:
-        return None
-    step, call = found
-    what = (
-        f"the derivative of {call.name} is 0 wherever it exists, so that the gradient of "
-        f"{names_below(case, step, call)} is exactly 0: no step changes what this line computes."
-    )
-    edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
-    return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
+    return flat(case) or cut_states(case)
 
 
 def _update_of(steps: list[Step], cut: Departure | None) -> Call | None:

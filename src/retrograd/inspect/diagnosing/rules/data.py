@@ -243,7 +243,12 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
 
 
 def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int) -> Found:
-    values = {"operator": call.name, "row": pair[0], "count": count, "other": pair[1], "fix": _MIXERS[call.name]}
+    entry = step.module_of(call)
+    time_first = entry is not None and getattr(entry.module, "batch_first", True) is False
+    name, fix = call.name, _MIXERS[call.name]
+    if entry is not None and time_first and name not in _RECURRENT:
+        name, fix = type(entry.module).__name__, _MIXERS["scaled_dot_product_attention"]
+    values = {"operator": name, "row": pair[0], "count": count, "other": pair[1], "fix": fix}
     return Found(case.edited(step, call), values)
 
 

@@ -418,6 +418,13 @@ def graph_grows(case: Case) -> Found | None:
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
         return Found(where, {"what": what, "fix": "keep numbers, not Tensors: loss.item()"})
+    if run.kept_call is not None:
+        what = (
+            f"the program keeps the result of {run.kept_call.name} of each step with its graph, which no backward pass "
+            "walks and frees: memory grows in each step."
+        )
+        fix = "compute what is only measured under torch.no_grad(), or keep numbers: append(x.item())"
+        return Found(run.kept_call.record, {"what": what, "fix": fix})
     return None
 
 

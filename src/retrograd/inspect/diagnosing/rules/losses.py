@@ -246,10 +246,12 @@ def softmax_axis(case: Case) -> Found | None:
                 what, right = f"logsumexp sums the mixture along dimension {reduced}.", reduced
             elif dim != len(shape) - 1 and _weighs(step, call):
                 what = "the product that follows sums over another one, whose weights do not sum to one."
+            elif (reduced := _summed_along(case, step, call, dim)) is not None:
+                what = f"that is the batch, and the product that follows is summed along dimension {reduced}."
+                right = reduced
             if what and right != dim:
-                edit = Edit(
-                    f"with dim={right}", Changes(params={call.index: {"dim": right}}), one_loss=_weighs(step, call)
-                )
+                attends = _weighs(step, call) or _summed_along(case, step, call, dim) is not None
+                edit = Edit(f"with dim={right}", Changes(params={call.index: {"dim": right}}), one_loss=attends)
                 values = {"name": call.name, "dim": dim, "shape": str(tuple(shape)), "what": what}
                 values["right"] = -1 if right == len(shape) - 1 else right
                 return Found(case.edited(step, call), values, edit)
@@ -372,6 +374,10 @@ def _is_batch(case: Case, step: Step, call: Call, shape: tuple[int, ...]) -> boo
     """Return whether the first dimension is that of the batch: of the data that the model gets, or of the target."""
     if shape[0] == shape[1]:
         return False  # such as similarities of all pairs
+    loss = case.loss_call(step)
+    target = case.target(step, loss) if loss is not None else None
+    if target is not None and target.shape[:1] == (shape[1],):
+        return False  # the first dimension is time
     sizes = {x.shapes[0][0] for x in step.outermost() if x.shapes and x.shapes[0]}
     if shape[0] not in sizes:
         return False
@@ -402,6 +408,34 @@ def _mixture(step: Step, call: Call, dim: int) -> int | None:
                 over = over[0] if isinstance(over, tuple) and len(over) == 1 else over
                 if reader.name == "logsumexp" and isinstance(over, int) and over % len(call.shape) != dim:
                     return over % len(call.shape)
+    return None
+
+
+def _summed_along(case: Case, step: Step, call: Call, dim: int) -> int | None:
+    """Return the dimension of softmax along the batch over which rows are summed that it weighs; None if it is its own.
+
+    Only a dimension with the number of targets is the batch, and one over other examples, as in an assignment to
+    clusters, has no such sum.
+    """
+    loss, shape = case.loss_call(step), call.shape
+    target = case.target(step, loss) if loss is not None else None
+    if call.name != "softmax" or target is None or target.shape[:1] != (shape[dim],) or len(set(shape)) < len(shape):
+        return None
+    pending = [call]
+    while pending:
+        current = pending.pop()
+        places = [n for n, length in enumerate(current.shape) if length > 1]
+        for reader in step.readers(current.index):
+            if reader.name == "dropout" or reader.moves and sorted(x for x in reader.shape if x > 1) == sorted(shape):
+                pending.append(reader)
+            if reader.name != "mul" or len(reader.shape) <= len(shape) or min(shape) < 2:
+                continue
+            at = {n + len(reader.shape) - len(current.shape): shape.index(current.shape[n]) for n in places}
+            for total in step.readers(reader.index):
+                along = total.params.get("dim")
+                along = along[0] if isinstance(along, tuple) and len(along) == 1 else along
+                if total.name == "sum" and isinstance(along, int) and at.get(along % len(reader.shape), dim) != dim:
+                    return at[along % len(reader.shape)]
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
@@ -14,7 +15,8 @@ from ....optim.sgd import SGD
 from ..findings import listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
-from ..probes.replay import Changes, Edit, Replacement, same
+from ..probes.proof import better, compare
+from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
 from .cuts import derived_attribute, replaced_leaf
@@ -426,6 +428,17 @@ def dead_units(case: Case) -> Found | None:
     dead = calls[worst]
     if isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask) and case.answer("accumulation-unscaled"):
         return None  # steps that add up gradients were too large, and moved the units there
+    biased = None if _worked(case, dead, ~mask) else _by_biases(case, dead)
+    if biased is not None:
+        where, zeroed, curves = biased
+        figures = {"dead": int((~mask).sum()), "units": int(mask.size), "steps": len(steps)}
+        what = (
+            f"{figures['dead']} of {mask.size} units of the relu of line {dead.record.line} are 0 for every example of "
+            "the recorded steps: no gradient passes them. This line gives negative values to all biases of the layer "
+            "before it."
+        )
+        fix = "initialize the biases of layers before a relu with 0; only the output's may have the value of a prior"
+        return Found(where, figures, zeroed, curves, message=what, fix=fix)
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
@@ -449,6 +462,38 @@ def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
         array = np.asarray(call.outputs[0])
         axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
         yield (*place, number), call, (array > 0).any(axis=tuple([i for i in range(array.ndim) if i != axis]))
+
+
+def _by_biases(case: Case, relu: Call) -> tuple[HasPlace, Edit, Curves] | None:
+    """Return the line of the setup that made all biases of the layer before a relu negative, the edit and its curves.
+
+    The edit gives the value 0 to all biases before a relu that this line has made negative; the loss has to fall
+    further by it.
+    """
+    step = next((x for x in case.run.steps if any(y is relu for y in x.calls)), None)
+    if step is None:
+        return None
+    negative: list[tuple[Call, Tensor, Site]] = []
+    for call in step.calls:
+        layer = step.producer(step.origin(call.inputs[0])) if call.name == relu.name else None
+        for x in layer.inputs if layer is not None and not layer.name.startswith("batch_norm") else ():
+            site = _made_negative(case, x.leaf) if x.leaf is not None else None
+            negative += [(call, x.leaf, site)] if x.leaf is not None and site is not None else []
+    where = next((site for call, _, site in negative if call is relu), None)
+    if where is None:
+        return None
+    zeros = {id(p): np.zeros_like(np.asarray(p.array)) for _, p, site in negative if site is where}
+    edit = Edit("with these biases at 0", values=zeros)
+    curves = compare(case.run, case.program, edit, case.budget)
+    return (where, edit, curves) if curves is not None and better(curves) else None
+
+
+def _made_negative(case: Case, p: Tensor) -> Site | None:
+    """Return the line of the setup that wrote to a vector whose elements all were negative before the first step."""
+    start = case.at_start(p) if p._requires and p.array.ndim == 1 and isinstance(p.array, np.ndarray) else None
+    if start is None or not start.size or not float(start.max()) < 0:
+        return None
+    return case.run.written.get(p.array.__array_interface__["data"][0])
 
 
 def _worked(case: Case, relu: Call, dead: Array) -> bool:

@@ -16,7 +16,7 @@ from ...record import Departure, Record
 from ..findings import listing
 from ..kinds import Case, Found, all_leaves, kind
 from ..probes.proof import better, compare
-from ..probes.replay import Edit
+from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Opened, Source, Step, mark
 from .program_text import expression_of, inside_word
 
@@ -170,7 +170,67 @@ def _is_zero(step: Step, x: Source, still: set[int]) -> bool:
     return g is None or g.minimum == g.maximum == 0
 
 
+def flat(case: Case) -> Found | None:
+    """Return the finding for an operator whose derivative is 0 wherever it exists, and after which nothing learns."""
+    found = flat_operator(case)
+    if found is None:
+        return None
+    step, call = found
+    what = (
+        f"the derivative of {call.name} is 0 wherever it exists, so that the gradient of "
+        f"{names_below(case, step, call)} is exactly 0: no step changes what this line computes."
+    )
+    edit = Edit(f"without {call.name}", Changes(calls={call.index: same}))
+    return Found(case.edited(step, call), {"what": what, "how": call.name}, edit)
+
+
+def cut_states(case: Case) -> Found | None:
+    """Return the finding for a layer that runs time after time on a state that is cut off each time.
+
+    If only the last of its results has a loss, no gradient reaches what the earlier calls computed.
+    """
+    step = case.step
+    if step is None or not step.roots or case.baseline is None or not case.stuck:
+        return None
+    reached, seen = (
+        set[int]().union(*[step.below(root.source, cuts) for root in step.roots]) for cuts in (False, True)
+    )
+    calls: dict[int, list[Opened]] = {}
+    for entry in step.modules:
+        if entry.grad_enabled and entry.outputs and any(p._requires for p in entry.module.parameters()):
+            calls.setdefault(id(entry.module), []).append(entry)
+    for entries in calls.values():
+        made = [{x.call for x in entry.outputs} for entry in entries]
+        lost = [
+            n
+            for n, outputs in enumerate(made)
+            if outputs & seen and not outputs & reached and any(step.calls[i].record.requires_grad for i in outputs)
+        ]
+        if len(lost) < _TIMES or len(lost) == len(made):
+            continue
+        last = entries[lost[-1] + 1] if lost[-1] + 1 < len(entries) else entries[-1]
+        for x in last.inputs:
+            before = step.below(x._replace(cut=None), through_cuts=True)
+            if x.cut is None or not before & made[lost[-1]]:
+                continue
+            how = "detach" if x.cut.how.startswith("detach") else x.cut.how
+            edit = Edit(f"without {how}", Changes(joined=True))
+            curves = compare(case.run, case.program, edit, case.budget)
+            if curves is None or not curves.fixed[-1] < curves.plain[-1]:
+                continue  # one batch may be learned by heart from states that no step trains, but not as fast
+            name = expression_of(step, last.module) or last.path
+            what = (
+                f"{how} cuts off the state of {name} before each call, and no loss reaches {len(lost)} of its "
+                f"{len(entries)} calls: what they compute, and with it what is to be remembered, is not trained."
+            )
+            fix = f"call {how} once per sequence, before the loop over time, and not within it"
+            return Found(x.cut, {"what": what, "how": how}, edit, curves, fix=fix)
+    return None
+
+
+_TIMES = 3  # calls of a layer that no gradient reaches
 _LONG = 50  # steps in which the layers that are trained would have learned something
+_EDGE = 1.1  # times the largest singular value of a large matrix of independent numbers
 _THAWED = Edit("with requires_grad=True", frozen=True)
 
 
@@ -213,6 +273,9 @@ def frozen_layer(case: Case) -> Found | None:
             for i, (entry, w) in enumerate(order)
             if not w._requires and id(w) in own and not _is_given(case, entry, w) and not _changes(case, w)
         ]
+        by_default = _frozen_by_default(case, order) if trained else None
+        if by_default is not None:
+            return by_default
         untrained = [x for x in fresh if id(x[2]) not in case.graded]  # nor by an optimizer of an earlier phase
         if not untrained:
             continue
@@ -342,6 +405,45 @@ def _is_given(case: Case, entry: Opened, p: Tensor) -> bool:
     """Return whether the values of a frozen parameter were loaded, or given to ``from_pretrained``."""
     sites = case.run.frozen.get(id(p)), case.created(entry.module)
     return id(p) in case.run.loaded or any(site is not None and "from_pretrained" in site.code for site in sites)
+
+
+def _frozen_by_default(case: Case, order: Sequence[tuple[Opened, Tensor]]) -> Found | None:
+    """Return the finding for a table of random vectors that ``from_pretrained`` freezes, if the network learns nothing.
+
+    Vectors that were trained have directions in which they vary more than in others, and stay frozen on purpose.
+    """
+    if len(case.losses) < _LONG or not case.stuck:
+        return None
+    for entry, w in order:
+        made = case.created(entry.module)
+        given = not w._requires and made is not None and "from_pretrained" in made.code
+        if not given or id(w) in case.run.loaded or id(w) in case.graded or not _is_noise(np.asarray(w.array)):
+            continue
+        curves = compare(case.run, case.program, _THAWED, case.budget)
+        if curves is None or not better(curves):
+            return None
+        name = (expression_of(case.step, entry.module) if case.step is not None else "") or entry.path
+        what = (
+            f"from_pretrained freezes {name}, and its values are random numbers, which no step changes: by their "
+            "singular values, no direction stands out, as it does in trained vectors."
+        )
+        return Found(made, {"what": what, "fix": "pass freeze=False, so that the vectors are trained"}, _THAWED, curves)
+    return None
+
+
+def _is_noise(array: np.ndarray) -> bool:
+    """Return whether a matrix has the singular values of independent random numbers with one variance.
+
+    >>> x = np.random.default_rng(0).normal(size=(200, 6))
+    >>> _is_noise(x), _is_noise(x @ np.diag([4, 1, 1, 1, 1, 1]))
+    (True, False)
+    """
+    rows = array[(array != 0).any(axis=-1)] if array.ndim == 2 else array
+    if rows.ndim != 2 or rows.dtype.kind != "f" or min(rows.shape) < 2 or not rows.std() > 0:
+        return False
+    values = np.linalg.svd((rows - rows.mean(axis=0)) / rows.std(), compute_uv=False)
+    long, short = (math.sqrt(x) for x in (max(rows.shape), min(rows.shape)))
+    return bool(values[0] < _EDGE * (long + short))
 
 
 def _frozen_along(

@@ -91,7 +91,8 @@ def exploding_gradient(case: Case) -> Found | None:
         return None
     layers = _layers(case, step)
     start, last_loss = case.ends()
-    healthy = math.isfinite(last_loss) and last_loss < 0.5 * start and not _above_guessing(case)
+    fell = math.isfinite(last_loss) and last_loss < 0.5 * start
+    healthy = fell and not case.stuck and not _above_guessing(case)
     if healthy and not _spikes(case):
         return _exploding_over_time(case, (case.step,), 100 * _EXPLODED)
     if not _depth(layers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import math
 import re
@@ -18,12 +19,13 @@ from ...own_updates import OwnUpdate
 from ...probes.proof import STEPS, better, compare, train
 from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ...recording import Call, Source, Step
-from ...run import Optimized
+from ...run import Optimized, Schedule
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
+_BELOW = 1e-2  # of the default rate of an optimizer's class
 _MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
 _PART = 0.5  # of the gain of a higher rate, with which a lower one is preferred
@@ -112,7 +114,7 @@ def rate_place(main: Optimized) -> HasPlace | None:
 )
 def learning_rate_too_high(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 3 or not main.rates or not _rate(case):
+    if main is None or main.steps < 3 or not main.rates or not case.losses or not _rate(case):
         return None
     first, last = case.ends()
     finite = [x for x in case.losses if math.isfinite(x)]
@@ -260,7 +262,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     first, last = case.ends()
     if not math.isfinite(first):
         return None
-    untrained = _untrained(case)
+    untrained = _untrained(case) or _below_default(case)
     if not untrained and (last < first - 0.05 * abs(first) or not moved(case) < _STILL):
         return None
     if case.baseline is not None and last < _FAR * case.baseline:
@@ -294,6 +296,18 @@ def _larger(moved: float) -> list[float]:
     return [likely, *[x for x in (likely * 10, likely / 10, likely * 100, likely / 100) if 10 <= x <= 1e7]]
 
 
+def _below_default(case: Case) -> bool:
+    """Return whether a rate is far below that of the optimizer's class, as 1e-3 for Adadelta, and the loss no better
+    than that of guessing after many steps that moved little."""
+    main = case.main
+    parameter = inspect.signature(type(main.optimizer)).parameters.get("lr") if main is not None else None
+    default = parameter.default if parameter is not None else None
+    if main is None or case.baseline is None or not isinstance(default, float):
+        return False
+    far = _rate(case) <= _BELOW * default and main.steps >= 2 * _LEAST_STEPS
+    return far and case.stuck and moved(case) < _LITTLE
+
+
 def _untrained(case: Case) -> bool:
     """Return whether a squared error is above that of a constant prediction after many steps that moved little."""
     step, main = case.step, case.main
@@ -325,22 +339,62 @@ def scheduler_kills_rate(case: Case) -> Found | None:
             continue
         schedule = next((x for x in case.run.schedules if x.scheduler.optimizer is main.optimizer), None)
         name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
-        if name == "ReduceLROnPlateau":
+        turned = _turned_mode(schedule) if schedule is not None and name == "ReduceLROnPlateau" else ""
+        if name == "ReduceLROnPlateau" and not turned:
             continue  # it follows the loss
         where = schedule.stepped or schedule.created if schedule is not None else _rate_line(main) or main.stepped
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
         values |= {"limit": figure(limit), "since": since, "loss": figure(losses[-1]) if losses else "nan"}
+        text = fix = ""
+        if turned and schedule is not None:
+            where, mode = schedule.created, schedule.scheduler.__dict__["mode"]
+            right = "max" if mode == "min" else "min"
+            better_is = "larger" if right == "max" else "smaller"
+            start, end = figure(schedule.metrics[0]), figure(schedule.metrics[-1])
+            text = (
+                f"{name} with mode={mode!r} gets {turned}, of which {better_is} is better: it went from {start} to "
+                f"{end}, which counts as no improvement, and the learning rate from {values['high']} to "
+                f"{values['low']}."
+            )
+            fix = f'pass mode="{right}" to {name}'
         if main is not case.main or case.program is None:
-            return Found(where, values, unproved="the recorded step could not be run again")
+            return Found(where, values, message=text, fix=fix, unproved="the recorded step could not be run again")
         edit = Edit(f"with the rate at {values['high']}", start=False)
         most = case.budget.share(2, STEPS)
         high, killed = (
             train(case.run, case.program, NOTHING, NOTHING, options, "", edit, case.budget, most=most)
             for options in ({}, {"lr": rates[-1] / rates.max()})
         )
-        return Found(where, values, edit, Curves(high, killed))
+        return Found(where, values, edit, Curves(high, killed), message=text, fix=fix)
     return None
+
+
+def _turned_mode(schedule: Schedule) -> str:
+    """Return what the program calls the metric of ReduceLROnPlateau, if its mode is that of the other direction.
+
+    The metric is named after something that is better in the other direction, and nearly all later ones are worse than
+    the first by the mode of the schedule.
+    """
+    mode, site, metrics = schedule.scheduler.__dict__.get("mode"), schedule.stepped, schedule.metrics
+    given = re.search(r"\.step\((.*)\)", site.code) if site is not None else None
+    if given is None or len(metrics) < 4 or not all(map(math.isfinite, metrics)):
+        return ""
+    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", given[1]).lower().replace("_", " ")))
+    large, small = bool(words & _LARGER_IS_BETTER), bool(words & _SMALLER_IS_BETTER)
+    wrong = large and not small if mode == "min" else small and not large
+    falls = [x < metrics[0] for x in metrics[1:]] if mode == "max" else [x > metrics[0] for x in metrics[1:]]
+    return given[1].strip() if wrong and sum(falls) >= _MOSTLY * len(falls) else ""
+
+
+_MOSTLY = 0.8  # of the metrics
+_LARGER_IS_BETTER = frozenset(
+    ["accuracy", "accuracies", "acc", "accs", "f1", "auc", "auroc", "iou", "dice", "psnr", "ssim", "bleu", "recall"]
+    + ["precision", "reward", "rewards", "score", "r2", "map", "correct", "top1"]
+)
+_SMALLER_IS_BETTER = frozenset(
+    ["loss", "losses", "error", "errors", "err", "mse", "mae", "rmse", "nll", "perplexity", "ppl", "wer", "cost", "neg"]
+)
 
 
 def _rate_line(main: Optimized) -> HasPlace | None:
