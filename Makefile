@@ -108,9 +108,10 @@ wheel: kernels
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+# The pip of Python 3.11 takes twice the processor time of a new one for many packages.
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(if $(COMPARE),$(PIP) $(INSTALL) --upgrade pip)  # one of this year takes half the time for many packages
+	$(if $(COMPARE),$(PIP) $(INSTALL) --upgrade pip)
 
 $(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
 	$(PIP) $(INSTALL) --editable '.[cli,plots,special]'
