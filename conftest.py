@@ -40,7 +40,7 @@ if find_spec("numba") is None:  # the sources of compiled loops, which import it
 MODES = ("grad_enabled", "inference", "observers")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
 TESTS_BETWEEN_FREEZES = 500
-OBJECTS_BETWEEN_COLLECTIONS = 50_000  # with Python's 700 the collector takes a sixth of the time of all tests
+OBJECTS_BETWEEN_COLLECTIONS = 50_000  # with 700, the collector takes a sixth of the time of tests/func and tests/optim
 started = count(1)
 NEEDED = re.compile(r"needs (\w+)\W+pip install 'retrograd\[\w+\]'")
 BEFORE = pytest.StashKey[dict[str, object]]()
