@@ -12,6 +12,7 @@ from retrograd.inspect.diagnosing import doctor_mode
 from retrograd.inspect.diagnosing.kinds import KINDS
 from retrograd.inspect.diagnosing.probes import proof
 from retrograd.inspect.diagnosing.rules import ORDER
+from tests.inspect.doctor.computed_programs import COMPUTED
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
@@ -19,7 +20,7 @@ from tests.inspect.doctor.size_programs import SIZES
 from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

@@ -34,6 +34,7 @@ Params: TypeAlias = dict[str, Array]
 _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
 _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
+_LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _MOST_PARTS = 64  # of an argument or a result
@@ -116,12 +117,15 @@ class Call:
         return self.primitive is not None and self.primitive.elementwise
 
     @property
-    def weight(self) -> Tensor | None:
-        """The trainable matrix (or kernel) that the call multiplies by: not a scale, and not a table of embeddings."""
+    def weighted(self) -> bool:
+        """Whether the call multiplies by a trainable matrix or kernel: not a scale, and not a table of embeddings.
+
+        A layer may compute its weight from parameters, as with weight normalization or quantization.
+        """
         if self.elementwise or self.moves or self.name in ("embedding", "cat", "stack"):
-            return None
-        leaves = [x.leaf for x in self.inputs if x.leaf is not None]
-        return next((x for x in leaves if x._requires and x.array.ndim >= 2), None)
+            return False
+        trained = any(x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2 for x in self.inputs)
+        return trained or self.name in _LAYERS and self.needs(1)
 
     def needs(self, place: int) -> bool:
         """Return whether an input depends on parameters."""

@@ -224,11 +224,13 @@ class Run:
         return None
 
     def layer_site(self, step: Step, entry: Opened) -> Site | None:
-        """Return the line that creates a layer, if a container of this package calls it."""
+        """Return the line that creates a layer of this package, if a container of this package calls it."""
         around = [x for x in step.modules if x.start <= entry.start and entry.end <= x.end and x.depth < entry.depth]
         package = __name__.partition(".")[0]
         known = self.created.get(id(entry.module))
-        if not around or known is None or type(around[-1].module).__module__.partition(".")[0] != package:
+        if known is None or any(type(x.module).__module__.partition(".")[0] != package for x in (entry, *around[-1:])):
+            return None
+        if not around:
             return None
         return known[1] if known[0]() is entry.module and known[1].file != copy.__file__ else None
 

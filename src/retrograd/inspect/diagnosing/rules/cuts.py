@@ -274,7 +274,7 @@ def _sampled(case: Case, x: Optimized) -> Found | None:
             graph = {i for i in step.below(root.source) if step.calls[i].record.requires_grad}
             for index in sorted(step.below(root.source, through_cuts=True)):
                 call = step.calls[index]
-                layers = [y for y in step.readers(index) if y.weight is not None]
+                layers = [y for y in step.readers(index) if y.weighted]
                 cut = next((y.cut for one in layers for y in one.inputs if y.call == index and y.cut), None)
                 if not layers or call.record.requires_grad and cut is None:
                     continue
@@ -397,20 +397,33 @@ def _is_loss(step: Step, call: Call) -> bool:
 
 
 def _first_cut(step: Step, source: Source, read: set[int] | None) -> Departure | None:
-    """Return the first cut below a value: of what depends on these leaves, or of any value that requires a gradient."""
+    """Return the cut below a value behind which most of these leaves are, or the first one of any value.
+
+    A straight-through estimator detaches a copy of each weight, and a cut between layers all weights before it.
+    """
     depends = None if read is None else depending(step, read)
     ended: Departure | None = None
+    widest: Departure | None = None
+    most = 0
+    behind: dict[int, int] = {}
     for index in sorted(step.below(source, through_cuts=True)):
         call = step.calls[index]
         for y in call.inputs:
             of_these = depends is None or read is None or y.call in depends or id(y.leaf) in read
-            if y.cut is not None and y.cut.requires_grad and of_these:
+            if y.cut is None or not y.cut.requires_grad or not of_these:
+                continue
+            if read is None:
                 return y.cut
-        if ended is None and (depends is None or index in depends):
+            if y.call not in behind and len(behind) < _MOST:
+                cut_off = step.leaves(y._replace(cut=None), everything=True)
+                behind[y.call] = 1 if y.call < 0 else len(read.intersection(map(id, cut_off)))
+            if behind.get(y.call, 0) > most:
+                widest, most = y.cut, behind[y.call]
+        if widest is None and ended is None and (depends is None or index in depends):
             ended = _ended(call)
             if ended is not None and ended.how == "no_grad":
                 return ended
-    return ended  # an operator without a gradient, such as a comparison, which is often meant as it is
+    return widest or ended  # an operator without a gradient, such as a comparison, is often meant as it is
 
 
 def _ended(call: Call) -> Departure | None:

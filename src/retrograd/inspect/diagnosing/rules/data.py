@@ -88,7 +88,7 @@ def first_layer(step: Step) -> Call | None:
         below |= step.below(root.source)
     for index in sorted(below):
         call = step.calls[index]
-        if call.weight is None or not call.record.inputs or call.needs(0):
+        if not call.weighted or not call.record.inputs or call.needs(0):
             continue
         source = call.inputs[0]
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None

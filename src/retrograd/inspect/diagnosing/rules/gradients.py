@@ -19,6 +19,7 @@ from ..probes.proof import better, compare
 from ..probes.replay import Curves, Edit
 from ..recording import Array, Call, Source, Step
 from ..run import Optimized
+from .growth.rates import largest_step
 from .program_text import is_never_stepped
 
 _SHARE = 0.6  # of the steps in which something has to happen
@@ -269,7 +270,7 @@ def nan_birth(case: Case) -> Found | None:
     run = case.run
     if run.bad is None and not (_spoils(case) and _first_bad_record(case) is not None):
         return None
-    if run.bad is not None and (_diverged(case) or any(map(case.answer, _LEAD_TO_NAN))):
+    if run.bad is not None and (_diverged(case) or any(map(case.answer, _LEAD_TO_NAN)) or _overshot(case)):
         return None  # this is how it ends
     return first_bad(case)
 
@@ -377,6 +378,12 @@ def _diverged(case: Case) -> bool:
     """Return whether the loss grew far above its start before it was no longer finite."""
     finite = [abs(x) for x in case.losses if math.isfinite(x)]
     return len(finite) >= 2 and max(finite[1:]) > 20 * max(min(finite), 1e-12) and max(finite[1:]) > 3 * finite[0]
+
+
+def _overshot(case: Case) -> bool:
+    """Return whether a step replaced the parameters before the first NaN, and smaller steps lower the loss."""
+    main = case.main
+    return main is not None and largest_step(main)[1] > 1.0 and case.answer("learning-rate-too-high") is not None
 
 
 @kind(

@@ -279,7 +279,7 @@ def _selected(step: Step, source: Source | None, count: int) -> list[_Rows]:
         elif call.elementwise or call.moves or call.name in _ROW_BY_ROW:
             given = [y for y, shape in zip(call.inputs, call.shapes, strict=True) if shape[:1] == call.shape[:1] != ()]
             data = [y for y in given if y.leaf is None and (y.call >= 0 or isinstance(y.value, np.ndarray))]
-            pending += [(y, index, calls) for y in data if call.weight is None or y is call.inputs[0]]
+            pending += [(y, index, calls) for y in data if not call.weighted or y is call.inputs[0]]
         else:
             return []
     return []

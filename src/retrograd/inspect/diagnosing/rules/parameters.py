@@ -28,6 +28,7 @@ from .stillness import all_frozen, names_below, saturated
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
 _LONG = 80  # characters
+_GATES = {"gru": 3, "lstm": 4}  # parts of the weights of a recurrent layer, each with a row per unit
 
 
 def _held(case: Case) -> set[int]:
@@ -197,7 +198,7 @@ def parameters_not_optimized(case: Case) -> Found | None:
         persistent = {id(p) for one in steps[: min(2, len(steps) - 1)] for p in all_leaves(one)}
         missing = {key: p for key, p in missing.items() if key in persistent}
     missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
-    if not missing or _only_head(case, step, missing):
+    if not missing:
         return None
     names = listing([step.name(p) for p in missing.values()])
     near = _of_same_model(step, case.run.optimizers, stepping, set(missing))
@@ -254,19 +255,6 @@ def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optim
     return max(stepping, key=lambda x: sum(id(p) in whole for p in x.parameters))
 
 
-def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
-    """Return whether the optimizer holds the last layers of one module, and nothing used before them: on purpose."""
-    held = _held(case)
-    used = list(dict.fromkeys(id(p) for p in all_leaves(step)))
-    for entry in step.outermost():
-        inside = {id(p) for p in entry.module.parameters() if p._requires}
-        own = [key for key in used if key in inside]
-        flags = [key in held for key in own if key in held or key in missing]
-        if any(flags) and not all(flags) and flags == sorted(flags):
-            return set(missing) <= set(own)
-    return False
-
-
 @kind(
     "constant-init",
     "Do the units of a layer differ?",
@@ -290,7 +278,10 @@ def constant_init(case: Case) -> Found | None:
         used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
         columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
         end = p.array.T if columns else p.array
-        if start is None or len(end) < 2 or not _alike(start.T if columns else start) or not _alike(end, trained=True):
+        gates = _GATES.get(used[0].name, 1) if used else 1
+        if start is None or len(end) < 2 * gates or len(end) % gates or not _alike(start.T if columns else start):
+            continue
+        if not all(_alike(part, trained=True) for part in np.split(end, gates)):
             continue
         if not used or used[0].name == "embedding" and (id(p) not in case.still or end.any()):
             continue
@@ -300,7 +291,7 @@ def constant_init(case: Case) -> Found | None:
         site = where or replaced_data(case.run, used[0].site) or made or assigned_line(used[0].site, steps[0].name(p))
         edit = Edit("with random weights", values=_random(main))
         zero = "" if end.any() else " (all are 0)"
-        return Found(site, {"units": len(end), "name": steps[0].name(p), "zero": zero}, edit)
+        return Found(site, {"units": len(end) // gates, "name": steps[0].name(p), "zero": zero}, edit)
     return None
 
 
@@ -513,7 +504,7 @@ def _is_output(step: Step, call: Call) -> bool:
     reached = {call.index}
     for later in step.calls[call.index + 1 :]:
         if any(x.call in reached for x in later.inputs):
-            if later.weight is not None:
+            if later.weighted:
                 return False
             reached.add(later.index)
     return True

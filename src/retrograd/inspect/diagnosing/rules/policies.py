@@ -147,7 +147,7 @@ def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | 
 def _is_computed(step: Step, source: Source) -> bool:
     """Return whether a value is the output of a network's layer: a baseline, not a reward."""
     call = step.producer(step.origin(source))
-    return call is not None and call.weight is not None
+    return call is not None and call.weighted
 
 
 def _value_of_critic(case: Case, step: Step, root: Root) -> tuple[Record, str] | None:

@@ -105,9 +105,9 @@ def _agreement(case: Case, step: Step, sign: float) -> str:
     except Exception:
         return ""
     last = sign * case.ends()[1]
-    if not last < min(0.0, *permuted) or not best > max(0.0, *scaled) - 1e-3 * abs(best):
+    if not last < min(0.0, *permuted) or not best >= max(0.0, *scaled) - 1e-3 * max(map(abs, (best, *permuted))):
         return ""
-    if not max(permuted) < 0.9 * best:
+    if not max(permuted) < best - 0.1 * max(map(abs, (best, *permuted))):
         return ""
     return (
         f"the loss is a score that grows with the agreement of predictions and targets ({figure(best)} with the "
@@ -133,7 +133,7 @@ def _pair(step: Step, root: Source) -> tuple[int, np.ndarray] | None:
         seen.update([x.call] if x.call >= 0 else [])
         call = step.producer(x)
         array = step.array(x) if Case.has_array(step, x) else None
-        is_data = call is None or call.moves and not call.record.requires_grad and getattr(array, "shape", ()) == shape
+        is_data = call is None or not call.record.requires_grad and getattr(array, "shape", ()) == shape
         if call is not None and call.index >= entry.end and not is_data:
             pending += call.inputs
         elif x.leaf is not None or x.call >= entry.start and x.call < entry.end or array is None:

@@ -13,7 +13,7 @@ from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, kind
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Edit, Replacement
-from ...recording import Array, Call, Step
+from ...recording import Array, Call, Source, Step
 from .rates import LARGE, largest_step, moved, rate_place, rate_texts
 
 _LEAST_LAYERS = 4
@@ -34,18 +34,30 @@ _UNPROVED = "no edit is known that stops it"
 
 def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
     """Return the calls that multiply by a weight in order of the forward pass, each with the root mean square of the
-    gradients of its weight, and of its output."""
-    found = []
+    gradient at its output, and of the output.
+
+    A step may call a network several times, for terms of the loss of different size: these are the calls below one
+    output, which has the most of them.
+    """
+    found: list[tuple[Call, float, float]] = []
     below: set[int] = set()
     for root in step.roots:
         below |= step.below(root.source)
     for call in step.calls:
-        if call.index not in below or call.weight is None:
+        if call.index not in below or not call.weighted:
             continue
         g, values = call.record.gradients, call.record.values
         if g is not None and values is not None:
             found.append((call, math.hypot(g.mean, g.std), math.hypot(values.mean, values.std)))
-    return found
+    longest: list[tuple[Call, float, float]] = []
+    inner: set[int] = set()
+    for end, _, _ in reversed(found):
+        if end.index not in inner:
+            under = step.below(Source(end.index, 0, None, None))
+            inner |= under
+            chain = [x for x in found if x[0].index in under]
+            longest = chain if len(chain) >= len(longest) else longest
+    return longest
 
 
 def _depth(layers: list[tuple[Call, float, float]]) -> bool:
@@ -130,7 +142,7 @@ def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float 
     """Return the finding for a recurrent layer whose values or gradients grow over time. It is one operator here."""
     for step in [x for x in steps if x is not None]:
         for call in step.passed():
-            if call.name not in _RECURRENT or call.weight is None:
+            if call.name not in _RECURRENT or not call.weighted:
                 continue
             values, gradients = _over_time(step, call), _at_input(step, call)
             if values is None or not max(values[1] / max(values[0], 1e-12), gradients or 0.0) > limit:

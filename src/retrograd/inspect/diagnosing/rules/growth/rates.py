@@ -271,7 +271,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if program is None:
         return None
     plain: list[float] = []
-    most = case.budget.share(2, STEPS)
+    most = max(_FEW, case.budget.share(5, STEPS))
     factors = _larger(moved(case))
     if case.stuck and isinstance(main.optimizer, SGD):  # no better than guessing: gradients may be small at first
         factors += [x for more in (300, 1e3, 3e3, 1e4) if (x := factors[0] * more) * _rate(case) < 1.01]
@@ -293,7 +293,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
 def _larger(moved: float) -> list[float]:
     """Return factors of a rate, first the one with which parameters would have moved by a good part of their size."""
     likely = 10.0 ** min(6, max(1, round(math.log10(_MOVES / moved)))) if moved > 0 else 1e3
-    return [likely, *[x for x in (likely * 10, likely / 10, likely * 100, likely / 100) if 10 <= x <= 1e7]]
+    return [likely, *[x for x in (likely * 10, likely * 100, likely / 10, likely / 100) if 10 <= x <= 1e7]]
 
 
 def _below_default(case: Case) -> bool:
