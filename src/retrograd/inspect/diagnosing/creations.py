@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import ref
 
@@ -116,7 +116,13 @@ class Creations:
     def _new_loader(self, plain: Plain, loader: object, *args: object, **kwargs: object) -> None:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
-        self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled))
+        data = getattr(loader, "dataset", None)
+        while hasattr(data, "indices") and hasattr(data, "dataset"):  # a part of a data set
+            data = data.dataset
+        gives = getattr(type(data), "__getitem__", None)
+        own = isinstance(gives, FunctionType) and not gives.__module__.startswith(__name__.partition(".")[0])
+        one = Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, gives if own else None)
+        self.run.loaders.append(one)
 
     def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)

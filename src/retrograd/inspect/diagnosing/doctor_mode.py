@@ -299,8 +299,8 @@ def examine(run: Run) -> list[Finding]:
             if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
                 found.append((one, result))
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
-            birth = KINDS["nan-birth"], first_bad(case)
-            found = sorted([*found, birth], key=lambda x: ORDER.index(x[0].name))
+            name, cause = divergence(case) or ("nan-birth", first_bad(case))
+            found = sorted([*found, (KINDS[name], cause)], key=lambda x: ORDER.index(x[0].name))
         unexplained = None if found else divergence(case)
         if unexplained is not None:
             found = [(KINDS[unexplained[0]], unexplained[1])]

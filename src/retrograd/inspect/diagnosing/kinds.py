@@ -28,6 +28,7 @@ PAIR_LOSSES = frozenset(
     ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"]
 )
 _NO_LOSS = 1e-6
+_DIED = 1e-9  # of the first gradients
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 LOSSES = CLASS_LOSSES | PAIR_LOSSES
 
@@ -154,6 +155,12 @@ class Case:
         return len(self.losses) >= 20 and self.baseline is not None and last > 0.8 * self.baseline
 
     @cached_property
+    def died(self) -> bool:
+        """Whether the loss stays where it is since the gradients of all parameters have become 0 in the run."""
+        sizes = [math.hypot(*x.gradients.values()) for x in self.main.history if x.gradients] if self.main else []
+        return self.stuck and len(sizes) > 3 and max(sizes[-2:]) <= _DIED * max(sizes[:3])
+
+    @cached_property
     def baseline(self) -> float | None:
         """The loss of the best constant prediction on the recorded batches, for known losses; None if it is 0.
 
@@ -165,14 +172,27 @@ class Case:
         if found is None or step is None or call is None or not found > _NO_LOSS:
             return None
         passes = [root for root in step.roots if call.index in step.below(root.source)]
+        if len(passes) == len(step.roots) == 1 and (total := self._sum_of_baselines(step, passes[0].scale)) is not None:
+            return total
         same = [x for x in self.loss_calls(step) if (x.site, x.name) == (call.site, call.name)]
         slope = call.cotangent
         weight = abs(slope) / passes[-1].scale if slope is not None and math.isfinite(slope) and passes else 1.0
         return found * (weight or 1.0) * (len(same) if len(step.roots) >= len(same) else 1)
 
-    def _baseline(self) -> float | None:
+    def _sum_of_baselines(self, step: Step, scale: float) -> float | None:
+        """Return the loss of the best constants if a backward pass starts at a weighted sum of several known losses."""
+        total = 0.0
+        calls = self.loss_calls(step)
+        for call in calls if len(calls) > 1 else ():
+            found, slope = self._baseline(call), call.cotangent
+            if found is None or not found > _NO_LOSS or slope is None or not math.isfinite(slope):
+                return None
+            total += abs(slope) / scale * found
+        return total or None
+
+    def _baseline(self, call: Call | None = None) -> float | None:
         step = self.step
-        call = self.loss_call(step) if step is not None else None
+        call = call or (self.loss_call(step) if step is not None else None)
         if step is None or call is None:
             return None
         found = self.target(step, call)

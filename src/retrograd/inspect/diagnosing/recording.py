@@ -19,7 +19,7 @@ from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from ..names import Names
-from ..record import Departure, Record
+from ..record import Departure, Input, Record
 from ..recorder import Recorder
 from ..statistics import sample, statistics
 
@@ -34,12 +34,26 @@ Params: TypeAlias = dict[str, Array]
 _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
 _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
-_LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv3d"})
+_PRODUCTS = frozenset({"linear", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
+_FEW = 12  # calls that compute a weight
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _MOST_PARTS = 64  # of an argument or a result
 _OLD = 50  # steps after which a graph that no backward pass walks is kept for no use
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
+
+
+def _is_of_leaves(given: Input) -> bool:
+    """Return whether an input of a call is computed, in few calls, from leaves and numbers, and not from data."""
+    pending, count = [given], 0
+    while pending and count < _FEW:
+        x = pending.pop()
+        if isinstance(x.source, Record):
+            pending += x.source.inputs
+            count += 1
+        elif x.source is None and not x.leaf and math.prod(x.shape) > 1:
+            return False
+    return not pending
 
 
 def moves(primitive: Recordable) -> bool:
@@ -125,7 +139,8 @@ class Call:
         if self.elementwise or self.moves or self.name in ("embedding", "cat", "stack"):
             return False
         trained = any(x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2 for x in self.inputs)
-        return trained or self.name in _LAYERS and self.needs(1)
+        products = self.record.inputs[:2] if self.name in _PRODUCTS else ()
+        return trained or any(x.requires_grad and _is_of_leaves(x) for x in products)
 
     def needs(self, place: int) -> bool:
         """Return whether an input depends on parameters."""

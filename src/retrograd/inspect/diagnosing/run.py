@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
@@ -136,6 +137,7 @@ class Loader:
     created: Site
     batch_size: int | None
     shuffled: bool
+    pairs: FunctionType | None = None  # the program's method that gives an example of its data set
 
 
 @dataclass

@@ -44,16 +44,23 @@ def unnormalized_input(case: Case) -> Found | None:
     curves = compare(case.run, case.program, edit, case.budget)
     unproved = too = ""
     if curves is None or not better(curves):
-        if not _far_targets(case, step, last):
+        if _far_targets(case, step, last):
+            too = "; and the targets in the same way"
+            unproved = "the targets are as large, and with other targets the losses cannot be compared"
+        elif case.died:
+            unproved = "the gradients of all parameters became 0 later, and not on the recorded batch alone"
+        else:
             return None
-        too = "; and the targets in the same way"
-        unproved = "the targets are as large, and with other targets the losses cannot be compared"
     values = {"mean": figure(mean), "std": figure(std), "low": figure(float(x.min())), "high": figure(float(x.max()))}
     values["too"] = too
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
     called = entry.site if entry is not None else call.site
     return Found(
-        _origin(case, step, call.inputs[0]) or called, values, None if too else edit, None if too else curves, unproved
+        _origin(case, step, call.inputs[0]) or called,
+        values,
+        None if unproved else edit,
+        None if unproved else curves,
+        unproved,
     )
 
 

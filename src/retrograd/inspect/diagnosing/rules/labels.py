@@ -13,7 +13,7 @@ from ..probes.proof import train, train_over
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
 from .data import first_layer, index_of
-from .program_text import of_zipped_loaders, permuted_apart, sorting_line
+from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line
 
 _RUNS = 0.4  # share of examples with the label of the example before
 _LEAST_ROWS = 160
@@ -151,13 +151,13 @@ def labels_unrelated(case: Case) -> Found | None:
     call = case.loss_call(step) if step is not None else None
     mean = float(np.mean(permuted))
     values = {"rows": len(labels), "real": f"{real:.0%}", "permuted": f"{mean:.0%}", "last": figure(last)}
-    where = _permuting(case) or (None if call is None else call.site)
+    where = _permuting(case) or _pairing(case, step, call) or (None if call is None else call.site)
     values["fix"] = _CHECK if _permuting(case) is None else _ONE_ORDER
     if not last > 0.9 * base:
         found = _learned(case, rows, labels)
         if found is None and _permuting(case) is not None:
             return Found(where, {**values, "heart": "this line permutes one of the two alone"})
-        if found is None or not _FASTER * float(np.mean(found[1:])) <= found[0] or not np.mean(found[1:]) < 0.98 * base:
+        if found is None or not _are_equal(found, base):
             return None
         values["heart"] = (
             f"examples are only learned by heart: copies of the network learn the labels no faster "
@@ -170,6 +170,24 @@ def labels_unrelated(case: Case) -> Found | None:
         if curve[-1] < _BY_HEART * curve[0]:
             heart += f"; one batch can be learned by heart ({figure(curve[0])} -> {figure(curve[-1])})"
     return Found(where, {**values, "heart": heart})
+
+
+def _are_equal(losses: list[float], base: float) -> bool:
+    """Return whether copies of the network learn the labels, the first loss, no faster than permuted ones."""
+    real, permuted = losses[0], losses[1:]
+    learned = float(np.mean(permuted)) < 0.98 * base and real >= _FASTER * float(np.mean(permuted))
+    return learned or float(np.mean(permuted)) < 0.99 * base and real >= min(permuted)
+
+
+def _pairing(case: Case, step: Step | None, call: Call | None) -> HasPlace | None:
+    """Return the line of the program's data set that gives inputs and labels, if no operator changes the labels."""
+    source = _target_source(step, call) if step is not None and call is not None else None
+    methods = [x.pairs for x in case.run.loaders if x.pairs is not None]
+    if step is None or source is None or not methods:
+        return None
+    made = step.producer(source)
+    given = made is None or made.record.creates or all(x.call < 0 for x in made.inputs)
+    return returning_line(methods[0]) if given and (made is None or made.name != "getitem") else None
 
 
 def _of_other_rows(case: Case) -> Found | None:

@@ -21,7 +21,7 @@ from .qualities import turned_term, wrong_way
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
-_OUTSIDE = 0.2  # share of targets that a bounded output cannot reach
+_OUTSIDE = 0.2  # share of targets, or of their variance, that a bounded output cannot reach
 _LEAST_TARGETS = 3  # recorded steps
 
 
@@ -403,7 +403,8 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         return None
     bottom, top = bounds
     outside = float(((target < bottom - 0.05) | (target > top + 0.05)).mean())
-    if outside < _OUTSIDE:
+    excess = np.maximum(0, np.maximum(bottom - target, target - top)).astype(np.float64)
+    if outside < _OUTSIDE and not float((excess**2).mean()) > _OUTSIDE * float(np.var(target, dtype=np.float64)) > 0:
         return None
     what = (
         f"the output of {before.name} lies between {figure(bottom)} and {figure(top)}, the targets between "

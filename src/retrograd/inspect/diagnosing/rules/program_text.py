@@ -6,6 +6,7 @@ import ast
 import linecache
 import re
 from collections.abc import Collection, Sequence
+from types import FunctionType
 from typing import NamedTuple
 
 from ....core.source_location import Site
@@ -208,6 +209,15 @@ def of_zipped_loaders(run: Run) -> HasPlace | None:
         if len(read) > 1:
             return read[-1].created
     return None
+
+
+def returning_line(function: FunctionType) -> Place | None:
+    """Return the line of the last return statement of a function."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename)
+    numbers = sorted({line for *_, line in code.co_lines() if line is not None and line <= len(lines)})
+    found = [number for number in numbers if lines[number - 1].lstrip().startswith("return")]
+    return Place(code.co_filename, found[-1]) if found else None
 
 
 def class_lines(entry: Opened) -> range:

@@ -291,7 +291,7 @@ def frozen_layer(case: Case) -> Found | None:
         meant = {id(p) for x in case.run.optimizers for p in x.parameters} - case.graded
         first, last = case.finite_ends()
         learns = last < 0.6 * first  # on random features, which may be meant
-        early = [(i, entry, w) for i, entry, w in untrained if trained and id(w) in meant and not learns]
+        early = [(i, entry, w) for i, entry, w in untrained if case.graded and id(w) in meant and not learns]
         half = fresh if trained and _is_half_frozen(case, order, fresh) else []
         if late or early or half:
             one = (late or early or half)[0]

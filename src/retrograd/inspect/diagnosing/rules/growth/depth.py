@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,6 +30,7 @@ _LEAST_LOSSES = 5
 _FIRST = 3  # steps
 _REPLACED = 0.5  # of the parameters, by one step
 _FAR_MOVED = 2.0  # times the size of the parameters
+_TIMES = 10  # uses of a weight in one pass, from which on it is that of a recurrence
 _UNPROVED = "no edit is known that stops it"
 
 
@@ -87,7 +89,7 @@ def vanishing_gradient(case: Case) -> Found | None:
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
     edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
     made = case.edited(case.step or step, flat[0]) if flat else None
-    return Found(made or first[0].record, _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+    return Found(made or case.edited(step, first[0]), _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
 
 
 @kind(
@@ -241,7 +243,7 @@ def divergence(case: Case) -> tuple[str, Found] | None:
     first, last = case.course()
     values: dict[str, object] = {"course": f"goes from {first} to {last}"}
     number, size = largest_step(main)
-    if main.rates and _replaces(case, size):
+    if main.rates and _replaces(case, size) and not _over_cliff(case):
         values |= rate_texts(case, 0.01)
         values["lower"] = f", and step {number} changes parameters by {figure(size)} times their size"
         return "learning-rate-too-high", Found(rate_place(main), values, unproved=_UNPROVED)
@@ -254,6 +256,20 @@ def divergence(case: Case) -> tuple[str, Found] | None:
     return "exploding-gradient", Found(where, values, message=what, fix=fix, unproved=_UNPROVED)
 
 
+def _over_cliff(case: Case) -> bool:
+    """Return whether the program runs a recurrence itself, and its loss fell before it exploded.
+
+    The loss of a recurrent network has cliffs: the rate serves, until one gradient is orders of magnitude larger.
+    """
+    finite = [x for x in case.losses if math.isfinite(x)]
+    uses = (
+        Counter([id(x.leaf) for call in case.step.calls for x in call.inputs if x.leaf is not None])
+        if case.step
+        else {}
+    )
+    return max(uses.values(), default=0) >= _TIMES and min(finite, default=math.inf) < 0.9 * case.losses[0]
+
+
 def _replaces(case: Case, size: float) -> bool:
     """Return whether steps, of which the largest has this size relative to the parameters, replace the parameters."""
     return size > _REPLACED or size > LARGE and moved(case) > _FAR_MOVED
@@ -262,7 +278,7 @@ def _replaces(case: Case, size: float) -> bool:
 def _explodes(case: Case) -> bool:
     """Return whether the last losses are far above the first ones, and above that of guessing where it is known."""
     losses, base, main = case.losses, case.baseline, case.main
-    last = case.ends()[1]
+    last = case.finite_ends()[1]
     if main is None or not last > _LEAST_LOSS:
         return False
     loss = case.loss_call(case.step) if case.step is not None else None

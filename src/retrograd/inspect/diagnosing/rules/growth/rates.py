@@ -24,6 +24,8 @@ from ...run import Optimized, Schedule
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
+_CRAWLED = 0.8  # of its start, above which a loss that falls may have fallen too slowly ...
+_STEPPED = 2e-2  # ... while the parameters moved by less than this, if few steps at a higher rate halve it
 _LITTLE = 0.1  # the same where the loss is still above that of a constant prediction
 _BELOW = 1e-2  # of the default rate of an optimizer's class
 _MOVES = 0.1  # the same at a rate that is large enough
@@ -35,6 +37,7 @@ _LEARNED = 0.1  # of the first loss: the rate served
 _LEARNED_SOME = 0.25  # the same where the first steps replaced the parameters
 _OVERWRITTEN = 1.0  # a step of this size, relative to the parameters, replaces them
 LARGE = 0.1  # a large step, in the same sense
+_EMPTIED = 0.05  # of the first size of matrices
 _HELD = 0.7  # of its start, above which a loss does not go on falling
 _FREED = 0.5  # of that, below which it falls without the decay
 
@@ -263,7 +266,8 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if not math.isfinite(first):
         return None
     untrained = _untrained(case) or _below_default(case)
-    if not untrained and (last < first - 0.05 * abs(first) or not moved(case) < _STILL):
+    crawls = not untrained and last > _CRAWLED * first > 0 and moved(case) < _STEPPED
+    if not untrained and not crawls and (last < first - 0.05 * abs(first) or not moved(case) < _STILL):
         return None
     if case.baseline is not None and last < _FAR * case.baseline:
         return None  # converged
@@ -278,7 +282,7 @@ def learning_rate_too_low(case: Case) -> Found | None:
     for factor in factors:
         edit = Edit(f"with lr={figure(_rate(case) * factor)}", options={"lr": factor})
         fixed = train(case.run, program, NOTHING, NOTHING, {"lr": factor}, "", edit, case.budget, most=most)
-        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - 0.2 * abs(fixed[0]):
+        if math.isfinite(fixed[-1]) and fixed[-1] < fixed[0] - (0.5 if crawls else 0.2) * abs(fixed[0]):
             plain = plain or train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
             if not untrained and plain[-1] < plain[0] - 0.05 * abs(plain[0]):
                 return None
@@ -425,11 +429,22 @@ def weight_decay_too_high(case: Case) -> Found | None:
     if decay < 1e-2 or not last > _LEARNED * first:
         return None
     curves = (_slowed(case) if last > _FAR * first else None) or _held_up(case)
+    values = {"decay": f"weight_decay={figure(decay)}", "ratio": _pull(case, main, decay)}
+    values["factor"] = f"weight_decay of {case.run.title(main)} from {figure(decay)} to 1e-4"
+    if curves is None and (left := _left(main)) < _EMPTIED and case.stuck:
+        values["ratio"] += f", which have {figure(left)} of their first size left (the median of the matrices)"
+        why = "the network needs more steps than a trial has, with and without the decay"
+        return Found(main.created or main.stepped, values, unproved=why)
     if curves is None:
         return None
-    values = {"decay": f"weight_decay={figure(decay)}", "ratio": _pull(case, main, decay)}
-    factor = f"weight_decay of {case.run.title(main)} from {figure(decay)} to 1e-4"
-    return Found(main.created or main.stepped, {**values, "factor": factor}, _UNDECAYED, curves)
+    return Found(main.created or main.stepped, values, _UNDECAYED, curves)
+
+
+def _left(main: Optimized) -> float:
+    """Return the size of matrices beside that before the first step: the median."""
+    starts = [(p, main.start.get(id(p))) for p in main.parameters if p.array.ndim > 1]
+    sizes = [(float(np.linalg.norm(p.array)), float(np.linalg.norm(x))) for p, x in starts if x is not None]
+    return float(np.median([now / first for now, first in sizes if first])) if any(x for _, x in sizes) else math.inf
 
 
 _UNDECAYED = Edit("with weight_decay=0", options={"weight_decay": 0.0})
