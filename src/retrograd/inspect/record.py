@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from ..core.source_location import Site
 from .statistics import Statistics
 
 _NONE: Mapping[str, str] = {}
+_FEW = 12  # calls that compute a weight
 
 
 class Input(NamedTuple):
@@ -24,6 +26,19 @@ class Input(NamedTuple):
     dtype: Any
     requires_grad: bool
     leaf: int = 0
+
+    @property
+    def is_of_leaves(self) -> bool:
+        """Whether it is computed, in few calls, from leaves and numbers, and not from data."""
+        pending, count = [self], 0
+        while pending and count < _FEW:
+            x = pending.pop()
+            if isinstance(x.source, Record):
+                pending += x.source.inputs
+                count += 1
+            elif x.source is None and not x.leaf and math.prod(x.shape) > 1:
+                return False
+        return not pending
 
 
 class Record:

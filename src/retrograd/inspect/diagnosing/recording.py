@@ -19,7 +19,7 @@ from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
 from ..names import Names
-from ..record import Departure, Input, Record
+from ..record import Departure, Record
 from ..recorder import Recorder
 from ..statistics import sample, statistics
 
@@ -35,25 +35,12 @@ _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "fl
 _SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
 _PRODUCTS = frozenset({"linear", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
-_FEW = 12  # calls that compute a weight
+_SYMMETRIC = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 LOGARITHMS = frozenset({"log", "log_softmax", "logsigmoid", "log1p"})
 _LEAST_SCALE = 1024.0  # of a GradScaler
 _MOST_PARTS = 64  # of an argument or a result
 _OLD = 50  # steps after which a graph that no backward pass walks is kept for no use
 _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
-
-
-def _is_of_leaves(given: Input) -> bool:
-    """Return whether an input of a call is computed, in few calls, from leaves and numbers, and not from data."""
-    pending, count = [given], 0
-    while pending and count < _FEW:
-        x = pending.pop()
-        if isinstance(x.source, Record):
-            pending += x.source.inputs
-            count += 1
-        elif x.source is None and not x.leaf and math.prod(x.shape) > 1:
-            return False
-    return not pending
 
 
 def moves(primitive: Recordable) -> bool:
@@ -140,7 +127,7 @@ class Call:
             return False
         trained = any(x.leaf is not None and x.leaf._requires and x.leaf.array.ndim >= 2 for x in self.inputs)
         products = self.record.inputs[:2] if self.name in _PRODUCTS else ()
-        return trained or any(x.requires_grad and _is_of_leaves(x) for x in products)
+        return trained or any(x.requires_grad and x.is_of_leaves for x in products)
 
     def needs(self, place: int) -> bool:
         """Return whether an input depends on parameters."""
@@ -207,6 +194,7 @@ class Step:
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
     replaced: dict[int, Array] = field(default_factory=dict)  # by id of a leaf: the array that ``data`` was set to
+    read: dict[int, Array] = field(default_factory=dict)  # the same: the array that was read last
     marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id
     left: list[tuple[Departure, Tensor]] = field(default_factory=list)  # leaves that left the graph themselves
     arrived: dict[int, bool] = field(
@@ -356,7 +344,6 @@ class StepRecorder(Recorder):
         self._open: list[Opened] = []
         self._bytes = 0
         self._graph = False  # whether a call was recorded for differentiation
-        self._read: dict[int, Array] = {}  # the arrays of leaves when they were read
         self._used: set[int] = set()  # leaves that such a call has read
         self.done = False
 
@@ -370,10 +357,10 @@ class StepRecorder(Recorder):
         if x._node is None and x._requires:
             if id(x) not in self.step.values:
                 self.step.names[id(x)] = self.names.of(x)
-            if id(x) not in self._used and self._read.get(id(x)) is not x.array:
-                if id(x) in self._read:  # before ``x.data = values``
+            if id(x) not in self._used and self.step.read.get(id(x)) is not x.array:
+                if id(x) in self.step.read:  # before ``x.data = values``
                     self.step.replaced[id(x)] = x.array
-                self.step.values[id(x)], self._read[id(x)] = x.array.copy(), x.array
+                self.step.values[id(x)], self.step.read[id(x)] = x.array.copy(), x.array
             return Source(-1, 0, x, None)
         leaf = x if type(x) is not Tensor and x._node is None else None
         if leaf is not None and id(x) not in self.step.marks:
@@ -401,6 +388,9 @@ class StepRecorder(Recorder):
         if record.requires_grad:
             self._used.update([id(x.leaf) for x in sources if x.leaf is not None])
         shapes = tuple([tuple(x.shape) if is_dense(x) or is_array(x) else () for x in inputs])
+        if record.operator in _SYMMETRIC and not record.inputs[0].requires_grad and record.inputs[1].requires_grad:
+            # The program has the target first.
+            record.inputs, sources, shapes = (x[1::-1] + x[2:] for x in (record.inputs, sources, shapes))
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
         index = len(calls)
         self._bytes += sum([x.array.nbytes for x in outputs])
@@ -493,7 +483,6 @@ class StepRecorder(Recorder):
         for entry in self._open:
             entry.end = len(step.calls)
         self._made.clear()
-        self._read.clear()
         return step
 
 

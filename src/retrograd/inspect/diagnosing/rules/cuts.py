@@ -21,7 +21,7 @@ from ..recording import Array, Call, Source, Step, start_of
 from ..run import Optimized
 from .gradients import unused_loss
 from .policies import likelihood
-from .program_text import attribute_line
+from .program_text import assigned_data, attribute_line
 from .stillness import cut_states, depending, elementwise_from, flat, meets_data, rounded_back, to_new_leaf
 
 _WITHOUT_GRADIENT = {
@@ -556,20 +556,24 @@ def _overwritten(case: Case) -> Found | None:
             f"in each step, {call.record.label} on this line overwrites {step.name(p)}, which "
             f"{case.run.title(optimizer)} trains, with {source}, and undoes what the optimizer has changed."
         )
-        return Found(call.record, {"what": what, "fix": fix})
+        assigned = None if call.inplace else assigned_data(call.site)
+        return Found(assigned or call.record, {"what": what, "fix": fix})
     return None
 
 
 def _writes(step: Step, held: dict[int, Tensor]) -> Iterator[tuple[Call, Tensor]]:
     """Yield the calls that give a parameter other values: in place outside of the graph, or by ``p.data = result``."""
     replaced: dict[int, list[int]] = {}
-    for key in step.replaced.keys() & held.keys():
-        replaced.setdefault(start_of(step.replaced[key]), []).append(key)
+    for key, array in (*step.replaced.items(), *step.read.items()):
+        if key in held and key not in replaced.get(start_of(array), ()):
+            replaced.setdefault(start_of(array), []).append(key)
     for call in step.calls:
         leaf = call.inputs[0].leaf if call.inplace and call.inputs else None
         if leaf is not None and id(leaf) in held:
             yield call, leaf
-        for key in () if call.inplace else replaced.get(start_of(call.outputs[0]), ()) if call.outputs else ():
+        for key in (
+            () if call.inplace or call.moves else replaced.get(start_of(call.outputs[0]), ()) if call.outputs else ()
+        ):
             yield call, held[key]
 
 
@@ -591,4 +595,4 @@ def _given(step: Step, call: Call, p: Tensor) -> list[Array]:
         sources += step.calls[index].inputs
     arrays = [x.value if x.leaf is None else x.leaf.array for x in sources if x.call < 0 and x.leaf is not p]
     same = [x for x in arrays if getattr(x, "shape", None) == p.array.shape and start_of(x) != start_of(p.array)]
-    return same if copied else [x for x in same if start_of(x) in parameters]
+    return same if copied or not call.inplace else [x for x in same if start_of(x) in parameters]

@@ -18,7 +18,7 @@ from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Curves, Edit
 from ..recording import Array, Call, Source, Step
-from ..run import Optimized
+from ..run import Optimized, Run
 from .growth.rates import largest_step
 from .program_text import is_never_stepped
 
@@ -420,7 +420,7 @@ def graph_grows(case: Case) -> Found | None:
             fix = "detach what is kept from step to step, such as a hidden state: h = h.detach()"
             return Found(run.backward_site, {"what": what, "fix": fix, **values})
     if run.kept_graphs is not None:
-        kept = _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
+        kept = _keeping_of(run.kept_graphs, run) or _keeping(run.kept_graphs, _ADDED if run.summed else _APPENDED)
         where = kept or (None if run.summed else _keeping(run.kept_graphs, _LISTED, _NEAR)) or run.kept_graphs
         how = "a sum of Tensors that grows" if run.summed else "a list of Tensors"
         what = f"the losses of all earlier steps are kept with their graphs, by {how}: memory grows in each step."
@@ -453,6 +453,16 @@ _APPENDED = re.compile(rf"^\s*[\w.\[\]'\"]+\.append\(.*{_LOSS}.*\)\s*(#.*)?$")
 
 _LISTED = re.compile(r"^\s*[\w.\[\]'\"]+\.append\([^()]*\)\s*(#.*)?$")
 _NEAR = 20  # lines
+
+
+def _keeping_of(near: Site, run: Run) -> Place | None:
+    """Return the line near a backward pass that adds or appends the variable that it starts from."""
+    started = re.match(r"\s*(\w+)\.backward\(", near.code)
+    if started is None:
+        return None
+    name = rf"(?<![\w.]){started[1]}\b(?!\s*[.\w(\[])"
+    kept = rf"[\w.\[\]'\"]+\s*\+=\s*[^#=]*{name}" if run.summed else rf"[\w.\[\]'\"]+\.append\([^#]*{name}"
+    return _keeping(near, re.compile(rf"^\s*{kept}"), _NEAR)
 
 
 def _keeping(near: Site, pattern: re.Pattern[str], most: int = 1 << 30) -> Place | None:

@@ -83,6 +83,13 @@ def parameters_of(step: Step, wanted: Collection[int]) -> str:
     return f"[{', '.join(f'*{x}' if all_ else x for x, all_ in zip(parts, whole, strict=True))}]" if parts else ""
 
 
+def assigned_data(near: Site) -> Place | None:
+    """Return the line nearest to a call that assigns to ``.data``."""
+    lines = linecache.getlines(near.file)
+    found = [n for n, line in enumerate(lines, start=1) if re.match(r"\s*[\w.\[\]]+\.data\s*=[^=]", line)]
+    return Place(near.file, min(found, key=lambda n: abs(n - near.line))) if found else None
+
+
 def is_never_stepped(run: Run, x: Optimized) -> bool:
     """Return whether the file that creates an optimizer names it, and never to step it or to hand it to other code."""
     name = name_of(run, x)

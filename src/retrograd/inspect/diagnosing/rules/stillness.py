@@ -211,9 +211,10 @@ def cut_states(case: Case) -> Found | None:
         last = entries[lost[-1] + 1] if lost[-1] + 1 < len(entries) else entries[-1]
         for x in last.inputs:
             before = step.below(x._replace(cut=None), through_cuts=True)
-            if x.cut is None or not before & made[lost[-1]]:
+            cut = _cut_of(step, x)
+            if cut is None or not before & made[lost[-1]]:
                 continue
-            how = "detach" if x.cut.how.startswith("detach") else x.cut.how
+            how = "detach" if cut.how.startswith("detach") else cut.how
             edit = Edit(f"without {how}", Changes(joined=True))
             curves = compare(case.run, case.program, edit, case.budget)
             if curves is None or not curves.fixed[-1] < curves.plain[-1]:
@@ -224,8 +225,18 @@ def cut_states(case: Case) -> Found | None:
                 f"{len(entries)} calls: what they compute, and with it what is to be remembered, is not trained."
             )
             fix = f"call {how} once per sequence, before the loop over time, and not within it"
-            return Found(x.cut, {"what": what, "how": how}, edit, curves, fix=fix)
+            return Found(cut, {"what": what, "how": how}, edit, curves, fix=fix)
     return None
+
+
+def _cut_of(step: Step, source: Source) -> Departure | None:
+    """Return the cut of a value, also if it was copied after it."""
+    current: Source | None = source
+    while current is not None and current.cut is None:
+        call = step.producer(current)
+        copied = call is not None and call.inputs and not call.record.requires_grad
+        current = call.inputs[0] if call is not None and copied else None
+    return None if current is None else current.cut
 
 
 _TIMES = 3  # calls of a layer that no gradient reaches

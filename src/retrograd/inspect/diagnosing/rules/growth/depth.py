@@ -117,7 +117,7 @@ def exploding_gradient(case: Case) -> Found | None:
     grown = last[1] > 0 and first[1] > limit * last[1]
     magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
     if not grown and not magnified:
-        return _exploding_over_time(case, (step, case.step))
+        return _exploding_over_time(case, (step, case.step)) or _recurrence_that_clipping_tames(case)
     values = _ends(first, last, first[1] / max(last[1], 1e-45))
     values["spikes"] = ""
     if magnified:
@@ -138,6 +138,36 @@ def exploding_gradient(case: Case) -> Found | None:
         return Found(first[0].record, values, scaled, curves)
     values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
     return Found(step.roots[-1].site, values, clipped, clipped_curves)
+
+
+def _recurrence_that_clipping_tames(case: Case) -> Found | None:
+    """Return the finding for a recurrence that the program runs itself, if its loss explodes but for clipping."""
+    step = case.step
+    if step is None or not _is_recurrence(step) or case.main is None or not _spikes(case):
+        return None
+    clipped = Edit("with clipped gradients", clip=1.0)
+    curves = compare(case.run, case.program, clipped, case.budget)
+    exploded = curves is not None and (
+        not math.isfinite(curves.plain[-1]) or max(curves.plain) > _FAR * curves.plain[0]
+    )
+    if curves is None or not exploded or not better(curves) or not curves.fixed[-1] < curves.fixed[0]:
+        return None
+    first, last = case.course()
+    what = (
+        f"the gradient explodes in the recurrence that the program runs over {_uses(step)} times: the loss goes from "
+        f"{first} to {last}."
+    )
+    return Found(step.roots[-1].site, {}, clipped, curves, message=what, fix=f"clip after the backward pass: {_CLIP}")
+
+
+def _uses(step: Step) -> int:
+    """Return how often the calls of a step read the leaf that most of them read."""
+    uses = Counter([id(x.leaf) for call in step.calls for x in call.inputs if x.leaf is not None])
+    return max(uses.values(), default=0)
+
+
+def _is_recurrence(step: Step) -> bool:
+    return _uses(step) >= _TIMES
 
 
 def _exploding_over_time(case: Case, steps: Sequence[Step | None], limit: float = _EXPLODED) -> Found | None:
@@ -262,12 +292,8 @@ def _over_cliff(case: Case) -> bool:
     The loss of a recurrent network has cliffs: the rate serves, until one gradient is orders of magnitude larger.
     """
     finite = [x for x in case.losses if math.isfinite(x)]
-    uses = (
-        Counter([id(x.leaf) for call in case.step.calls for x in call.inputs if x.leaf is not None])
-        if case.step
-        else {}
-    )
-    return max(uses.values(), default=0) >= _TIMES and min(finite, default=math.inf) < 0.9 * case.losses[0]
+    fell = min(finite, default=math.inf) < 0.9 * case.losses[0]
+    return case.step is not None and _is_recurrence(case.step) and fell
 
 
 def _replaces(case: Case, size: float) -> bool:

@@ -347,6 +347,8 @@ def scheduler_kills_rate(case: Case) -> Found | None:
         if name == "ReduceLROnPlateau" and not turned:
             continue  # it follows the loss
         where = schedule.stepped or schedule.created if schedule is not None else _rate_line(main) or main.stepped
+        own = schedule is not None and "lr_lambdas" in schedule.scheduler.__dict__
+        where = schedule.created if schedule is not None and own else where
         since = top + int(np.flatnonzero(low)[0])
         values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
         values |= {"limit": figure(limit), "since": since, "loss": figure(losses[-1]) if losses else "nan"}
