@@ -19,8 +19,9 @@ from tests.inspect.doctor.programs import PROGRAMS, Program
 from tests.inspect.doctor.size_programs import SIZES
 from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
+from tests.inspect.doctor.thread_programs import THREADS
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED, *THREADS]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

@@ -40,7 +40,10 @@ class Labels:
             return
         self.looks -= 1
         x = args[0] if args else None
-        if isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
+        data = [one for one in args if isinstance(one, Tensor) and one.array.dtype.kind == "i"]
+        if len(data) > 1:
+            self.looks = 0  # the first of several inputs does not tell examples apart
+        elif isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":
             self._given, self.looks = x.array, 0
         elif isinstance(x, Tensor) and x.array.ndim == 2 and x.array.dtype.kind == "i" and self._index is None:
             self._index = x.array

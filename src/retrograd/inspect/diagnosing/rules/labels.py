@@ -232,7 +232,11 @@ def _of_repeated(case: Case) -> Found | None:
                 again, same = again + 1, same + (known == int(label))
     if again < _LEAST_AGAIN or len(first) < _LEAST_NUMBERS:
         return None
-    shares = np.unique(np.concatenate([y for _, y in case.run.indexed]), return_counts=True)[1]
+    seen = np.concatenate([y for _, y in case.run.indexed])
+    base = _guessing(seen)
+    if base is not None and case.ends()[1] < _BY_HEART * base:
+        return None  # learned from other inputs
+    shares = np.unique(seen, return_counts=True)[1]
     chance = float(((shares / shares.sum()) ** 2).sum())
     if chance > 0.9 or same > again * (chance + 0.02) + 3 * math.sqrt(again * chance * (1 - chance)):
         return None
