@@ -117,11 +117,14 @@ class Creations:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         data = getattr(loader, "dataset", None)
-        while hasattr(data, "indices") and hasattr(data, "dataset"):  # a part of a data set
-            data = data.dataset
+        while (
+            hasattr(data, "indices") and (whole := getattr(data, "dataset", None)) is not None
+        ):  # a part of a data set
+            data = whole
         gives = getattr(type(data), "__getitem__", None)
         own = isinstance(gives, FunctionType) and not gives.__module__.startswith(__name__.partition(".")[0])
-        one = Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, gives if own else None)
+        pairs = gives.__code__ if own and isinstance(gives, FunctionType) else None
+        one = Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, pairs)
         self.run.loaders.append(one)
 
     def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:

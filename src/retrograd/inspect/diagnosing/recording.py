@@ -390,7 +390,8 @@ class StepRecorder(Recorder):
         shapes = tuple([tuple(x.shape) if is_dense(x) or is_array(x) else () for x in inputs])
         if record.operator in _SYMMETRIC and not record.inputs[0].requires_grad and record.inputs[1].requires_grad:
             # The program has the target first.
-            record.inputs, sources, shapes = (x[1::-1] + x[2:] for x in (record.inputs, sources, shapes))
+            record.inputs = record.inputs[1::-1] + record.inputs[2:]
+            sources, shapes = sources[1::-1] + sources[2:], shapes[1::-1] + shapes[2:]
         inplace = bool(inputs and outputs and inputs[0] is outputs[0])
         index = len(calls)
         self._bytes += sum([x.array.nbytes for x in outputs])

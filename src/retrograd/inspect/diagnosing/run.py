@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
@@ -137,7 +137,7 @@ class Loader:
     created: Site
     batch_size: int | None
     shuffled: bool
-    pairs: FunctionType | None = None  # the program's method that gives an example of its data set
+    pairs: CodeType | None = None  # of the program's method that gives an example of its data set
 
 
 @dataclass

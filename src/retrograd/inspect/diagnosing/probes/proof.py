@@ -126,7 +126,7 @@ def train(
     """
     from ....nn.utils import clip_grad_norm_
 
-    optimized = edit.of or run.main
+    optimized = edit.of or _optimizer(run, program)
     values = dict(program.values)
     if edit.start:
         values.update(_starts(run, program, optimized))
@@ -159,6 +159,12 @@ def train(
     return losses
 
 
+def _optimizer(run: Run, program: Program) -> Optimized | None:
+    """Return the main optimizer, or, if it has another model, the first that has parameters of the recorded step."""
+    known = [x for x in (run.main, *run.optimizers) if x is not None]
+    return next((x for x in known if any(id(p) in program.values for p in x.parameters)), run.main)
+
+
 def _starts(run: Run, program: Program, optimized: Optimized | None) -> dict[int, Array]:
     """Return the parameters before the first step, of an optimizer and of those that step in the same iterations."""
     numbers = {number for root in program.step.roots for number in root.optimizers}
@@ -177,13 +183,14 @@ def train_over(
     run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
     """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
-    values = dict(program.values) | _starts(run, program, run.main)
+    optimized = _optimizer(run, program)
+    values = dict(program.values) | _starts(run, program, optimized)
     leaves = copies(program, values)
-    held = None if run.main is None else {id(p) for p in run.main.parameters}
+    held = None if optimized is None else {id(p) for p in optimized.parameters}
     mine = {key: x for key, x in leaves.items() if held is None or key in held}
     if not mine:
         return None
-    optimizer = optimizer_like(run.main, mine, {})
+    optimizer = optimizer_like(optimized, mine, {})
     losses: list[float] = []
     for changes in list(batches) * epochs:
         loss = program.run(leaves, changes)

@@ -53,7 +53,9 @@ def loss_sign(case: Case) -> Found | None:
     logs = [call for call in step.passed() if call.name in LOGARITHMS and _is_likelihood(step, call)]
     minimized = bool(logs) and last < 0 and all(_is_minimized(step, call, sign) for call in logs)
     for call in step.passed():
-        slope = call.cotangent
+        slope, g = call.cotangent, call.record.gradients
+        if slope is None and g is not None and sign * g.maximum <= 0 and _turned(step) is not None:
+            slope = g.mean  # of the losses of single examples, each with a negative weight
         what = ""
         if (
             call.name in LOSSES

@@ -6,7 +6,7 @@ import ast
 import linecache
 import re
 from collections.abc import Collection, Sequence
-from types import FunctionType
+from types import CodeType
 from typing import NamedTuple
 
 from ....core.source_location import Site
@@ -218,9 +218,8 @@ def of_zipped_loaders(run: Run) -> HasPlace | None:
     return None
 
 
-def returning_line(function: FunctionType) -> Place | None:
+def returning_line(code: CodeType) -> Place | None:
     """Return the line of the last return statement of a function."""
-    code = function.__code__
     lines = linecache.getlines(code.co_filename)
     numbers = sorted({line for *_, line in code.co_lines() if line is not None and line <= len(lines)})
     found = [number for number in numbers if lines[number - 1].lstrip().startswith("return")]
