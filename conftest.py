@@ -23,6 +23,7 @@ from retrograd import nn
 from retrograd.core.arrays.devices import get_default_device, set_default_device
 from retrograd.core.arrays.dtypes import get_default_dtype, set_default_dtype
 from retrograd.core.graph.modes import modes
+from retrograd.core.tensor import tensor as tensor_module
 from retrograd.nn import functional as F
 
 # Rooms that stand on a library as a whole: their doctests need it.
@@ -177,7 +178,8 @@ def pytest_report_to_serializable(report: object) -> Generator[None, dict[str, o
 
 
 def global_state() -> dict[str, object]:
-    state = {name: getattr(modes, name) for name in MODES}
+    state: dict[str, object] = {name: getattr(modes, name) for name in MODES}
+    state["arrays_keep_dtype"] = tensor_module.arrays_keep_dtype  # False where Retrograd is torch
     state |= {getter.__name__: getter() for getter, _ in DEFAULTS}
     return state | {name: os.environ[name] for name in os.environ if name.startswith("RETROGRAD_")}
 
@@ -185,6 +187,7 @@ def global_state() -> dict[str, object]:
 def restore(state: dict[str, object]) -> None:
     for name in MODES:
         setattr(modes, name, state[name])
+    tensor_module.arrays_keep_dtype = bool(state["arrays_keep_dtype"])
     for getter, setter in DEFAULTS:
         setter(state[getter.__name__])
     for name in [name for name in os.environ if name.startswith("RETROGRAD_")]:

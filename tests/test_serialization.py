@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
-from retrograd import safetensors_format
+from retrograd import safetensors_format, serialization
 from retrograd.files import replacing
 from retrograd.serialization import CorruptFileError
 
@@ -411,13 +411,13 @@ def test_more_text_than_readers_accept_is_refused_when_it_is_saved(tmp_path):
 
 def test_a_tensor_that_is_changed_while_it_is_written_is_no_saved_file(tmp_path, monkeypatch):
     rg.save({"a": rg.ones(3)}, tmp_path / "a")
-    serialize, state = safetensors_format.serialize, {"a": rg.zeros(3)}
+    serialize, state = serialization.serialize, {"a": rg.zeros(3)}
 
     def change_and_serialize(*args):
         state["a"].array[1] = 5
         return serialize(*args)
 
-    monkeypatch.setattr(safetensors_format, "serialize", change_and_serialize)
+    monkeypatch.setattr(serialization, "serialize", change_and_serialize)
     with pytest.raises(RuntimeError, match="changed while it was written"):
         rg.save(state, tmp_path / "a")
     assert rg.load(tmp_path / "a")["a"].tolist() == [1, 1, 1]

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import safetensors_format
 from .core.arrays.devices import backend_of, is_array
 from .core.tensor.storage import byte_span, share
 from .core.tensor.tensor import Tensor, new_tensor
-from .safetensors_format import Arrays
+from .safetensors_format import Arrays, holds
 
 _MAX_DEPTH = 100  # a limit that does not depend on the stack depth, so that what is saved can be loaded
 
@@ -50,7 +49,7 @@ class Packed:
         source, array = array, backend_of(array).to_numpy(array)
         if array.dtype == np.complex128:
             raise TypeError(f"save: {name} is complex128, which safetensors does not support; convert it to complex64")
-        if not safetensors_format.holds(array.dtype):
+        if not holds(array.dtype):
             raise TypeError(f"save: {name} is an array of dtype {array.dtype}, which safetensors does not support")
         # The bytes are written in memory order. (np.ascontiguousarray would add an axis to 0-d arrays.)
         self.arrays[name] = np.asarray(array, array.dtype.newbyteorder("<"), order="C")

@@ -19,7 +19,6 @@ from zlib import crc32
 
 import numpy as np
 
-from . import safetensors_format
 from .core.arrays.devices import Device as _Device
 from .core.missing_names import legacy_names
 from .core.tensor.tensor import Tensor, new_tensor, to_array
@@ -27,8 +26,9 @@ from .files import open_regular, replacing, write_whole
 from .packing import Packed as Packed
 from .packing import pack as pack
 from .packing import tied, unpack
-from .safetensors_format import Arrays
+from .safetensors_format import Arrays, parse_json, serialize
 from .safetensors_format import CorruptFileError as CorruptFileError
+from .safetensors_format import read as read_safetensors
 
 _STRUCTURE = "retrograd"  # metadata key of the nesting of the Tensors
 _CHECKSUM = "retrograd.crc32"
@@ -205,7 +205,7 @@ def _load_shards(index: Path, map_location: object) -> dict[str, Tensor]:
     """Return the tensors that an index names, from files in its folder."""
     with open_regular(index) as stream:
         try:
-            files = safetensors_format.parse_json(stream.read())["weight_map"]
+            files = parse_json(stream.read())["weight_map"]
             names_by_file: dict[str, list[str]] = {}
             for name, file in files.items():
                 names_by_file.setdefault(file, []).append(name)
@@ -248,7 +248,7 @@ def write_file(path: Any, arrays: Arrays, structure: Any, with_structure: bool =
     metadata = {"format": "pt", _CHECKSUM: str(checksum)}
     if with_structure:
         metadata[_STRUCTURE] = text
-    content = safetensors_format.serialize(arrays, metadata)
+    content = serialize(arrays, metadata)
     if _checksum(arrays, text) != checksum:
         raise RuntimeError(f"save: a Tensor was changed while it was written to {_display_name(path)}")
     with nullcontext(path) if hasattr(path, "write") else replacing(path) as stream:
@@ -266,7 +266,7 @@ def read_file(path: object, tensor_of: Callable[[np.ndarray], Tensor], checked: 
     Raises:
         CorruptFileError, ImportError, MemoryError, OSError: see ``load``.
     """
-    arrays, metadata = safetensors_format.read(path)
+    arrays, metadata = read_safetensors(path)
     text, checksum = metadata.get(_STRUCTURE, "null"), metadata.get(_CHECKSUM)
     if checksum is None and (checked or _STRUCTURE in metadata):
         raise CorruptFileError(
@@ -282,7 +282,7 @@ def read_file(path: object, tensor_of: Callable[[np.ndarray], Tensor], checked: 
     if _STRUCTURE not in metadata:
         return tensors
     try:
-        structure = safetensors_format.parse_json(text)
+        structure = parse_json(text)
         return unpack(structure, tied(structure, tensors))
     except RecursionError:
         raise CorruptFileError(f"{_display_name(path)}: damaged, its structure is nested too deeply") from None

@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import retrograd
+import retrograd.serialization as serialization
 
-from .. import serialization
 from ..core.arrays.public_dtypes import dtype
 from ..core.errors import GuardError
 from ..core.missing_names import legacy_names

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+import retrograd.onnx.operators  # noqa: F401  they enter themselves in the table
+
 from .. import _generated
 from ..core.tensor.tensor import Tensor
-from . import operators  # noqa: F401  they enter themselves in the table
 from .table import OPERATORS, SETTINGS, Attributes, array_of, constant
 
 rg = _generated.toplevel

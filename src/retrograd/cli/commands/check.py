@@ -1,31 +1,29 @@
 """`retrograd check`: compare every operator's gradients with central differences, and check its transforms."""
 
+from __future__ import annotations
+
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrograd.ops.table.registry import OPERATORS
-from retrograd.testing import harness, mapping
-from retrograd.testing.case import Case
-from retrograd.testing.cases import all_cases
+from retrograd.ops.table import registry
 
 from ..console import ProgressLine, Table, UserError, plural, print_table
 from ..parser import Subparsers, suggestion
 
+if TYPE_CHECKING:
+    from retrograd.testing.case import Case
+
 # Compare fewer rows and columns of large Jacobians than the tests do, so that checking all takes seconds.
 MOST_ROWS = 8
 
-# By column of the table: the harness's check, and how many times the operator must be differentiable.
-CHECKS: dict[str, tuple[Callable[..., float], int]] = {
-    "max difference": (partial(harness.check_gradient, most=MOST_ROWS), 1),
-    "second order": (partial(harness.check_second_order, most=MOST_ROWS), 2),
-    "forward mode": (harness.check_forward_mode, 1),
-    "vmap": (mapping.check_vmap, 0),
-}
+# By column of the table: how many times the operator must be differentiable.
+CHECKS = {"max difference": 1, "second order": 2, "forward mode": 1, "vmap": 0}
 
 # An operator whose optional library is missing does not count as failed.
 MISSING = re.compile(r"retrograd\[\w+\]")
@@ -118,14 +116,30 @@ def cell(results: Sequence[Result], name: str) -> str:
     return f"{max(errors):.1e}" if errors else "-"
 
 
+def all_cases() -> Iterator[Case]:
+    """Return the cases of all operators. The harness is not imported for other commands."""
+    from retrograd.testing import cases
+
+    return cases.all_cases()
+
+
+def check_functions() -> dict[str, Callable[..., float]]:
+    """Return the harness's check of each column of the table."""
+    from retrograd.testing import harness, mapping
+
+    first = partial(harness.check_gradient, most=MOST_ROWS)
+    second = partial(harness.check_second_order, most=MOST_ROWS)
+    return dict(zip(CHECKS, (first, second, harness.check_forward_mode, mapping.check_vmap), strict=True))
+
+
 def check(case: Case, highest: int = 2) -> Result:
     """Run every check up to the order of the operator and `highest`."""
     result = Result(case, sum(1 for _ in case.calls(np.random.default_rng(0))), {}, {})
-    for name, (function, order) in CHECKS.items():
-        if min(case.order, highest) < order:
+    for name, function in check_functions().items():
+        if min(case.order, highest) < CHECKS[name]:
             continue
         try:
-            result.errors[name] = function(OPERATORS[case.name], case)
+            result.errors[name] = function(registry.OPERATORS[case.name], case)
         except AssertionError as error:
             result.findings[name] = str(error)
         except Exception as error:  # any error of an operator is a finding
@@ -138,7 +152,7 @@ def check(case: Case, highest: int = 2) -> Result:
 
 def family(case: Case) -> str:
     """Return the module that defines the operator."""
-    return OPERATORS[case.name].function.__module__.rpartition(".")[2]
+    return registry.OPERATORS[case.name].function.__module__.rpartition(".")[2]
 
 
 def chosen_cases(names: Sequence[str]) -> list[Case]:
@@ -153,8 +167,8 @@ def chosen_cases(names: Sequence[str]) -> list[Case]:
     # The last key wins: a full name before a namespace ('fft' is both), a namespace before a last part or a family.
     for key in (
         family,
-        lambda case: OPERATORS[case.name].name,
-        lambda case: OPERATORS[case.name].namespace,
+        lambda case: registry.OPERATORS[case.name].name,
+        lambda case: registry.OPERATORS[case.name].namespace,
         lambda case: case.name,
     ):
         groups: dict[str, dict[str, Case]] = {}

@@ -12,6 +12,7 @@ the library and its index, which ``kernels/runtime/library.py`` reads.
 from __future__ import annotations
 
 import ast
+import atexit
 import gc
 import hashlib
 import json
@@ -156,7 +157,7 @@ class _Workers:
             return
         if self.pool is None:
             count, context = os.cpu_count() or 1, get_context("spawn")
-            self.pool = ProcessPoolExecutor(count, context, initializer=prepare, initargs=(self.level.name,))
+            self.pool = ProcessPoolExecutor(count, context, initializer=_begin, initargs=(self.level.name,))
         pending = {self.pool.submit(_to_file, job, path): job for job, path in jobs.items()}
         for future in as_completed(pending):
             yield pending[future], future.result()
@@ -169,6 +170,12 @@ def prepare(level: str) -> None:
     gc.disable()  # a tenth of the time: Numba keeps most objects that it creates
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
+
+
+def _begin(level: str) -> None:
+    """Prepare a worker, which ends without freeing the millions of objects that Numba keeps."""
+    atexit.register(os._exit, 0)
+    prepare(level)
 
 
 def _to_file(job: Job, path: Path) -> str:
@@ -215,8 +222,13 @@ def _sources(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _imports(module: str, path: Path) -> Iterator[str]:
-    """Yield the modules of kernels that a file may import."""
+@cache
+def _imports(module: str, path: Path) -> tuple[str, ...]:
+    """Return the modules of kernels that a file may import."""
+    return tuple(_imported(module, path))
+
+
+def _imported(module: str, path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = module.split(".")[: -node.level]

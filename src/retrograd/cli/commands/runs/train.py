@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 
 import retrograd as rg
-from retrograd.inspect import doctor, watch
 from retrograd.training import DivergenceError, Loop, plots
 
 from ...arguments import make_output_folder
@@ -177,6 +176,8 @@ def watching(run: Run, settings: Settings) -> Iterator[None]:
     """Watch the run; when it ends or fails, print the alarms and write the page."""
     trainer = run.trainer
     assert isinstance(trainer, EngineTrainer)  # the settings allow --watch only with this trainer
+    from retrograd.inspect import watch
+
     w = watch(trainer.model, trainer.optimizer, live=False)
     try:
         with w:
@@ -194,6 +195,8 @@ def examining(run: Run, settings: Settings) -> Iterator[None]:
     """Watch the run as a doctor; when it ends or fails, print the report and write the findings."""
     trainer = run.trainer
     assert isinstance(trainer, EngineTrainer)  # the settings allow --doctor only with it
+    from retrograd.inspect import doctor
+
     d = doctor(trainer.model, trainer.optimizer)
     try:
         with d:
