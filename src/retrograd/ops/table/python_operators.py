@@ -14,7 +14,7 @@ from ...core.errors import answers, describe
 from ...core.graph.primitive import Primitive, apply2, is_operand
 from ...core.missing_names import provided
 from ...core.tensor.mutation import apply_inplace
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from .types import Operand
 
 Method = TypeVar("Method", bound=Callable[..., Tensor])
@@ -89,7 +89,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
 
     for form, function in (("", method), ("r", reflected), ("i", in_place)):
         function.__name__ = f"__{form}{name}__"
-        setattr(Tensor, function.__name__, function)
+        tensor_method(function)
 
 
 def deferring(method: Method, name: str, form: str = "") -> Method:
