@@ -114,6 +114,30 @@ def test_a_library_that_is_cut_and_indexed_anew_is_not_opened(opened, tmp_path, 
             assert opened(tmp_path) is None
 
 
+def test_a_library_that_is_replaced_between_check_and_opening_is_refused(opened, tmp_path, monkeypatch):
+    def replaces(level, path):
+        (tmp_path / "new").write_bytes(path.read_bytes())
+        (tmp_path / "new").replace(path)
+
+    monkeypatch.setattr(library, "Library", replaces)
+    write(tmp_path)
+    with pytest.warns(RuntimeWarning, match="since it was replaced while it was opened"):
+        assert opened(tmp_path) is None
+
+
+def test_a_process_that_compiles_ends_with_its_parent(monkeypatch):
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    from retrograd.kernels.build import make_library
+
+    ended = []
+    monkeypatch.setattr(make_library.os, "_exit", ended.append)
+    make_library._end_with_parent()  # this process has no parent to wait for
+    monkeypatch.setattr(make_library, "parent_process", lambda: type("Ended", (), {"join": lambda self: None})())
+    make_library._end_with_parent()
+    assert ended == [1]
+
+
 def test_a_folder_that_may_not_be_read_is_one_warning(opened, tmp_path, monkeypatch):
     def refused(path, *args, **kwargs):
         raise PermissionError(13, "Permission denied", str(path))
