@@ -35,9 +35,9 @@ from ...kernels.loops.layout import copies, lanes
 from ...kernels.loops.sequences import lookups
 from ...kernels.runtime.result_arrays import empty
 from ..shape.shape import apply_view
-from ..table.batching import rule_of_indexing
 from ..table.registry import operator
 from ..table.types import IndexLike, Operand
+from . import batching
 from .placing import WARNING, check_index, is_read_as_tuple, selected_first
 from .writing import byte_mask, refuse_filling_bytes, written_value
 
@@ -321,7 +321,7 @@ def reading(name: str) -> Primitive:
         read_at,
         "x",
         [lambda g, index, x_shape: ACCUMULATE(g, index=index, shape=x_shape)],
-        batch=rule_of_indexing("reading"),
+        batch=batching.reading,
     )
 
 
@@ -389,20 +389,20 @@ def _read_last(x: Array, index: Index) -> Array:
 
 READ: Primitive = reading("getitem")
 ACCUMULATE: Primitive = Primitive(
-    "getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)], batch=rule_of_indexing("placing")
+    "getitem_backward", _accumulate, "x", [lambda g, index: READ(g, index=index)], batch=batching.placing
 )
 PLACE: Primitive = Primitive(
-    "getitem_backward", _place, "x", [lambda g, index: _placed(g, index)], batch=rule_of_indexing("placing")
+    "getitem_backward", _place, "x", [lambda g, index: _placed(g, index)], batch=batching.placing
 )
 ERASE: Primitive = Primitive(
-    "setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)], batch=rule_of_indexing("writing")
+    "setitem_backward", _erase, "x", [lambda g, index: ERASE(g, index=index)], batch=batching.writing
 )
 READ_LAST: Primitive = Primitive(
     "setitem_backward",
     _read_last,
     "x",
     [lambda g, index, x_shape: PLACE(g, index=index, shape=x_shape)],
-    batch=rule_of_indexing("reading_last"),
+    batch=batching.reading_last,
 )
 
 
@@ -500,7 +500,7 @@ def setting(name: str, *, contiguous: bool = False) -> Primitive:
         [lambda g, index: ERASE(g, index=index), lambda g, index: _placed(g, index)],
         write=_assign,
         contiguous=contiguous,
-        batch=rule_of_indexing("writing"),
+        batch=batching.writing,
     )
 
 
@@ -513,7 +513,7 @@ def adding(name: str, *, contiguous: bool = False) -> Primitive:
         [lambda g: g, lambda g, index: READ(g, index=index)],
         write=_add,
         contiguous=contiguous,
-        batch=rule_of_indexing("writing"),
+        batch=batching.writing,
     )
 
 
@@ -563,11 +563,8 @@ def setitem(self: Tensor, index: IndexLike, value: Operand | Sequence[Any]) -> N
                 return
             except Exception:  # the general path raises the error
                 pass
-    if watchers:
-        from .batching import is_mapped_mask, write_masked
-
-        if is_mapped_mask(index) and getattr(value, "ndim", 0) == 0:
-            return write_masked(self, index, value)
+    if watchers and batching.is_mapped_mask(index) and getattr(value, "ndim", 0) == 0:
+        return batching.write_masked(self, index, value)
     place = index_of(self, index)
     if not (place.basic or place.repeats):  # all arrays are masks
         refuse_filling_bytes(index, value)

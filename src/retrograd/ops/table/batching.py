@@ -26,17 +26,6 @@ Rule = Callable[[Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def rule_of_indexing(name: str) -> Rule:
-    """Return a rule of ``ops.indexing.batching``, which is imported with vmap at the first call of the rule."""
-
-    def batch(call: Call) -> Any:
-        from ..indexing import batching
-
-        return getattr(batching, name)(call)
-
-    return batch
-
-
 def called_per_example(function: Function) -> Function:
     """Decorate a function that reads values and has no derivative: inside ``vmap`` it is called once per example."""
 

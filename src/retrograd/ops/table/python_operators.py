@@ -59,8 +59,8 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
     return NotImplemented
 
 
-def python_operator(name: str, primitive: Primitive) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms."""
+def python_operator(name: str, primitive: Primitive, module: str) -> None:
+    """Give Tensor a binary operator with its reflected and in-place forms, for which ``module`` is imported."""
 
     # Small operators are called through these methods; a try block costs nothing unless an error is raised.
     def method(self: Tensor, other: Operand) -> Tensor:
@@ -88,7 +88,7 @@ def python_operator(name: str, primitive: Primitive) -> None:
             return left_to(other, name, self, "i")
 
     for form, function in (("", method), ("r", reflected), ("i", in_place)):
-        function.__name__ = f"__{form}{name}__"
+        function.__name__, function.__module__ = f"__{form}{name}__", module
         tensor_method(function)
 
 
