@@ -248,6 +248,21 @@ def test_a_function_is_called_again_without_loops_and_then_loops_are_back(monkey
     assert function(1) == 2 and seen == [False, True] and kernels.compiled() is not None
 
 
+def test_what_waits_for_the_first_large_array_runs_at_once_after_it(monkeypatch):
+    """An operator's module that is imported late has loops on all threads, too."""
+    monkeypatch.setattr(kernels, "_waiting", [])
+    monkeypatch.setattr(kernels, "_shared", [])
+    monkeypatch.setattr(kernels, "compiled", lambda: kernels)
+    ran = []
+    kernels.at_first_use(lambda: ran.append("before"))
+    assert not ran
+    kernels.share.__wrapped__()
+    assert ran == ["before"]
+    kernels.at_first_use(lambda: ran.append("after"))
+    kernels.share.__wrapped__()
+    assert ran == ["before", "after"]
+
+
 @pytest.fixture
 def jit(monkeypatch):
     """Numba compiles the loops, whichever of them earlier tests have found in the library."""

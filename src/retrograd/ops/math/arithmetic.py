@@ -38,7 +38,7 @@ DIV = binary(
 )
 
 
-@at_first_use.append
+@at_first_use
 def _share_sums() -> None:
     """Add large gradients on several threads."""
     assert ADD.ufunc is not None
