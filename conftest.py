@@ -28,6 +28,14 @@ from retrograd.nn import functional as F
 
 # Rooms that stand on a library as a whole: their doctests need it.
 collect_ignore_glob = [f"src/retrograd/{room}/*" for room in ("sklearn", "onnx") if find_spec(room) is None]
+if find_spec("scipy") is None:  # the examples of all distributions, which name SciPy's
+    collect_ignore_glob += [
+        f"tests/distributions/{name}.py"
+        for name in (
+            "families", "test_against_scipy", "test_against_torch", "test_gradients", "test_kl", "test_on_device",
+            "test_samples",
+        )
+    ]  # fmt: skip
 if find_spec("numba") is None:  # the sources of compiled loops, which import it
     collect_ignore_glob += [
         f"src/retrograd/kernels/{files}"
@@ -43,7 +51,7 @@ DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_def
 TESTS_BETWEEN_FREEZES = 500
 OBJECTS_BETWEEN_COLLECTIONS = 50_000  # with 700, the collector takes a sixth of the time of tests/func and tests/optim
 started = count(1)
-NEEDED = re.compile(r"needs (\w+)\W+pip install 'retrograd\[\w+\]'")
+NEEDED = re.compile(r"needs (\w+)(?:, which is not installed)?\W+pip install 'retrograd\[\w+\]'")
 BEFORE = pytest.StashKey[dict[str, object]]()
 
 
@@ -138,13 +146,27 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     try:
         return (yield)
     except (Exception, pytest.fail.Exception) as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            found = NEEDED.search(str(cause))
-            if found is not None and find_spec(found[1].lower()) is None:
-                pytest.skip(found[0])
-            cause = cause.__context__
+        reason = missing_package(error)
+        if reason:
+            pytest.skip(reason)
         raise
+
+
+def missing_package(error: BaseException) -> str:
+    """Return the message of an error, or of the first of a group all of which say that a package is missing, or ""."""
+    failure = (getattr(error, "failures", None) or [error])[0]  # in a doctest the first error entails the others
+    if hasattr(failure, "exc_info"):
+        error = failure.exc_info[1]
+    if isinstance(error, BaseExceptionGroup):
+        reasons = list(map(missing_package, error.exceptions))
+        return reasons[0] if all(reasons) else ""
+    cause: BaseException | None = error
+    while cause is not None:
+        found = NEEDED.search(str(cause))
+        if found is not None and find_spec(found[1].lower()) is None:
+            return found[0]
+        cause = cause.__context__
+    return ""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -114,6 +114,30 @@ def test_a_library_that_is_cut_and_indexed_anew_is_not_opened(opened, tmp_path, 
             assert opened(tmp_path) is None
 
 
+def test_a_library_that_is_replaced_between_check_and_opening_is_refused(opened, tmp_path, monkeypatch):
+    def replaces(level, path):
+        (tmp_path / "new").write_bytes(path.read_bytes())
+        (tmp_path / "new").replace(path)
+
+    monkeypatch.setattr(library, "Library", replaces)
+    write(tmp_path)
+    with pytest.warns(RuntimeWarning, match="since it was replaced while it was opened"):
+        assert opened(tmp_path) is None
+
+
+def test_a_process_that_compiles_ends_with_its_parent(monkeypatch):
+    for package in ("numba", "ziglang"):
+        pytest.importorskip(package)
+    from retrograd.kernels.build import make_library
+
+    ended = []
+    monkeypatch.setattr(make_library.os, "_exit", ended.append)
+    make_library._end_with_parent()  # this process has no parent to wait for
+    monkeypatch.setattr(make_library, "parent_process", lambda: type("Ended", (), {"join": lambda self: None})())
+    make_library._end_with_parent()
+    assert ended == [1]
+
+
 def test_a_folder_that_may_not_be_read_is_one_warning(opened, tmp_path, monkeypatch):
     def refused(path, *args, **kwargs):
         raise PermissionError(13, "Permission denied", str(path))
@@ -222,6 +246,21 @@ def test_a_function_is_called_again_without_loops_and_then_loops_are_back(monkey
     if not kernels.available():
         pytest.skip("there are no compiled loops")
     assert function(1) == 2 and seen == [False, True] and kernels.compiled() is not None
+
+
+def test_what_waits_for_the_first_large_array_runs_at_once_after_it(monkeypatch):
+    """An operator's module that is imported late has loops on all threads, too."""
+    monkeypatch.setattr(kernels, "_waiting", [])
+    monkeypatch.setattr(kernels, "_shared", [])
+    monkeypatch.setattr(kernels, "compiled", lambda: kernels)
+    ran = []
+    kernels.at_first_use(lambda: ran.append("before"))
+    assert not ran
+    kernels.share.__wrapped__()
+    assert ran == ["before"]
+    kernels.at_first_use(lambda: ran.append("after"))
+    kernels.share.__wrapped__()
+    assert ran == ["before", "after"]
 
 
 @pytest.fixture

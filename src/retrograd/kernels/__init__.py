@@ -44,8 +44,8 @@ BASIC = "loops.elements.basic_loops"  # the module whose loops ``mapped`` and ``
 Reference = Callable[..., Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Functions called once, at the first large array, if compiled loops are available.
-at_first_use: list[Callable[[], None]] = []
+_waiting: list[Callable[[], None]] = []  # functions for the first large array
+_shared: list[None] = []  # not empty after the first large array
 
 
 def available() -> bool:
@@ -141,8 +141,27 @@ def share() -> None:
     """Enable multi-threaded operations on large arrays; called for the first large array of a program."""
     large_array_met()
     if compiled() is not None:
-        for function in at_first_use:
-            function()
+        _shared.append(None)
+        _call_waiting()
+
+
+def at_first_use(function: Callable[[], None]) -> None:
+    """Call a function once, at the first large array if compiled loops are available, or now if that was before.
+
+    Modules of operators are imported at the first use of a name, which may come after the first large array.
+    """
+    _waiting.append(function)
+    if _shared:
+        _call_waiting()
+
+
+def _call_waiting() -> None:
+    while _waiting:
+        try:
+            function = _waiting.pop(0)
+        except IndexError:  # another thread has taken it
+            return
+        function()
 
 
 @cache

@@ -17,10 +17,9 @@ from ..core.missing_names import legacy_names as _legacy_names
 from ..core.missing_names import provided as _provided
 from ..core.tensor.tensor import Tensor as _Tensor
 
-# Those that define Python's operators on Tensors, creation, and sums.
+# Arithmetic, creation, conversion, shapes and sums. Python's other operators on Tensors load as other methods do.
 _BASIC = (
-    "ops.indexing.indexing", "ops.linear.products.matmul", "ops.make.creation", "ops.math.arithmetic",
-    "ops.math.comparison", "ops.math.logic", "ops.math.powers", "ops.numpy.bare_arrays", "ops.reduce.reductions",
+    "ops.make.creation", "ops.math.arithmetic", "ops.numpy.bare_arrays", "ops.reduce.reductions",
     "ops.shape.conversion", "ops.shape.shape",
 )  # fmt: skip
 

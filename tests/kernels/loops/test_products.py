@@ -328,7 +328,7 @@ def test_threads_share_the_product_of_a_large_matrix_and_a_vector(dtype, monkeyp
 
 def test_blocks_are_multiplied_in_one_call_where_blas_packs_small_matrices_too(monkeypatch):
     form = 32, 784, 128, False, True, "f"  # a first layer, whose input would be packed for each of 16 blocks
-    monkeypatch.setattr(products, "vector", lambda: 32)
+    monkeypatch.setattr(products, "_vectors_are_wide", lambda: False)
     monkeypatch.setattr(products, "count", lambda: 2)
     monkeypatch.setattr(products, "always_packs", lambda: False)
     assert products.smaller(*form)[4] == products.SINGLY

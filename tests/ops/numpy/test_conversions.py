@@ -8,11 +8,12 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
 
 import retrograd as rg
 from retrograd import func
 from retrograd.core.errors import ConversionError
+
+integrate, optimize = pytest.importorskip("scipy.integrate"), pytest.importorskip("scipy.optimize")
 
 X = np.array([0.3, 1.2, -0.7])
 

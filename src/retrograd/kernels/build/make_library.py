@@ -26,9 +26,10 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import cache
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any, NamedTuple
 
 from ..._generated.library_loops import LOOPS
@@ -167,6 +168,7 @@ def prepare(level: str) -> None:
     """Configure this process to compile for a level; call it before importing modules of loops."""
     from . import object_files
 
+    Thread(target=_end_with_parent, daemon=True).start()
     gc.disable()  # a tenth of the time: Numba keeps most objects that it creates
     target[:] = [named(level)]
     numba_functions.makers[:] = [object_files]
@@ -176,6 +178,14 @@ def _begin(level: str) -> None:
     """Prepare a worker, which ends without freeing the millions of objects that Numba keeps."""
     atexit.register(os._exit, 0)
     prepare(level)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent ends: a worker of a killed pool would wait for its next loop forever."""
+    parent = parent_process()
+    if parent is not None:  # None in a process that compiles by itself
+        parent.join()
+        os._exit(1)
 
 
 def _to_file(job: Job, path: Path) -> str:

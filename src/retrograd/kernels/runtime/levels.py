@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 from functools import cache
-from typing import NamedTuple
+
+from ...core.named_tuples import NamedTuple
 
 
 class Level(NamedTuple):

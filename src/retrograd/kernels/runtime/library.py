@@ -99,12 +99,15 @@ def opened() -> Library | None:
         return None
     level, index = place
     try:
-        problem = _problem(level, index)
+        before, problem = _file(index), _problem(level, index)
         if problem == DAMAGED:  # or another process has replaced the library, and replaces its index now
             sleep(0.1)
-            problem = _problem(level, index)
+            before, problem = _file(index), _problem(level, index)
         if problem is None:
-            return Library(level, index.with_suffix(".so"))
+            library = Library(level, index.with_suffix(".so"))
+            if _file(index) == before:
+                return library
+            problem = "it was replaced while it was opened"
     except Exception as error:  # no error of an index or a library may end the user's call
         problem = f"it cannot be read ({error})"
     warnings.warn(
@@ -114,6 +117,15 @@ def opened() -> Library | None:
         stacklevel=user_level(),
     )
     return None
+
+
+def _file(index: Path) -> tuple[int, ...]:
+    """Return what identifies the library's file: a library that was checked may be replaced before it is opened."""
+    try:
+        about = index.with_suffix(".so").stat()
+    except OSError:
+        return ()
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _problem(level: Level, index: Path) -> str | None:

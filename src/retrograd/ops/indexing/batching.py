@@ -16,7 +16,6 @@ from ...core.arrays import Array
 from ...core.arrays.devices import array_module, is_array
 from ...core.errors import describe
 from ...core.graph.primitive import operand
-from ...core.mapping.batched import Batched
 from ...core.tensor.tensor import Tensor
 from ..table.batching import aligned
 
@@ -196,6 +195,8 @@ def filling(call: Call) -> Any:
 
 def is_mapped_mask(index: object) -> bool:
     """Return whether an index is a single mask that differs between the examples of vmap."""
+    from ...core.mapping.batched import Batched  # imported with vmap
+
     array = getattr(index, "array", index)
     return type(array) is Batched and array.mapped and array.dtype.kind == "b" and array.ndim > 0
 

@@ -31,16 +31,16 @@ _fill_memory: Callable[[Any, Any], None] = np.ndarray.fill
 _copy_memory: Callable[[Any, Any], None] = np.copyto
 
 
-@at_first_use.append
+def _fill(out: Array, x: Array, value: object) -> None:
+    copies.write(out, value)
+
+
+@at_first_use
 def _share() -> None:
     global _fill_memory, _copy_memory
     _fill_memory = _copy_memory = copies.write
     copying[:] = [copies.copied]
     COPY.write = REPLACE.write = _fill
-
-
-def _fill(out: Array, x: Array, value: object) -> None:
-    copies.write(out, value)
 
 
 def _filled(x: Array, value: object) -> Array:

@@ -38,7 +38,7 @@ DIV = binary(
 )
 
 
-@at_first_use.append
+@at_first_use
 def _share_sums() -> None:
     """Add large gradients on several threads."""
     assert ADD.ufunc is not None
@@ -453,7 +453,7 @@ for _name, _primitive in (
     ("floordiv", FLOOR_DIV),
     ("mod", REMAINDER),
 ):
-    python_operator(_name, _primitive)
+    python_operator(_name, _primitive, __name__)
 tensor_method(Tensor.__rtruediv__, "__rdiv__")
 tensor_method(neg, "__neg__")
 tensor_method(positive, "__pos__")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply1, apply2, is_operand, operand
-from ...core.tensor.tensor import Tensor, new_tensor
+from ...core.tensor.tensor import Tensor, new_tensor, tensor_method
 from ..table.arguments import number
 from ..table.elementwise import elementwise
 from ..table.python_operators import ask
@@ -110,7 +110,7 @@ def _dunder(name: str, primitive: Primitive) -> Callable[[Tensor, Operand], Tens
 
 
 for _name, _primitive in (("eq", EQ), ("ne", NE), ("lt", LT), ("le", LE), ("gt", GT), ("ge", GE)):
-    setattr(Tensor, f"__{_name}__", _dunder(_name, _primitive))
+    tensor_method(_dunder(_name, _primitive), f"__{_name}__")
 
 
 # Predicates

@@ -164,5 +164,5 @@ for _name, _primitive in (
     ("lshift", LEFT_SHIFT),
     ("rshift", RIGHT_SHIFT),
 ):
-    python_operator(_name, _primitive)
+    python_operator(_name, _primitive, __name__)
 tensor_method(_inverted, "__invert__")

@@ -22,7 +22,6 @@ from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
 from ..table.registry import assign, inplace_method, operator
 from ..table.types import Operand
-from .exponential import LOG
 
 
 def _square(x: Array) -> Array:
@@ -82,6 +81,8 @@ def _power_rule_x(g: Array, x: Array, y: Array) -> Any:
 
 
 def _power_rule_y(g: Array, ans: Array, x: object, y: Array) -> Any:
+    from .exponential import LOG
+
     # x^y log(x); at x = 0 the limit 0 for y > 0, which PyTorch also uses for y = 0.
     at_zero = (x == 0) & (y.real >= 0)
     if _is_number(x):

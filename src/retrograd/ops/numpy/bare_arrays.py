@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-import traceback
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +58,9 @@ _CREATING = {
 # NumPy's functions that convert an argument to an array.
 _MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require", "matrix", "asmatrix"}
 
-_DISTRIBUTION = re.compile(r"\w+_gen|(?!rv_)\w+_frozen")  # classes of scipy.stats
-_COMPILED = re.compile(r"must be numpy\.ndarray, not \w*Tensor$")  # SuperLU's error, for example
+# Patterns, compiled when they are needed: of classes of scipy.stats, and of SuperLU's error, for example.
+_DISTRIBUTION = r"\w+_gen|(?!rv_)\w+_frozen"
+_COMPILED = r"must be numpy\.ndarray, not \w*Tensor$"
 
 KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
 
@@ -101,7 +101,7 @@ def _calling_function(frame: FrameType | None) -> tuple[str, str]:
         owner = type(frame.f_locals.get("self")).__name__
         if named := _named_in(frame, module):
             found, distribution = named, ""
-        elif module.startswith("scipy.stats.") and _DISTRIBUTION.fullmatch(owner):
+        elif module.startswith("scipy.stats.") and re.fullmatch(_DISTRIBUTION, owner):
             found, distribution = f"scipy.stats.{frame.f_code.co_name}", owner.rpartition("_")[0]
         elif _public(module).startswith("scipy."):
             found = found or _public(module) + "."
@@ -212,14 +212,16 @@ def explained(error: Exception) -> Exception:
     what to use.
     """
     found = conversion_behind(error)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    if found is not error or hasattr(error, "__notes__") or not frames:
+    place = error.__traceback__
+    if found is not error or hasattr(error, "__notes__") or place is None:
         return found
-    frame = frames[-1]
+    while place.tb_next is not None:
+        place = place.tb_next
+    frame = place.tb_frame
     if frame.f_globals.get("__name__", "").startswith(("numpy.", "scipy.")):
         if any(hasattr(value, "requires_grad") for value in frame.f_locals.values()):
             error.add_note(f"a Tensor was given: {advice(frame)}")
-    elif _COMPILED.search(str(error)):
+    elif re.search(_COMPILED, str(error)):
         error.add_note(
             "a compiled function takes bare arrays only; use the function of the same name in retrograd.scipy: "
             "retrograd.scipy.sparse.linalg.splu(A).solve(b), for example, or tensor.detach().numpy()"

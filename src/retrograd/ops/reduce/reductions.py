@@ -16,14 +16,12 @@ from ...core.graph.primitive import Primitive, apply, apply1, operand
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements import ufuncs
 from ...kernels.loops.statistics.sums import multiplied, summed
-from ..math.comparison import NE
 from ..table import batching
 from ..table.arguments import dimension
 from ..table.batching import called_per_example
 from ..table.registry import also_named, operator
 from ..table.types import Dim, Dims, DTypeLike, Operand
 from .common import converted, count, divided, floating, kept, kept_shape, reduce_, reduced
-from .scans import product_of_others
 
 if TYPE_CHECKING:
     from ...core.mapping.batching import Call
@@ -135,6 +133,8 @@ def _prod(x: Array, dim: int | None = None, keepdim: bool = False) -> Array:
 
 def _prod_vjp(g: Array, x: Array, dim: int | None, keepdim: bool) -> Array:
     """Return the cotangent times the product of the other elements, which is correct for zeros, too."""
+    from .scans import product_of_others
+
     if dim is None:
         return (g * product_of_others(x.reshape((-1,)), 0)).reshape(x.shape)
     return kept(g, x.shape, dim, keepdim) * product_of_others(x, dim)
@@ -230,6 +230,8 @@ def _nonzero(x: Array) -> Array:
     """``x != 0``."""
     if x.dtype.kind == "b":
         return x
+    from ..math.comparison import NE
+
     return NE.forward(x, array_module(x).zeros((), x.dtype))
 
 

@@ -36,7 +36,7 @@ def elementwise(
     if not isinstance(forward, np.ufunc):
         options = {"write": getattr(forward, "write", write), "overwrites": True} | options
     primitive = Primitive(name, forward, inputs, vjps, elementwise=True, **options)
-    at_first_use.append(lambda: _share(primitive, forward, compiled, products))
+    at_first_use(lambda: _share(primitive, forward, compiled, products))
     return primitive
 
 

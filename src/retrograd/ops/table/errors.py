@@ -38,7 +38,7 @@ def failure(
         beside = _number_for_tensor(name, function, args, kwargs)
         if beside:
             kind, reason = TypeError, f"{reason}; {beside}"
-    if kind is TypeError and _NOT_OURS.match(reason):
+    if kind is TypeError and re.match(_NOT_OURS, reason):
         reason += _numpys(name.rpartition(".")[2], args, kwargs)
     failed = call_error(kind, name.strip("_") if name.startswith("__") else name, args, kwargs, reason)
     failed.__cause__ = error.__cause__ if hasattr(error, "reason") else error
@@ -83,8 +83,8 @@ def _mismatch(function: Callable[..., object], args: tuple[object, ...], kwargs:
     return ""
 
 
-# What is wrong with arguments that NumPy's method of the same name may take.
-_NOT_OURS = re.compile(
+# What is wrong with arguments that NumPy's method of the same name may take. Not compiled before it is needed.
+_NOT_OURS = (
     "got an unexpected keyword|too many positional|missing a required|pass the argument|.* must be a? ?Tensor, not list"
 )
 

@@ -14,7 +14,7 @@ from ...core.errors import answers, describe
 from ...core.graph.primitive import Primitive, apply2, is_operand
 from ...core.missing_names import provided
 from ...core.tensor.mutation import apply_inplace
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from .types import Operand
 
 Method = TypeVar("Method", bound=Callable[..., Tensor])
@@ -59,8 +59,8 @@ def ask(other: object, name: str, x: Tensor, form: str = "") -> Any:
     return NotImplemented
 
 
-def python_operator(name: str, primitive: Primitive) -> None:
-    """Give Tensor a binary operator with its reflected and in-place forms."""
+def python_operator(name: str, primitive: Primitive, module: str) -> None:
+    """Give Tensor a binary operator with its reflected and in-place forms, for which ``module`` is imported."""
 
     # Small operators are called through these methods; a try block costs nothing unless an error is raised.
     def method(self: Tensor, other: Operand) -> Tensor:
@@ -88,8 +88,8 @@ def python_operator(name: str, primitive: Primitive) -> None:
             return left_to(other, name, self, "i")
 
     for form, function in (("", method), ("r", reflected), ("i", in_place)):
-        function.__name__ = f"__{form}{name}__"
-        setattr(Tensor, function.__name__, function)
+        function.__name__, function.__module__ = f"__{form}{name}__", module
+        tensor_method(function)
 
 
 def deferring(method: Method, name: str, form: str = "") -> Method:

@@ -68,9 +68,10 @@ else:
 UFUNCS: dict[object, Callable[..., object]] = {}
 
 
-# By qualified name, the docstrings composed by tools/generate.py and the definitions they are composed from.
+# By qualified name, the docstrings composed by tools/generate.py, encoded since a program uses a fifth of them, and the
+# definitions they are composed from.
 _Definition = tuple[Any, ...]  # the fields of ``documentation.Definition``
-_COMPOSED: dict[str, str] = {}
+_COMPOSED: dict[bytes, bytes] = {}
 DEFINITIONS: dict[str, _Definition] = {}
 
 
@@ -78,8 +79,8 @@ def _read_docstrings() -> None:
     path = os.path.join(os.path.dirname(__file__), "..", "..", "_generated", "docstrings.txt")
     with contextlib.suppress(OSError), open(path, "rb") as file:
         for part in file.read().split(b"\f\n")[1:]:
-            name, _, text = part.decode().partition("\n")
-            _COMPOSED[name] = text[:-1]
+            name, text = part.split(b"\n", 1)
+            _COMPOSED[name] = text
 
 
 if sys.flags.optimize < 2:
@@ -89,8 +90,9 @@ if sys.flags.optimize < 2:
 def _docstring(name: str, definition: _Definition) -> str:
     """Return the complete docstring of operator ``name``, composed ahead of time or, for a new operator, now."""
     DEFINITIONS[name] = definition
-    if name in _COMPOSED:
-        return _COMPOSED[name]
+    composed = _COMPOSED.get(name.encode())
+    if composed is not None:
+        return composed[:-1].decode()
     from .documentation import Definition, compose
 
     like = definition[-1]

@@ -23,7 +23,6 @@ from ... import loop, multiplies, share
 from ...runtime.cores import count
 from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, in_shares, launch_products
-from ...tiles.vector_width import width as vector
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
 READ_ONCE = 1 << 20  # elements of a matrix from which several threads multiply it by one vector
@@ -184,13 +183,19 @@ def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, 
     return blocks, least, (rows, x_turned, columns, y_turned, out, block, how, taken, cuts)
 
 
+def _vectors_are_wide() -> bool:
+    from ...tiles.vector_width import width
+
+    return width() == WIDE
+
+
 @lru_cache(1024)
 def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
     """Return the number of blocks, the minimum number per thread, their length, and the method of multiplication.
 
     For tiles of packed factors, also return the number of column ranges and the blocks of rows.
     """
-    if m * n * k > TILED and min(m, n, k) >= NARROW and vector() == WIDE:
+    if m * n * k > TILED and min(m, n, k) >= NARROW and _vectors_are_wide():
         ranges, cuts = _shared_out(m, k, n, threads)
         return ranges * threads, 1, 0, TILES, ranges, cuts
     blocks, least, block, each, how = smaller(m, k, n, x_turned, y_turned, kind)
@@ -202,11 +207,11 @@ def smaller(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str) -
     number of parts per thread, and the method of multiplication.
     """
     shortest, longest = sorted((m, n))
-    if vector() == WIDE and k <= SHALLOW and shortest >= ROWS and not y_turned:
+    if _vectors_are_wide() and k <= SHALLOW and shortest >= ROWS and not y_turned:
         length, other, block = (m, n, ROWS) if by_rows(m, n, STRAIGHT) else (n, m, COLUMNS)
         return -(-length // block), -(-FINEST // (4 * block * k * other)), block, 1, STRAIGHT
     packing_is_dear = x_turned or kind == "d" and not y_turned
-    if vector() == WIDE and shortest >= (NARROW if packing_is_dear else THIN):
+    if _vectors_are_wide() and shortest >= (NARROW if packing_is_dear else THIN):
         block = ROWS if m >= n or y_turned else COLUMNS
         return -(-longest // block), 1, block, 1, PACKED  # each part packs
     block = small_block(shortest, k, y_turned and not x_turned) if kind == "f" and not always_packs() else 0

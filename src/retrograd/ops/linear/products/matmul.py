@@ -519,4 +519,4 @@ def _reflected_matmul(self: Tensor, other: Operand) -> Tensor:
     return matmul(other, self)
 
 
-Tensor.__rmatmul__ = deferring(_reflected_matmul, "matmul", "r")  # type: ignore[method-assign, assignment]
+tensor_method(deferring(_reflected_matmul, "matmul", "r"), "__rmatmul__")

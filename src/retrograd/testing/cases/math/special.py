@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ....core.arrays import Array
+from ....ops.math.special.libraries import library_for
 from ...case import Call, Case, Fixed
 from .elementwise import INF, NAN, apart, at, away_from_zero, normal, positive, unary_calls, uniform, unit
 
@@ -22,9 +22,7 @@ def library(name: str) -> Callable[..., Any]:
     """SciPy's function, imported when it is called."""
 
     def call(*args: object) -> Any:
-        import scipy.special
-
-        return getattr(scipy.special, name)(*args)
+        return getattr(library_for(np.empty(0), name), name)(*args)
 
     return call
 
@@ -121,7 +119,7 @@ def from_scipy(name: str) -> Callable[..., Any]:
     """SciPy's function: PyTorch's trigamma has ten digits only."""
 
     def function(*args: object) -> Any:
-        return getattr(import_module("scipy.special"), name)(*args)
+        return getattr(library_for(np.empty(0), name), name)(*args)
 
     return function
 
@@ -161,7 +159,7 @@ def from_scipy_of_polynomials(name: str, shifted: bool = False) -> Callable[...,
     """SciPy's polynomial, whose degree comes first."""
 
     def function(x: Any, n: Any) -> Any:
-        return getattr(import_module("scipy.special"), f"eval_{name}")(n, 2 * x - 1 if shifted else x)
+        return getattr(library_for(np.empty(0), name), f"eval_{name}")(n, 2 * x - 1 if shifted else x)
 
     return function
 
