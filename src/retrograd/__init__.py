@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from . import weights as weights
     from ._generated.toplevel import *  # noqa: F403
     from .compiler import compile as compile
-    from .func.budget import memory_budget as memory_budget
+    from .func.memory.budget import memory_budget as memory_budget
     from .ops.numpy.index_tricks import c_ as c_
     from .ops.numpy.index_tricks import r_ as r_
     from .serialization import load as load

@@ -26,7 +26,7 @@ import retrograd as rg
 from retrograd.compiler.run.compiled_function import Compiled
 from retrograd.compiler.trace.effect_tracer import EffectTracer
 from retrograd.core.graph.modes import modes, unrecorded, watchers
-from retrograd.func.segments import Pool
+from retrograd.func.memory.segments import Pool
 from retrograd.kernels.runtime import threads
 
 SAMPLED = 300  # moments of a step in the short form

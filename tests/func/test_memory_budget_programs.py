@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.core.graph.observers import Observer, observing
-from retrograd.func import budget as budget_module
+from retrograd.func.memory import budget as budget_module
 from retrograd.utils.checkpoint import checkpoint
 
 F = nn.functional

@@ -19,7 +19,7 @@ from ..core.arrays.public_dtypes import dtype as PublicDType
 from ..core.errors import describe
 from ..core.tensor.storage import share
 from ..core.tensor.tensor import Tensor, new_tensor
-from ..func.ledger import owner_of
+from ..func.memory.ledger import owner_of
 from ..ops.make.filled import memory_fill
 from ..ops.table.types import DeviceLike, DTypeLike
 from .absent import sentence

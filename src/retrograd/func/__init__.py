@@ -8,7 +8,6 @@ from ..core.missing_names import legacy_names as _legacy_names
 
 if TYPE_CHECKING:
     from .batching import vmap as vmap
-    from .budget import memory_budget as memory_budget
     from .custom import custom_jvp as custom_jvp
     from .custom import custom_vjp as custom_vjp
     from .forward import jvp as jvp
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .loops.prefixes import associative_scan as associative_scan
     from .loops.scan import map as map
     from .loops.scan import scan as scan
+    from .memory.budget import memory_budget as memory_budget
     from .modules import functional_call as functional_call
     from .modules import ravel_pytree as ravel_pytree
     from .modules import stack_module_state as stack_module_state
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "batching": ("vmap",),
-    "budget": ("memory_budget",),
     "custom": ("custom_jvp", "custom_vjp"),
     "forward": ("jvp", "linearize"),
     "implicit.optima": ("argmin", "fixed_point"),
@@ -50,6 +49,7 @@ _ROOMS = {
     "loops.counted": ("fori_loop", "while_loop"),
     "loops.prefixes": ("associative_scan",),
     "loops.scan": ("map", "scan"),
+    "memory.budget": ("memory_budget",),
     "modules": ("functional_call", "ravel_pytree", "stack_module_state"),
     "recomputation": ("checkpoint",),
     "reverse": ("grad", "grad_and_value", "hvp", "value_and_grad", "vhp", "vjp"),

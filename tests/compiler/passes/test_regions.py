@@ -473,3 +473,27 @@ def test_a_large_program_with_a_product_runs_where_llvm_is_not_installed(monkeyp
     for _ in range(2):
         np.testing.assert_allclose(compiled(x, a).item(), compiled.function(x, a).item(), rtol=1e-5)
     assert regions(compiled)
+
+
+@needs_llvm
+@pytest.mark.skipif(blas_address.addresses() is None, reason="NumPy's BLAS was not found")
+def test_the_product_of_a_matrix_and_a_vector_in_a_loop_is_gemv(monkeypatch):
+    texts, compiled = [], machine_code.function
+    monkeypatch.setattr(machine_code, "function", lambda text, quick: texts.append(text) or compiled(text, quick))
+    for matrix in (np.random.default_rng(0).random((120, 100)), np.random.default_rng(0).random((100, 240))[:, ::2].T):
+        x = rg.from_numpy(matrix / 100)
+
+        def result(x):
+            a, b = rg.ones(1, 100, dtype=rg.float64), rg.ones(120, dtype=rg.float64)
+
+            def step(carry, _):
+                a, b = carry
+                return (0.5 * a + (b @ x).reshape(1, 100), 0.5 * b + x @ a[0]), None
+
+            (a, b), _ = rg.func.scan(step, (a, b), None, length=3)
+            return a.sum() + b.sum()
+
+        texts.clear()
+        gradient = rg.func.grad(result)
+        np.testing.assert_allclose(rg.compile(gradient)(x).numpy(), gradient(x).numpy(), rtol=1e-12)
+        assert any("dgemv" in text for text in texts)

@@ -25,7 +25,7 @@ from ...core.arrays.public_dtypes import NAMED_ONLY
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.tensor.storage import byte_span
 from ...core.tensor.tensor import Tensor
-from ...func.ledger import owner_of
+from ...func.memory.ledger import owner_of
 from ...nn.parameter import Buffer, Parameter
 from ...ops.linear.sparse.compressed import CompressedColumnsTensor
 from ...ops.linear.sparse.sparse import CompressedTensor, SparseTensor

@@ -189,6 +189,23 @@ def gemm(dtype: DType) -> str | None:
 
 
 @cache
+def gemv(dtype: DType) -> str | None:
+    """Return the symbol of BLAS's product of a matrix and a vector, as ``gemm``, or None."""
+    import llvmlite.binding as llvm
+
+    kind = f"{'s' if dtype == np.float32 else 'd'}gemv"
+    if gemm(dtype) is None:
+        return None
+    for library in blas_address._libraries():
+        for name in blas_address._NAMES[:-1]:  # the last one may have 32-bit integers
+            function = getattr(library, name.format(kind), None)
+            if function is not None:
+                llvm.add_symbol(BLAS + kind, ctypes.cast(function, ctypes.c_void_p).value)
+                return BLAS + kind
+    return None
+
+
+@cache
 def tiles(dtype: DType) -> str | None:
     """Return the symbol of ``tiles.product_at`` for float32 or float64, or None."""
     return _product("tiles.tiles", "product_at", 10, dtype)

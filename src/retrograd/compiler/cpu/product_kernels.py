@@ -14,7 +14,7 @@ from ...kernels.runtime import library
 from ...kernels.runtime.denormals import FLUSH, flushes
 from ...kernels.tiles.vector_width import width
 from .emission import Body, Kernel, type_of
-from .machine_code import gemm, packing, tiles
+from .machine_code import gemm, gemv, packing, tiles
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_LOOP_MULTIPLICATIONS = MAX_MULTIPLICATIONS  # the most multiplications of a product by loops; beyond, BLAS is faster
@@ -150,6 +150,10 @@ def _shared_product(lowering: Lowers, x: Place, y: Place, out: Place) -> None:
         if lowering.interpreted or plan[4] not in _ROUTINES or _ROUTINES[plan[4]](x.dtype) is not None:
             blocks, least, block, each, how = plan
     kernel = {STRAIGHT: _tiles_kernel, PACKED: _packing_kernel, SINGLY: _blockwise_kernel}.get(how, _gemm_kernel)
+    if 1 in (m, n) and blocks == 1 and not lowering.interpreted and gemv(x.dtype) is not None:
+        vector, result = (y.strides[0], out.strides[0]) if n == 1 else (x.strides[1], out.strides[1])
+        if min(vector, result) > 0 and vector % x.dtype.itemsize == result % x.dtype.itemsize == 0:
+            kernel = _vector_kernel
     step = Step("gemm", [out, x, y], 1, kernel, flops=2.0 * m * n * k, content=how)
     step.parts = blocks, least, block, each
     lowering.add(step)
@@ -215,6 +219,29 @@ def _gemm_kernel(step: Step) -> Kernel:
 def _blockwise_kernel(step: Step) -> Kernel:
     """Compute a range of rows or columns by one call of BLAS per block."""
     return _blas_kernel(step, True)
+
+
+def _vector_kernel(step: Step) -> Kernel:
+    """Compute the product of a matrix and a vector by one call of BLAS, which would pack the matrix for ``gemm``."""
+    out, x, y = step.operands
+    size, typ = x.dtype.itemsize, type_of(x.dtype)
+    body = Body()
+    name = gemv(x.dtype)
+    matrix, at, given, left, right = (x, 1, 2, y.strides[0], out.strides[0])
+    if y.shape[1] != 1:  # out.T = y.T @ x.T
+        matrix, at, given, left, right = _transposed(y), 2, 1, x.strides[1], out.strides[1]
+    rows, columns = matrix.shape
+    plain = matrix.strides[1] == size
+    if not plain:
+        matrix, (rows, columns) = _transposed(matrix), (columns, rows)
+    row_step = max(matrix.strides[0] // size, columns)
+    body.declared.add(f"declare void @{name}(i32, i32, i64, i64, {typ}, ptr, i64, ptr, i64, {typ}, ptr, i64)")
+    body.do(
+        f"call void @{name}(i32 101, i32 {111 if plain else 112}, i64 {rows}, i64 {columns}, {typ} 1.0, ptr %p{at}, "
+        f"i64 {row_step}, ptr %p{given}, i64 {left // size}, {typ} 0.0, ptr %p0, i64 {right // size})"
+    )
+    body.do("ret void")
+    return kernel_of(step, body)
 
 
 def _blas_kernel(step: Step, singly: bool) -> Kernel:

@@ -193,6 +193,8 @@ class Walk:
                 cotangents[root] = g
         observers = modes.observers if watchers else ()
         receivers = [observer for observer in observers if type(observer).sent is not Observer.sent]
+        entering = [observer.entered for observer in observers if type(observer).entered is not Observer.entered]
+        leaving = [observer.left for observer in observers if type(observer).left is not Observer.left]
         get, pop = cotangents.get, cotangents.pop
         # The nodes after which the gradient of some leaf is complete; ``reader`` is the next of them.
         readers: list[Node | None] = [None, *sorted(completes, key=attrgetter("sequence"))]
@@ -219,9 +221,8 @@ class Walk:
                     saved = plan.primitive.saved_tensors(node)
                     if apart:
                         saved = without_history(saved)
-                if observers:
-                    for observer in observers:
-                        observer.entered(node, g)
+                for entered in entering:
+                    entered(node, g)
                 exact, shape = plan.exact, node.shape
                 together: Any = None
                 if plan.joint is not None:
@@ -263,9 +264,8 @@ class Walk:
                     else:
                         cotangents[parent] = plus(before, gi)
                         summed.add(parent)
-                if observers:
-                    for observer in observers:
-                        observer.left(node)
+                for left in leaving:
+                    left(node)
                 gi = given = before = together = None
                 if not retain_graph and saved is not NOTHING and plan.frees(saved):
                     node.saved = None

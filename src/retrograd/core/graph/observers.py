@@ -40,10 +40,12 @@ class Observer:
         False  # whether ``recorded`` and ``called`` suffice for calls of primitives, so that these take a faster path
     )
     nested = False  # whether the class overrides ``opened`` or ``closed``
+    counting = False  # whether the class overrides ``recorded``
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.nested = cls.opened is not Observer.opened or cls.closed is not Observer.closed
+        cls.counting = cls.recorded is not Observer.recorded
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         """An operator is about to run. The calls in the forward of a custom Function are nested in its own call."""
@@ -71,6 +73,17 @@ class Observer:
         node: Node | None,
     ) -> None:
         """An operator has run; ``node`` is None if not recorded. An in-place operator returns its first input."""
+
+    def told(
+        self,
+        primitive: Recordable,
+        inputs: tuple[object, ...],
+        params: dict[str, object],
+        result: Tensor,
+        node: Node | None,
+    ) -> None:
+        """``called`` for a call of a primitive with one output, outside of vmap, by the faster path of ``late``."""
+        self.called(primitive, inputs, params, (result,), node)
 
     def failed(
         self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException

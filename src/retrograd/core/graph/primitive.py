@@ -265,15 +265,18 @@ _SELECT = Primitive("output", lambda x: x, "x", [lambda g: g])
 
 # Python overhead dominates the cost of an operator on small arrays. The fast paths below therefore inline
 # ``new_tensor``, ``new_node`` and ``storage_of``, and read the thread's mode only if some thread has switched recording
-# off. If some thread has observers, they call ``apply``.
+# off. If some thread has observers that are not ``late``, they call ``apply``.
 
 _bare_tensor = Tensor.__new__
 
 
 def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     """Apply a unary primitive without parameters to a Tensor: a fast path of ``apply``."""
+    observers = NOTHING
     if watchers:
-        return apply(primitive, (_operand_of(primitive, a),), {})
+        observers = late_observers(primitive)
+        if not observers:
+            return apply(primitive, (_operand_of(primitive, a),), {})
     if not isinstance(a, Tensor):
         a = _operand_of(primitive, a)
     x = a.array
@@ -291,7 +294,7 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     if not a._requires or unrecorded and not modes.grad_enabled or primitive.rules is None:
         t._requires = False
         t._node = None
-        return t
+        return tell_late(observers, primitive, (a,), (x,), {}, t) if observers else t
     try:
         plan = primitive.plans[1]
     except KeyError:
@@ -316,7 +319,7 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
                 kept = token_of(a)
             node.saved = (x, out, kept, storage)
         else:
-            node.saved = (None, out, None, storage)
+            node.saved = (None, out, storage)
     elif plan.keep_x:
         kept = a._storage
         if kept is None:
@@ -326,13 +329,16 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
         node.saved = (x, None, kept)
     else:
         node.saved = NOTHING
-    return t
+    return tell_late(observers, primitive, (a,), (x,), {}, t) if observers else t
 
 
 def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     """Apply a binary primitive without parameters to Tensors, arrays and numbers: a fast path of ``apply``."""
+    observers = NOTHING
     if watchers:
-        return apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
+        observers = late_observers(primitive)
+        if not observers:
+            return apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
     left: Node | Tensor | None = None
     right: Node | Tensor | None = None
     mask = 0
@@ -388,7 +394,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     if not mask or unrecorded and not modes.grad_enabled or primitive.rules is None:
         t._requires = False
         t._node = None
-        return t
+        return tell_late(observers, primitive, (a, b), (x, y), {}, t) if observers else t
     try:
         plan = primitive.plans[mask]
     except KeyError:
@@ -425,12 +431,12 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
             y = None
         if plan.keep_ans:
             storage = t._storage = Token()
-            node.saved = (x, y, out, x_storage, y_storage, storage)
+            node.saved = (x, y, out, x_storage, y_storage, storage) if plan.kept_inputs else (None, None, out, storage)
         else:
             node.saved = (x, y, None, x_storage, y_storage)
     else:
         node.saved = NOTHING
-    return t
+    return tell_late(observers, primitive, (a, b), (x, y), {}, t) if observers else t
 
 
 def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside: list[Any] | None = None) -> Any:
@@ -442,7 +448,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     observers = NOTHING
     if watchers or not primitive.plain:
         observers = late_observers(primitive)
-        if not observers:
+        if not observers or primitive.wide:
             return _apply(primitive, inputs, params, beside)
     arrays: Any = []
     parents: list[Any] = []
@@ -478,9 +484,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     t._grad = t._base = t._hooks = t._storage = t._node = None
     t._requires = False
     if not mask or unrecorded and not modes.grad_enabled or out.dtype.kind not in INEXACT:
-        if observers:
-            tell_late(observers, primitive, inputs, arrays, params, t)
-        return t
+        return tell_late(observers, primitive, inputs, arrays, params, t) if observers else t
     try:
         plan = primitive.plans[mask]
     except KeyError:
@@ -502,9 +506,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
         node.dtype = out.dtype
         node.sequence = next_sequence()
         node.hooks = node.site = None
-    if observers:
-        tell_late(observers, primitive, inputs, arrays, params, t)
-    return t
+    return tell_late(observers, primitive, inputs, arrays, params, t) if observers else t
 
 
 _NOBODY: tuple[tuple[Any, ...], Any] = (), None

@@ -98,7 +98,7 @@ def saved_of(
 
 def late_observers(primitive: Recordable) -> tuple[Observer, ...]:
     """Return the observers of this thread if ``apply`` may notify them after the call, otherwise an empty tuple."""
-    if primitive.outputs != 1 or primitive.wide or modes.level is not None or modes.tracer is not None:
+    if primitive.outputs != 1 or modes.level is not None or modes.tracer is not None:
         return NOTHING
     for observer in modes.observers:
         if not observer.late:
@@ -113,13 +113,15 @@ def tell_late(
     arrays: Sequence[Array],
     params: Params,
     result: Tensor,
-) -> None:
-    """Notify late observers of a call. A view joins the Tensors that share its memory before."""
+) -> Tensor:
+    """Notify late observers of a call, and return its result. A view joins the Tensors that share its memory before."""
     node = result._node
     if node is not None:
         for observer in observers:
-            observer.recorded(node)
+            if observer.counting:
+                observer.recorded(node)
     if primitive.view and isinstance(inputs[0], Tensor) and shares_memory(result.array, arrays[0]):
         share_view(result, inputs[0], modes.grad_enabled)
     for observer in observers:
-        observer.called(primitive, inputs, params, (result,), node)
+        observer.told(primitive, inputs, params, result, node)
+    return result

@@ -395,6 +395,9 @@ class Tensor(Copies, TensorMethods):
         self.array = value.array
         share(self, value, related=False)
         self._requires, self._node = requires, node
+        recipe = getattr(node if node is None or node.plan.select is None else node.left, "recipe", None)
+        if recipe is not None:  # a memory budget must not recompute the old value
+            recipe.forget()
 
     @property
     def retains_grad(self) -> bool:

@@ -13,22 +13,22 @@ from zlib import crc32
 import numpy as np
 from numpy import ndarray
 
-from ..autograd.context import Context
-from ..core.arrays import Array
-from ..core.arrays.devices import Wrapping, is_array
-from ..core.graph.modes import Mode, modes
-from ..core.graph.nodes import Node
-from ..core.graph.observers import Observer
-from ..core.graph.primitive import Primitive
-from ..core.tensor.mutation import EXTRACT, OVERWRITE
-from ..core.tensor.storage import Storage, storage_of
-from ..core.tensor.tensor import Tensor
-from ..ops.indexing.indexing import Index
-from .recipes import Call, Layout, Recreatable, Source, Value, recreated
+from ...autograd.context import Context
+from ...core.arrays import Array
+from ...core.arrays.devices import Wrapping, is_array
+from ...core.graph.modes import Mode, modes
+from ...core.graph.nodes import Node
+from ...core.graph.observers import Observer
+from ...core.graph.primitive import Primitive
+from ...core.tensor.mutation import EXTRACT, OVERWRITE
+from ...core.tensor.storage import Storage, storage_of
+from ...core.tensor.tensor import Tensor
+from ...ops.indexing.indexing import Index
+from .recipes import Call, Layout, Recreatable, Source, Value, producer, recreated
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
-    from ..core.graph.plan import Params, Recordable
+    from ...core.graph.plan import Params, Recordable
 
 SMALL = 1024  # bytes below which a constant is held
 MAX_DEPTH = 4  # calls that are repeated to recreate a constant
@@ -188,7 +188,7 @@ class _Keeper(Observer):
             handles.append(x if made is None else made)
         depth = 1 + max([x.depth for x in handles if isinstance(x, Recreatable)], default=MAX_DEPTH)
         if depth <= MAX_DEPTH and not any(True for x in params.values() for _ in _arrays(x)):
-            call = Call(primitive, tuple(handles), params, [out], 0)
+            call = Call(primitive, tuple(handles), params)
             self._note(out, Recreatable(lambda: call.run(tuple(map(recreated, handles)))[1][0], depth))
 
     def writing(self, x: Tensor) -> None:
@@ -229,7 +229,37 @@ class _Keeper(Observer):
                 self._record(primitive, inputs, params, outputs, node, written, segment or pool.segment())
             if pool.bytes > pool.limit:
                 pool.make_room()
-            pool.observe()
+            if pool.bytes > pool.observed:
+                pool.observe()
+
+    def told(
+        self,
+        primitive: Recordable,
+        inputs: tuple[object, ...],
+        params: dict[str, object],
+        result: Tensor,
+        node: Node | None,
+    ) -> None:
+        pool = self.pool
+        if node is None or params or primitive.view or pool.made or pool.budgets is not self.budgets:
+            self.called(primitive, inputs, params, (result,), node)
+            return
+        with pool.lock:  # as in ``_record``, for a call that is neither a view nor a write
+            segment = pool.segment()
+            handles: Any = self._handles(inputs, segment)
+            if len(handles) == 1 and type(handles[0]) is Call:
+                (handles,) = handles
+            assert isinstance(primitive, Primitive)
+            pool.append(Call(primitive, handles, params), node, segment)
+            if pool.bytes > pool.limit:
+                pool.make_room()
+            if pool.bytes > pool.observed:
+                pool.observe()
+
+    def failed(
+        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
+    ) -> None:
+        self.inputs, self.written, self.base, self.segment = (), None, None, None
 
     def _record(
         self,
@@ -243,39 +273,63 @@ class _Keeper(Observer):
     ) -> None:
         pool, out = self.pool, outputs[0]
         if node is not None:
+            made = False
             if params:
                 if pool.made:
-                    params = {
-                        name: (self._recreatable(x, 0) or x) if type(x) is ndarray else x for name, x in params.items()
-                    }
+                    recipes = {name: self._recreatable(x, 0) for name, x in params.items() if type(x) is ndarray}
+                    made = any(recipes.values())
+                    params = params | {name: x for name, x in recipes.items() if x is not None}
                 for value in params.values():
-                    if type(value) not in _NO_ARRAYS:
+                    if type(value) not in _NO_ARRAYS and (type(value) is not tuple or not _is_plain(value)):
                         for array in _arrays(value):
                             pool.fix(array)
-            handles = self._handles(inputs, segment) if written is None else written
+            handles: Any = self._handles(inputs, segment) if written is None else written
+            if len(handles) == 1 and type(handles[0]) is Call:
+                (handles,) = handles
             layout = None if written is None else Layout.of(out.array)
-            call = Call(primitive, handles, params, [x.array for x in outputs], _version(out), layout)
+            count = 0 if primitive.outputs == 1 else len(outputs)
+            call = Call(primitive, handles, params, count, _version(out), layout, made)
             pool.append(call, node, segment)
+        if written is None:
+            return
         base = out._base
-        if written is not None and base is not None and self.base is not None:
+        if base is not None and self.base is not None:
             whole: Any = base._node  # the write to a view has replaced its base's value, without a call
             if whole is not None and whole.plan.primitive is OVERWRITE and not hasattr(whole, "recipe"):
-                part = call if node is not None else Source(out.array.copy(), None)
-                if node is None:
+                part: Call | Source
+                if node is not None:
+                    part = call
+                else:
+                    part = Source(out.array.copy(), None)
                     pool.fix(part.array)
                 params = {"place": whole.saved[OVERWRITE.position["place"]]}
-                pool.append(Call(OVERWRITE, (self.base, part), params, [base.array], _version(base)), whole, segment)
+                pool.append(Call(OVERWRITE, (self.base, part), params, 0, _version(base)), whole, segment)
 
     def _handles(self, inputs: tuple[Any, ...], segment: Segment, written: Tensor | None = None) -> tuple[object, ...]:
         """Return a call's inputs as values and Sources; hold in the segment what earlier ones compute."""
         handles: list[object] = []
         pool = self.pool
         for x in inputs:
+            kind = type(x)
+            if kind is Tensor and x._requires:  # the frequent case, in which ``_value_of`` and ``take`` do the same
+                parent, storage = x._node, x._storage
+                call = getattr(parent, "recipe", None)
+                if (
+                    call is not None
+                    and call.segment is segment
+                    and call.version == (storage.version if type(storage) is Storage else 0)
+                    and (type(storage) is not Storage or storage.origin is None)
+                ):
+                    handles.append(call)
+                    continue
+            elif kind is float or kind is int:
+                handles.append(x)
+                continue
             if isinstance(x, Tensor):
                 value = self._value_of(x) if x._requires else None
-                storage = storage_of(x)
                 if value is not None:
-                    segment.take(value, x.array, storage)
+                    if producer(value).segment is not segment:
+                        segment.take(value, x)
                     handles.append(value)
                     continue
                 made = self._recreatable(x.array, _version(x)) if pool.made else None
@@ -286,8 +340,8 @@ class _Keeper(Observer):
                     continue
                 if type(x.array) is ndarray or is_array(x.array):
                     pool.fix(x.array, None if x is written else x)
-                handles.append(Source(x.array, storage))
-            elif type(x) is not float and type(x) is not int and is_array(x):
+                handles.append(Source(x.array, storage_of(x)))
+            elif is_array(x):
                 pool.fix(x)
                 handles.append(Source(x, None))
             else:
@@ -300,12 +354,10 @@ class _Keeper(Observer):
         if type(node) is not Node:  # a leaf has no node
             return None
         index = node.plan.select
-        call = getattr(node if index is None else node.parents[0], "recipe", None)
+        call = getattr(node if index is None else node.left, "recipe", None)
         if call is None and node.plan.primitive is EXTRACT:
             call = self._recipe_of_view(x, node)
-        if call is None or call.segment is None:
-            return None
-        if not call.returned(x.array, index) or call.version != _version(x):
+        if call is None or call.segment is None or call.version != _version(x):
             return None
         return call if index is None else (call, index)
 
@@ -316,8 +368,8 @@ class _Keeper(Observer):
         if base is None or value is None or node.parents[0] is not base._node:
             return None
         segment = self.pool.segment()
-        segment.take(value, base.array, storage_of(base))
-        call = Call(EXTRACT, (value,), {"place": node.saved[EXTRACT.position["place"]]}, [x.array], _version(x))
+        segment.take(value, base)
+        call = Call(EXTRACT, (value,), {"place": node.saved[EXTRACT.position["place"]]}, 0, _version(x))
         self.pool.append(call, node, segment)
         return call
 
@@ -340,7 +392,10 @@ class _Keeper(Observer):
         self.error = sys.exc_info()[1]
 
     def entered(self, node: Node, g: object) -> None:
-        self.pool.enter(node)
+        pool = self.pool
+        call = pool.visited = getattr(node, "recipe", None)
+        if pool.bytes > pool.budget:
+            pool.need(0, call)
 
     def ended(self) -> None:
         pool = self.pool
@@ -365,12 +420,19 @@ def _mapped(*tensors: Iterable[object]) -> bool:
 def _version(x: Tensor) -> int:
     """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
+    if type(storage) is not Storage:
+        return 0
     while isinstance(storage, Storage) and storage.origin is not None:
         storage = storage.origin
     return storage.version if isinstance(storage, Storage) else 0
 
 
-_NO_ARRAYS = frozenset((int, float, bool, str, type(None), slice, np.dtype))
+_NO_ARRAYS = frozenset((int, float, bool, str, type(None), slice, type(Ellipsis), np.dtype))
+
+
+def _is_plain(values: tuple[object, ...]) -> bool:
+    """Return whether a tuple, such as a basic index, has neither arrays nor tuples in it."""
+    return _NO_ARRAYS.issuperset(map(type, values))
 
 
 def _arrays(param: object) -> Iterator[Array]:

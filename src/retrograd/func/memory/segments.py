@@ -6,11 +6,12 @@ the arrays they saved, and the externals stay. The backward pass restores a rele
 their old order, from the externals. Every saved array is then kept until the backward pass has left the segment, so
 that each call is repeated once, if the segment fits.
 
-Segments are small when they are recorded. Two adjacent released segments are merged to free the externals between them,
-those with the largest externals first. A segment must fit into the memory that is left when it is restored: the budget
-without the externals of the segments before it (*level* 1). If even then the externals take too much memory, segments
-are merged to a size of which the parts fit (level 2), and so on: each call is repeated once per level, as in Griewank
-and Walther, "Revolve", 2000. A segment that does not fit is restored as a tape of smaller segments, by the same rules.
+Segments are small when they are recorded, and end where few bytes are alive (``cuts.py``). Two adjacent released
+segments are merged to free the externals between them, those with the largest externals first. A segment must fit into
+the memory that is left when it is restored: the budget without the externals of the segments before it (*level* 1). If
+even then the externals take too much memory, segments are merged to a size of which the parts fit (level 2), and so on:
+each call is repeated once per level, as in Griewank and Walther, "Revolve", 2000. A segment that does not fit is
+restored as a tape of smaller segments, by the same rules.
 """
 
 from __future__ import annotations
@@ -26,19 +27,25 @@ from weakref import ref
 
 from numpy import ndarray
 
-from ..core.arrays import Array
-from ..core.arrays.devices import is_array
-from ..core.arrays.fp_warnings import silent
-from ..core.graph.nodes import NOTHING, Node
-from ..core.graph.plan import Plan
-from ..core.tensor.storage import Storage
+from ...core.arrays import Array
+from ...core.arrays.devices import is_array
+from ...core.arrays.fp_warnings import silent
+from ...core.graph.nodes import NOTHING, Node
+from ...core.graph.plan import Plan
+from ...core.tensor.storage import Storage, Token, storage_of
+from ...core.tensor.tensor import Tensor
+from .cuts import MASK, SHIFT, Cuts
 from .ledger import Ledger, Memory
 from .recipes import Call, Recreatable, Source, Value, is_value, must_run, producer, recreated, saved_places
 
+LESSONS = 8  # segments from which the places of the next cuts are learned
 PARTS = 16  # the number of segments into which a budget's worth of memory is cut when it is recorded
 MOST_LEVELS = 20
 
-_Step = tuple[Call, Node, bool]  # a call, its node, and whether the call is repeated
+_NO_PARAMS: dict[str, object] = {}
+
+# A call, its node, whether the call is repeated, its values that later steps read, and the values that it reads last.
+_Step = tuple[Call, Node, bool, tuple[Value, ...], tuple[Value, ...]]
 _Values = dict[Value, tuple[Array, object]]  # the arrays of values, with the Storages that protect them
 
 
@@ -54,7 +61,10 @@ class Budget(Protocol):
 class Segment:
     """A part of the tape: its nodes, and the values of earlier segments that their calls read."""
 
-    __slots__ = ("__weakref__", "bytes", "closed", "externals", "nodes", "pool", "released", "size", "unsaved")
+    __slots__ = (
+        "__weakref__", "bytes", "closed", "externals", "gain", "nodes", "number", "outside", "pool", "released", "size",
+        "unsaved",
+    )  # fmt: skip
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -64,8 +74,11 @@ class Segment:
         self.bytes = 0  # bytes that its nodes hold, besides the externals, unless they are freed
         self.closed = False
         self.released = False
+        self.outside: int | None = None  # the result of ``external_bytes``, until an external is added
+        self.number = next(pool.numbers)  # a new one whenever the segment is merged with the next one
+        self.gain: tuple[int, int] | None = None  # the next segment's number, and the bytes that a merge with it frees
         # The sizes vary, so that the cuts in a loop are at different places of its body, and the best can be kept.
-        self.size = pool.limit / PARTS * (0.75 + 0.618034 * next(pool.numbers) % 0.5)
+        self.size = pool.limit / PARTS * (0.75 + 0.618034 * self.number % 0.5)
 
     def calls(self) -> list[tuple[Call, Node]]:
         """Return the calls of the segment, with their nodes."""
@@ -73,7 +86,11 @@ class Segment:
 
     def external_bytes(self) -> int:
         """Return the number of bytes of the externals."""
-        return sum({memory.key: memory.bytes for _, _, memory in self.externals.values() if not memory.fixed}.values())
+        found = self.outside
+        if found is None:
+            memories = {memory.key: memory.bytes for _, _, memory in self.externals.values() if not memory.fixed}
+            found = self.outside = sum(memories.values())
+        return found
 
     def restore(self, target: Call) -> None:
         """Recompute what the node of ``target`` saved, with the rest of the segment."""
@@ -83,13 +100,19 @@ class Segment:
         """Move the call of a node to another node."""
         self.nodes = [ref(new) if reference() is old else reference for reference in self.nodes]
 
-    def take(self, value: Value, array: Array, storage: object) -> None:
-        """Hold a value that a call of the segment reads, unless the segment computes it."""
+    def take(self, value: Value, x: Tensor) -> None:
+        """Hold the value of a Tensor, which a call of the segment reads, unless the segment computes it."""
+        if value not in self.externals:
+            self.hold(value, x.array, storage_of(x))
+
+    def hold(self, value: Value, array: Array, storage: object) -> None:
+        """Hold a value that a call of the segment reads."""
         if producer(value).segment is not self and value not in self.externals:
             memory = self.pool.memory_of(array)
             self.pool.hold(memory)
             self.unsaved.add(memory.key)
             self.externals[value] = array, storage, memory
+            self.outside = None
 
 
 class Pool(Ledger):
@@ -99,12 +122,16 @@ class Pool(Ledger):
         super().__init__()
         self.lock = RLock()
         self.budgets: tuple[Budget, ...] = ()
+        self.observed = 0  # the bytes held at most since these budgets are in force
         self.budget = 0  # the smallest of the budgets in force
         self.wanted = 0  # the budget, or the smallest feasible one if the budget is too small
         self.limit = 0  # the bytes not to exceed: `wanted`, or more if that is impossible
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
+        self.cuts = Cuts()
+        self.trail = 0  # identifies the latest calls, see ``followed``
         self.places: dict[Plan, tuple[int, ...]] = {}
+        self.repeated: dict[Plan, bool] = {}  # whether a call must run to restore what its node saved
         self.made: dict[int, tuple[ref[Array], Recreatable, int | None]] = {}  # by id of the array, with a checksum
         self.visited: Call | None = None  # the call of the node whose rules are running
         self.target: Call | None = None  # the call of the node that is being restored
@@ -113,11 +140,13 @@ class Pool(Ledger):
     def enforce(self, budgets: tuple[Budget, ...], least: int = 0) -> None:
         """Use these budgets; if they are too small, use ``least`` bytes."""
         self.budgets = budgets
+        self.observed = 0
         self.budget = min([budget.limit for budget in budgets])
         self.wanted = self.limit = max(self.budget, least)
 
     def observe(self) -> None:
         """Update the peak of each budget, between two operators."""
+        self.observed = self.bytes
         for budget in self.budgets:
             if self.bytes > budget.peak:
                 budget.peak = self.bytes
@@ -127,7 +156,9 @@ class Pool(Ledger):
     def segment(self) -> Segment:
         """Return the segment to which the next recorded call belongs."""
         last = self.tape[-1]() if self.tape else None
-        if last is None or last.closed or last.bytes >= last.size:
+        if last is None or last.closed or last.bytes >= last.size and self.cuts.at(self.trail, last.bytes, last.size):
+            if self.cuts.due:
+                self.cuts.learn([call for each in self.live()[-LESSONS:] for call in each.calls()])
             last = Segment(self)
             self.tape.append(ref(last))
         return last
@@ -137,19 +168,19 @@ class Pool(Ledger):
         call.segment = segment
         node.recipe = call
         segment.nodes.append(ref(node))
-        self.settle(call, node, segment)
-
-    def settle(self, call: Call, node: Node, segment: Segment) -> None:
-        """Count what a node saved."""
-        plan, saved = node.plan, node.saved
+        plan = node.plan
+        self.trail = (self.trail << SHIFT ^ id(plan) >> 4) & MASK  # ``followed``, without a call
         places = self.places.get(plan)
         if places is None:
             places = self.places[plan] = saved_places(plan)
-        if call.params:
+        if call.made:
             made = [place for place, name, *_ in plan.kept_extras if type(call.params.get(name)) is Recreatable]
             places = (*places, *made)
-        if not places:
-            return
+        if places and type(node.saved) is tuple:
+            self.count_saved(call, node.saved, places, segment)
+
+    def count_saved(self, call: Call, saved: Sequence[object], places: tuple[int, ...], segment: Segment) -> None:
+        """Count the arrays at these places of what a node saved."""
         held: list[Memory] = []
         for place in places:
             value = saved[place]
@@ -173,8 +204,13 @@ class Pool(Ledger):
     def release(self, segment: Segment) -> None:
         """Free what the nodes of a segment saved."""
         segment.closed = segment.released = True
-        for call, node in segment.calls():
-            if call.held and call is not self.visited and call is not self.target and type(node.saved) is tuple:
+        segment.gain = None
+        for reference in segment.nodes:
+            node = reference()
+            call = None if node is None else node.recipe
+            if node is None or call is None or not call.held:
+                continue
+            if call is not self.visited and call is not self.target and type(node.saved) is tuple:
                 call.strip(node)
             elif node.saved is not None:
                 continue
@@ -191,15 +227,21 @@ class Pool(Ledger):
 
         Recipes refer to parameters, which would be copied when they are updated in place.
         """
-        calls = segment.calls()
-        if any(is_pending(call, node) for call, node in calls):
-            return False
-        for call, _ in calls:
-            self.uncount(call)
-            call.inputs, call.params, call.segment = (), {}, None
+        calls: list[Call] = []
+        for reference in segment.nodes:
+            node = reference()
+            if node is not None:
+                call, saved = node.recipe, node.saved
+                if saved is call or saved is not None and call.held:  # a backward pass may still read what it saved
+                    return False
+                calls.append(call)
+        for call in calls:
+            if call.held:
+                self.uncount(call)
+            call.handles, call.params, call.segment = NOTHING, _NO_PARAMS, None
         for _, _, memory in segment.externals.values():
             self.drop(memory)
-        segment.externals, segment.nodes, segment.closed = {}, [], True
+        segment.externals, segment.nodes, segment.closed, segment.outside = {}, [], True, 0
         return True
 
     def merge(self, one: Segment, two: Segment) -> None:
@@ -217,6 +259,8 @@ class Pool(Ledger):
             else:
                 one.externals[value] = external
         one.unsaved |= two.unsaved
+        one.outside = one.gain = None
+        one.number = next(self.numbers)
         two.nodes, two.externals, two.unsaved = [], {}, set()
         self.tape = [reference for reference in self.tape if reference() is not two]
 
@@ -274,12 +318,6 @@ class Pool(Ledger):
         for segment in segments[1:]:
             self.merge(segments[0], segment)
 
-    def enter(self, node: Node) -> None:
-        """Note that the backward pass calls the rules of a node."""
-        call = self.visited = getattr(node, "recipe", None)
-        if self.bytes > self.budget:
-            self.need(0, call)
-
     def need(self, bytes: int, *calls: Call | None) -> None:
         """Raise the limit to a number of bytes, and to what a visit of the nodes of these calls needs."""
         for call in calls:
@@ -309,16 +347,16 @@ class Pool(Ledger):
     def replay(self, parent: Segment) -> None:
         """Repeat the calls of a segment, which is replaced by new ones on the tape."""
         began = perf_counter()
-        steps, last = _needed(parent)
+        steps = self.needed(parent)
         whole = self.bytes + parent.bytes <= self.limit
         values: _Values = {}
         for value, (array, storage, memory) in parent.externals.items():
             values[value] = array, storage
             self.drop(memory)
-        parent.externals = {}
+        parent.externals, parent.outside = {}, 0
         done: list[bool] = []  # for each step that is done, whether its call was repeated
         try:
-            self.repeat_all(parent, steps, last, values, whole, done)
+            self.repeat_all(parent, steps, values, whole, done)
         finally:
             if len(done) == len(steps):
                 parent.nodes = []
@@ -333,7 +371,6 @@ class Pool(Ledger):
         self,
         parent: Segment,
         steps: Sequence[_Step],
-        last: dict[Value, int],
         values: _Values,
         whole: bool,
         done: list[bool],
@@ -341,14 +378,14 @@ class Pool(Ledger):
         """Repeat the calls of a segment into new segments before it: a single one if the ``whole`` segment fits."""
         collapsed = False
         first = child = self.insert_before(parent)
-        for number, (call, node, runs) in enumerate(steps):
+        repeat = self.repeat
+        for call, node, runs, read, unread in steps:
             if not whole and child.bytes >= child.size:
                 child = self.insert_before(parent)
-            self.repeat(call, node, runs, child, values, last, not collapsed or call is self.target)
+            repeat(call, node, runs, read, child, values, not collapsed or call is self.target)
             done.append(runs)
-            for x in call.inputs:
-                if is_value(x) and last[x] == number:
-                    values.pop(x, None)
+            for x in unread:
+                values.pop(x, None)
             if self.bytes > self.limit:
                 self.make_room(first, child)
                 if not child.nodes:  # all nodes were merged into other segments
@@ -361,41 +398,86 @@ class Pool(Ledger):
         call: Call,
         node: Node,
         runs: bool,
+        read: tuple[Value, ...],
         child: Segment,
         values: _Values,
-        last: dict[Value, int],
         fills: bool,
     ) -> None:
         """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []
         storages: list[object] = []
         for x in call.inputs:
-            array, storage = x, None
-            if is_value(x):
+            kind, storage = type(x), None
+            if kind is Call or kind is tuple:
                 array, storage = values[x]
-                child.take(x, array, storage)
-            elif type(x) is Source:
+                if (x if kind is Call else x[0]).segment is not child:
+                    child.hold(x, array, storage)
+            elif kind is Source:
                 array, storage = x
             else:
                 array = recreated(x)
             arrays.append(array)
             storages.append(storage)
-        kept = list(map(recreated, call.params.values()))  # for the run, and for the values that the node saves
-        given, outs, residuals = call.run(tuple(arrays)) if runs else (call.promoted(tuple(arrays)), [], NOTHING)
+        # Recreated parameters are kept for the run, and for the values that the node saves.
+        kept = list(map(recreated, call.params.values())) if call.made else None
+        outs: list[Array] = []
+        residuals: Sequence[Array] = NOTHING
+        fills = fills and node.saved is call
         if runs:
-            call.array = ref(outs[0]) if call.primitive.outputs == 1 else tuple(map(ref, outs))
-        for value, out in zip(call.outputs, outs, strict=runs):
-            storage = Storage()
-            storage.version = call.version
-            storages.append(storage)
-            if value in last:
-                values[value] = out, storage
-        call.segment = child
-        child.nodes.append(ref(node))
-        if fills and node.saved is call:
+            given, outs, residuals = call.run(tuple(arrays))
+            for _ in outs:
+                storage = Token()
+                if call.version > 0:
+                    storage = Storage()
+                    storage.version = call.version
+                storages.append(storage)
+            for value in read:
+                place = (0 if isinstance(value, Call) else value[1]) - len(outs)
+                values[value] = outs[place], storages[place]
+        elif fills:
+            given = call.promoted(tuple(arrays))
+        if fills:
             call.fill(node, given, outs, residuals, storages)
-            self.settle(call, node, child)
+            self.append(call, node, child)
+        else:
+            call.segment = child
+            child.nodes.append(ref(node))
         del kept
+
+    def needed(self, segment: Segment) -> list[_Step]:
+        """Return the calls to visit again, with whether to repeat each, and the values that it reads last."""
+        steps: list[_Step] = []
+        later: set[Value] = set()  # what the steps so far read
+        repeated = self.repeated
+        for reference in reversed(segment.nodes):
+            node = reference()
+            if node is None:
+                continue
+            call, saved, plan = node.recipe, node.saved, node.plan
+            wanted = runs = saved is call or saved is not None and bool(call.held)
+            if wanted:
+                if plan not in repeated:
+                    repeated[plan] = must_run(plan)
+                runs = repeated[plan]
+            read: tuple[Value, ...] = NOTHING
+            if call in later:
+                read = (call,)
+            elif call.count:
+                read = tuple([value for value in call.outputs if value in later])
+            if read:
+                runs = True
+            elif not wanted:
+                call.segment = None
+                continue
+            unread: tuple[Value, ...] = NOTHING
+            for x in call.inputs:
+                kind = type(x)
+                if (kind is Call or kind is tuple) and x not in later:
+                    later.add(x)
+                    unread = *unread, x
+            steps.append((call, node, runs, read, unread))
+        steps.reverse()
+        return steps
 
     def insert_before(self, parent: Segment) -> Segment:
         child = Segment(self)
@@ -406,34 +488,12 @@ class Pool(Ledger):
 
     def resume(self, parent: Segment, steps: Sequence[_Step], values: _Values) -> None:
         """Leave the calls that an exception has prevented in their segment."""
-        parent.nodes = [ref(node) for _, node, _ in steps]
-        for call, _, _ in steps:
+        parent.number = next(self.numbers)
+        parent.nodes = [ref(node) for _, node, *_ in steps]
+        for call, *_ in steps:
             for x in call.inputs:
                 if is_value(x) and x in values:
-                    parent.take(x, *values[x])
-
-
-def is_pending(call: Call, node: Node) -> bool:
-    """Return whether a backward pass may still read what the node saved."""
-    return node.saved is call or node.saved is not None and bool(call.held)
-
-
-def _needed(segment: Segment) -> tuple[list[_Step], dict[Value, int]]:
-    """Return the calls to visit, each with whether to repeat it, and the last reader of each value."""
-    steps: list[_Step] = []
-    last: dict[Value, int] = {}
-    for call, node in reversed(segment.calls()):
-        wanted = is_pending(call, node)
-        runs = any(value in last for value in call.outputs) or wanted and must_run(call, node)
-        if not runs and not wanted:
-            call.segment = None
-            continue
-        for x in call.inputs:
-            if is_value(x):
-                last.setdefault(x, len(steps))
-        steps.append((call, node, runs))
-    steps.reverse()
-    return steps, {value: len(steps) - 1 - number for value, number in last.items()}
+                    parent.hold(x, *values[x])
 
 
 class _Plan:
@@ -456,8 +516,13 @@ class _Plan:
         one, two = self.segments[index], self.segments[index + 1]
         if one.released is not two.released or not two.closed:
             return -1
+        if one.gain is not None and one.gain[0] == two.number:
+            return one.gain[1]
         between = Counter([memory for value, (_, _, memory) in two.externals.items() if producer(value).segment is one])
-        return sum([memory.bytes for memory, count in between.items() if memory.holders == count and not memory.fixed])
+        gain = sum([memory.bytes for memory, count in between.items() if memory.holders == count and not memory.fixed])
+        if one.released:
+            one.gain = two.number, gain
+        return gain
 
     def merge(self, level: int, least: int) -> bool:
         """Merge two segments of which the result has at most ``level``; return False if there are none.

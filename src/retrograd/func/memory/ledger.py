@@ -9,10 +9,10 @@ from weakref import ref
 
 from numpy import ndarray
 
-from ..core.arrays import Array
-from ..core.arrays.devices import backend_of, is_array
-from ..core.tensor.storage import Storage, storage_of
-from ..core.tensor.tensor import Tensor
+from ...core.arrays import Array
+from ...core.arrays.devices import backend_of, is_array
+from ...core.tensor.storage import Storage, storage_of
+from ...core.tensor.tensor import Tensor
 
 
 class Memory(ref[Any]):

@@ -12,14 +12,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 from weakref import ref
 
-from ..core.arrays import Array
-from ..core.arrays.devices import backend_of, is_array
-from ..core.arrays.dtypes import DType, promoted
-from ..core.graph.backward import as_array
-from ..core.graph.nodes import NOTHING, Node
-from ..core.graph.plan import Plan
-from ..core.graph.primitive import Primitive
-from ..core.tensor.mutation import COPY, EXTRACT, OVERWRITE, REPLACE, Place
+from numpy import ndarray
+
+from ...core.arrays import Array
+from ...core.arrays.devices import backend_of, is_array
+from ...core.arrays.dtypes import DType, promoted
+from ...core.graph.backward import as_array
+from ...core.graph.nodes import NOTHING, Node
+from ...core.graph.plan import Plan
+from ...core.graph.primitive import Primitive
+from ...core.tensor.mutation import COPY, EXTRACT, OVERWRITE, REPLACE, Place
 from .ledger import Memory
 
 Value: TypeAlias = "Call | tuple[Call, int]"
@@ -87,47 +89,60 @@ class Layout(NamedTuple):
 class Call:
     """One recorded call, which can be repeated. It takes the place of ``node.saved`` while the node's arrays are freed.
 
-    ``inputs`` are values, Sources and plain numbers; ``layout`` is that of the written Tensor if the call was in place.
-    ``array`` (a tuple of several outputs) and ``version`` show whether a Tensor still has the value that the call
-    returned. ``held`` is the memory of the node's saved arrays, ``segment`` the part of the tape with the call.
+    ``handles`` are values, Sources and plain numbers, or one Call instead of a tuple of it; ``layout`` is that of the
+    written Tensor if the call was in place.
+    ``count`` is the number of outputs, or 0 if the primitive has one. A Tensor with the call's node has the value that
+    the call returned while ``version`` is that of its memory. ``held`` is the memory of the node's saved arrays,
+    ``segment`` the part of the tape with the call. ``made`` says whether a parameter is Recreatable.
+
+    A loop of small arrays has thousands of calls: a call keeps few objects that Python's garbage collector visits.
     """
 
-    __slots__ = ("array", "held", "inputs", "layout", "params", "partial", "primitive", "segment", "version")
+    __slots__ = ("count", "handles", "held", "layout", "made", "params", "partial", "primitive", "segment", "version")
 
     def __init__(
         self,
         primitive: Primitive,
-        inputs: tuple[object, ...],
+        handles: tuple[object, ...] | Call,
         params: dict[str, object],
-        outputs: Sequence[Array],
-        version: int,
+        count: int = 0,
+        version: int = 0,
         layout: Layout | None = None,
+        made: bool = False,
     ) -> None:
         self.primitive = primitive
-        self.inputs = inputs
+        self.handles = handles
         self.params = params
-        self.layout = layout
-        self.array: Any = ref(outputs[0]) if primitive.outputs == 1 else tuple(map(ref, outputs))
+        self.count = count
         self.version = version
+        self.layout = layout
+        self.made = made
         self.partial: list[object] | None = None
         self.held: tuple[Memory, ...] = NOTHING
         self.segment: Part | None = None
 
     @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The values, Sources and plain numbers that the call read."""
+        handles = self.handles
+        return (handles,) if isinstance(handles, Call) else handles
+
+    @property
     def outputs(self) -> Sequence[Value]:
         """The names of the values that the call returns."""
-        return (self,) if self.primitive.outputs == 1 else [(self, index) for index in range(len(self.array))]
+        return [(self, index) for index in range(self.count)] if self.primitive.outputs != 1 else (self,)
 
-    def returned(self, array: Array, index: int | None) -> bool:
-        """Return whether the call has returned this array."""
-        reference = self.array if index is None else self.array[index]
-        return reference() is array
+    def forget(self) -> None:
+        """Note that a Tensor with the call's node was given another array: it is no longer the call's value."""
+        self.version = -1
 
     def run(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Array], Sequence[Array]]:
         """Return the inputs as they are saved, the outputs and the residuals for these inputs."""
-        primitive, first = self.primitive, arrays[0]
-        arrays = self.promoted(arrays)
-        params = {name: recreated(x) for name, x in self.params.items()}
+        primitive, params, first = self.primitive, self.params, arrays[0]
+        if primitive.promote is not None:
+            arrays = promoted(primitive.name, primitive.promote, arrays, arrays)
+        if self.made:
+            params = {name: recreated(x) for name, x in params.items()}
         if self.layout is not None:
             out = self.layout.empty(next(x for x in arrays if is_array(x)))
             if primitive is not COPY and primitive is not REPLACE:
@@ -140,6 +155,8 @@ class Call:
         residuals: Sequence[Array] = ()
         if primitive.residuals:
             results, *residuals = results
+        if type(results) is ndarray:
+            return arrays, [results], residuals
         outs = results if primitive.outputs != 1 else (results,)
         return arrays, [x if is_array(x) else as_array(x, first) for x in outs], residuals
 
@@ -157,7 +174,7 @@ class Call:
         if plan.keep_ans:
             values[width] = None
         for place, name, residual, _ in plan.kept_extras:
-            if residual is not None or type(self.params.get(name)) is Recreatable:
+            if residual is not None or self.made and type(self.params.get(name)) is Recreatable:
                 values[place] = None
         self.partial, node.saved = values, self
 
@@ -187,7 +204,7 @@ class Call:
         for place, name, residual, _ in plan.kept_extras:
             if residual is not None:
                 values[place] = residuals[residual]
-            elif type(made := self.params.get(name)) is Recreatable:
+            elif self.made and type(made := self.params.get(name)) is Recreatable:
                 values[place] = made.get()
         node.saved, self.partial = (*values, *kept), None
 
@@ -219,9 +236,8 @@ def recreated(x: object) -> Any:
     return x.get() if type(x) is Recreatable else x
 
 
-def must_run(call: Call, node: Node) -> bool:
-    """Return whether the node saves a result of the call, not only its inputs."""
-    plan = node.plan
+def must_run(plan: Plan) -> bool:
+    """Return whether nodes save a result of the call, not only its inputs."""
     return plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras)
 
 

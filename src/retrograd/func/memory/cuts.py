@@ -1,0 +1,82 @@
+"""Where to cut the tape of a memory budget: after calls at which few bytes are alive, learned from the calls before.
+
+A segment holds the values of earlier segments that its calls read. In a loop, a cut between two iterations holds little
+more than the state; a cut within an iteration holds intermediate values as well. The places are known only later, when
+the values have been read, but a loop repeats its body: a place is identified by the last calls before it (the
+*trail*), and the next cut is made where the trail is one after which few bytes were alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...core.graph.nodes import Node
+from ...core.graph.plan import Plan
+from .recipes import Call, Value, is_value, producer
+
+SHIFT, MASK = 6, (1 << 48) - 1  # a trail depends on the last eight calls
+SLACK = 1.1  # the bytes alive at a good place, as a multiple of the fewest
+LATEST = 4  # a segment may be this many times as long as intended, to end at a good place
+
+
+def followed(trail: int, plan: Plan) -> int:
+    """Return the trail after one more call."""
+    return (trail << SHIFT ^ id(plan) >> 4) & MASK
+
+
+class Cuts:
+    """The trails at which to cut."""
+
+    def __init__(self) -> None:
+        self.good: set[int] = set()
+        self.seen = 0  # the number of cuts
+        self.missed = 0  # the number of cuts for which no good place was found
+        self.due = False  # whether to learn from the calls before the next cut
+
+    def at(self, trail: int, bytes: int, size: float) -> bool:
+        """Return whether to cut after the call with this trail, in a segment of ``bytes`` that should have ``size``."""
+        if self.good and trail not in self.good:
+            if bytes < LATEST * size:
+                return False
+            self.good = set()  # the program goes on with other calls
+            self.missed += 1
+            self.due = self.missed & self.missed - 1 == 0
+        self.seen += 1
+        self.due = self.due or self.seen > 2 and self.seen & self.seen - 1 == 0
+        return True
+
+    def learn(self, calls: Sequence[tuple[Call, Node]]) -> None:
+        """Find the places at which the fewest bytes were alive, among those that occur repeatedly."""
+        self.due = False
+        last: dict[Value, int] = {}
+        for number, (call, _) in enumerate(calls):
+            for x in call.inputs:
+                if is_value(x):
+                    last[x] = number
+        changes = [0] * (len(calls) + 1)
+        numbers = {call: number for number, (call, _) in enumerate(calls)}
+        for value, end in last.items():
+            call = producer(value)
+            start = numbers.get(call, 0)
+            size = _size(call, value, calls[start][1]) if call in numbers else 0
+            changes[start] += size
+            changes[end] -= size
+        trail, alive = 0, 0
+        found: dict[int, list[int]] = {}
+        for number, (_, node) in enumerate(calls[: len(calls) * 3 // 4]):  # what the last ones return is read later
+            trail = followed(trail, node.plan)
+            alive += changes[number]
+            if number >= 8:
+                found.setdefault(trail, []).append(alive)
+        costs = {trail: sum(sizes) / len(sizes) for trail, sizes in found.items() if len(sizes) > 1}
+        least = min(costs.values(), default=0)
+        self.good = {trail for trail, cost in costs.items() if cost <= SLACK * least}
+
+
+def _size(call: Call, value: Value, node: Node) -> int:
+    """Return the number of bytes of a value."""
+    shape, dtype = node.shape, node.dtype
+    if type(value) is tuple:
+        shape, dtype = shape[value[1]], dtype[value[1]]
+    return prod(shape) * dtype.itemsize
