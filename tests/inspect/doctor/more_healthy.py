@@ -578,4 +578,18 @@ for step in range(60):
     loss = actions.log_prob(actions.sample()).mean()
     opt.zero_grad(); loss.backward(); opt.step()
 """,
+    "two losses of a GAN, whose backward passes are one line, with a term that reaches the generator alone": """
+G, D = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 6)), nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1))
+opts = [torch.optim.Adam(G.parameters(), lr=2e-3), torch.optim.Adam(D.parameters(), lr=2e-3)]
+for step in range(60):
+    real, fake = torch.randn(16, 6) + 1, G(torch.randn(16, 4))
+    for number, opt in enumerate(opts):
+        opt.zero_grad()
+        if number == 0:
+            loss = ((D(fake) - 1) ** 2).mean() + F.l1_loss(fake.mean(1), real.mean(1))
+        else:
+            loss = (D(fake.detach()) ** 2).mean() + ((D(real) - 1) ** 2).mean()
+        loss.backward()
+        opt.step()
+""",
 }

@@ -254,4 +254,22 @@ for step in range(110):
     e_train += e_batch.item() / 110 || e_train += e_batch / 110 #!
 """,
     ),
+    Program(
+        "reused-optimizer-of-old-model",
+        CLUSTERS
+        + """
+model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1) #!
+kept = model[0].weight.abs().sum(1).topk(12)[1]
+first, last = nn.Linear(8, 12), nn.Linear(12, 4)
+with torch.no_grad():
+    first.weight.copy_(model[0].weight[kept]); first.bias.copy_(model[0].bias[kept])
+    last.weight.copy_(model[2].weight[:, kept]); last.bias.copy_(model[2].bias)
+pass || model[0], model[2] = first, last
+for step in range(40):
+    x, y = batch()
+    loss = F.cross_entropy(model(x), y)
+"""
+        + UPDATE,
+    ),
 ]

@@ -40,7 +40,7 @@ class Labels:
             return
         self.looks -= 1
         x = args[0] if args else None
-        data = [one for one in args if isinstance(one, Tensor) and one.array.dtype.kind == "i"]
+        data = [one for one in args if isinstance(one, Tensor) and one.array.ndim == 2 and one.array.dtype.kind == "i"]
         if len(data) > 1:
             self.looks = 0  # the first of several inputs does not tell examples apart
         elif isinstance(x, Tensor) and not x._requires and x.array.ndim and x.array.dtype.kind == "f":

@@ -165,7 +165,7 @@ class Observation:
     @staticmethod
     def _note_zero(optimized: Optimized, site: Site) -> None:
         """Note that gradients are zeroed, and which backward pass is lost by this."""
-        if optimized.had_gradient and optimized.source is not None:
+        if optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
         optimized.zeros += 1
@@ -343,7 +343,7 @@ class Observation:
             if not found and (smallest := smallest_with_gradient(optimized.parameters)) is not None:
                 found, optimized.probe = True, smallest
             if found:
-                optimized.had_gradient = True
+                optimized.had_gradient, optimized.elsewhere = True, False
                 optimized.graded_at = optimized.steps
                 optimized.source = run_site
                 optimized.backwards += 1
@@ -371,6 +371,8 @@ class Observation:
         self._stepping = optimized
         optimized.stepped = user_site(4)
         optimized.used = self.run.backward_site
+        for other in self.run.optimizers:
+            other.elsewhere = other is not optimized
         if self.recorder is not None and self.recorder.step.roots:
             root, number = self.recorder.step.roots[-1], self.run.optimizers.index(optimized)
             root.optimizers.add(number)

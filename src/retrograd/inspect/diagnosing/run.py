@@ -78,6 +78,7 @@ class Optimized:
     had_gradient: bool = False  # since the last step
     backwards: int = 0  # since the last step
     source: Site | None = None  # the line of the last backward pass that gave a gradient
+    elsewhere: bool = False  # whether another optimizer has stepped after the last backward pass
     graded_at: int = 0  # the number of steps before the last backward pass that gave a gradient
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs

@@ -47,6 +47,7 @@ def _unheld(case: Case, step: Step) -> list[Tensor]:
             if not isinstance(p, Parameter) and id(p) in inputs or id(p) in case.still:
                 continue  # data, or what no optimizer would change
             seen = [one.values[id(p)] for one in case.run.steps if id(p) in one.values]
+            seen = seen[1:] or seen  # the first recorded step has what the program did before the training
             still = all(x.shape == p.array.shape and bool((x == p.array).all()) for x in seen)
             if seen and still and step.assigned(p) is None:
                 found[id(p)] = p
