@@ -15,9 +15,10 @@ from ...core.graph.nodes import Node
 from ...core.graph.plan import Plan
 from .recipes import Call, Value, is_value, producer
 
-SHIFT, MASK = 6, (1 << 48) - 1  # a trail depends on the last eight calls
+TRAIL = 8  # the calls on which a trail depends
+SHIFT, MASK = 6, (1 << 6 * TRAIL) - 1
 SLACK = 1.1  # the bytes alive at a good place, as a multiple of the fewest
-LATEST = 4  # a segment may be this many times as long as intended, to end at a good place
+LATEST = 2  # a segment may be this many times as long as intended, to end at a good place
 
 
 def followed(trail: int, plan: Plan) -> int:
@@ -34,10 +35,10 @@ class Cuts:
         self.missed = 0  # the number of cuts for which no good place was found
         self.due = False  # whether to learn from the calls before the next cut
 
-    def at(self, trail: int, bytes: int, size: float) -> bool:
-        """Return whether to cut after the call with this trail, in a segment of ``bytes`` that should have ``size``."""
+    def at(self, trail: int, length: float) -> bool:
+        """Return whether to cut after the call with this trail, in a segment of ``length`` times the intended bytes."""
         if self.good and trail not in self.good:
-            if bytes < LATEST * size:
+            if length < LATEST:
                 return False
             self.good = set()  # the program goes on with other calls
             self.missed += 1
@@ -45,6 +46,11 @@ class Cuts:
         self.seen += 1
         self.due = self.due or self.seen > 2 and self.seen & self.seen - 1 == 0
         return True
+
+    def has_choice(self, calls: int) -> bool:
+        """Return whether a segment of so many calls leaves a choice of places: more than a trail has."""
+        self.due = calls >= TRAIL
+        return self.due
 
     def learn(self, calls: Sequence[tuple[Call, Node]]) -> None:
         """Find the places at which the fewest bytes were alive, among those that occur repeatedly."""
@@ -67,7 +73,7 @@ class Cuts:
         for number, (_, node) in enumerate(calls[: len(calls) * 3 // 4]):  # what the last ones return is read later
             trail = followed(trail, node.plan)
             alive += changes[number]
-            if number >= 8:
+            if number >= TRAIL:
                 found.setdefault(trail, []).append(alive)
         costs = {trail: sum(sizes) / len(sizes) for trail, sizes in found.items() if len(sizes) > 1}
         least = min(costs.values(), default=0)

@@ -128,6 +128,7 @@ class Pool(Ledger):
         self.limit = 0  # the bytes not to exceed: `wanted`, or more if that is impossible
         self.tape: list[ref[Segment]] = []
         self.numbers = count()
+        self.renumbered = count(-1, -1)
         self.cuts = Cuts()
         self.trail = 0  # identifies the latest calls, see ``followed``
         self.places: dict[Plan, tuple[int, ...]] = {}
@@ -156,8 +157,8 @@ class Pool(Ledger):
     def segment(self) -> Segment:
         """Return the segment to which the next recorded call belongs."""
         last = self.tape[-1]() if self.tape else None
-        if last is None or last.closed or last.bytes >= last.size and self.cuts.at(self.trail, last.bytes, last.size):
-            if self.cuts.due:
+        if last is None or last.closed or last.bytes >= last.size and self.cuts.at(self.trail, last.bytes / last.size):
+            if self.cuts.due and last is not None and self.cuts.has_choice(len(last.nodes)):
                 self.cuts.learn([call for each in self.live()[-LESSONS:] for call in each.calls()])
             last = Segment(self)
             self.tape.append(ref(last))
@@ -260,7 +261,7 @@ class Pool(Ledger):
                 one.externals[value] = external
         one.unsaved |= two.unsaved
         one.outside = one.gain = None
-        one.number = next(self.numbers)
+        one.number = next(self.renumbered)
         two.nodes, two.externals, two.unsaved = [], {}, set()
         self.tape = [reference for reference in self.tape if reference() is not two]
 
@@ -488,7 +489,7 @@ class Pool(Ledger):
 
     def resume(self, parent: Segment, steps: Sequence[_Step], values: _Values) -> None:
         """Leave the calls that an exception has prevented in their segment."""
-        parent.number = next(self.numbers)
+        parent.number = next(self.renumbered)
         parent.nodes = [ref(node) for _, node, *_ in steps]
         for call, *_ in steps:
             for x in call.inputs:
