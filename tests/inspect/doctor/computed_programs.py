@@ -32,7 +32,7 @@ COMPUTED = [
         "parameters-not-optimized",
         CLUSTERS
         + """
-model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
+model = nn.Sequential(nn.Linear(8, 2), nn.Tanh(), nn.Linear(2, 4))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01) || optimizer = torch.optim.Adam(model[2].parameters(), lr=0.01) #!
 for step in range(40):
     x, y = batch()

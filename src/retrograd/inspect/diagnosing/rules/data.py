@@ -99,7 +99,9 @@ def first_layer(step: Step) -> Call | None:
             continue
         source = call.inputs[0]
         array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
-        if array is not None and hasattr(array, "dtype") and array.dtype.kind == "f":
+        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
+            continue
+        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
             return call
     return None
 

@@ -199,7 +199,7 @@ def parameters_not_optimized(case: Case) -> Found | None:
         persistent = {id(p) for one in steps[: min(2, len(steps) - 1)] for p in all_leaves(one)}
         missing = {key: p for key, p in missing.items() if key in persistent}
     missing = {key: p for key, p in missing.items() if key not in case.run.loaded}
-    if not missing:
+    if not missing or _only_head(case, step, missing):
         return None
     names = listing([step.name(p) for p in missing.values()])
     near = _of_same_model(step, case.run.optimizers, stepping, set(missing))
@@ -254,6 +254,22 @@ def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optim
     models = [{id(p) for p in entry.module.parameters()} for entry in step.outermost()]
     whole = set[int]().union(*[x for x in models if x & missing])
     return max(stepping, key=lambda x: sum(id(p) in whole for p in x.parameters))
+
+
+def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
+    """Return whether the optimizer holds the last layers of one module, and they learn, on random features."""
+    first, last = case.finite_ends()
+    if not last < 0.6 * first:
+        return False
+    held = _held(case)
+    used = list(dict.fromkeys(id(p) for p in all_leaves(step)))
+    for entry in step.outermost():
+        inside = {id(p) for p in entry.module.parameters() if p._requires}
+        own = [key for key in used if key in inside]
+        flags = [key in held for key in own if key in held or key in missing]
+        if any(flags) and not all(flags) and flags == sorted(flags):
+            return set(missing) <= set(own)
+    return False
 
 
 @kind(

@@ -87,8 +87,10 @@ def _agreement(case: Case, step: Step, sign: float) -> str:
     correlations have their bound there, and the training has lowered the score below that of any permutation.
     """
     program = case.program
-    found = _pair(step, program.source) if program is not None and program.step is step else None
-    if program is None or found is None:
+    if program is None or program.step is not step:
+        return ""
+    found = _pair(step, program.source) or _pair(step, program.source, computed=True)
+    if found is None:
         return ""
     place, data = found
     replayed: Program = program
@@ -115,8 +117,11 @@ def _agreement(case: Case, step: Step, sign: float) -> str:
     )
 
 
-def _pair(step: Step, root: Source) -> tuple[int, np.ndarray] | None:
-    """Return the call that computes the predictions, and the data of their shape, if a loss depends on nothing else."""
+def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.ndarray] | None:
+    """Return the call that computes the predictions, and the data of their shape, if a loss depends on nothing else.
+
+    With ``computed``, results of operators on data are data.
+    """
     entries = [x for x in step.outermost() if x.grad_enabled and next(x.module.parameters(), None) is not None]
     if len(entries) != 1 or len(entries[0].outputs) != 1 or len(step.roots) != 1:
         return None
@@ -133,7 +138,8 @@ def _pair(step: Step, root: Source) -> tuple[int, np.ndarray] | None:
         seen.update([x.call] if x.call >= 0 else [])
         call = step.producer(x)
         array = step.array(x) if Case.has_array(step, x) else None
-        is_data = call is None or not call.record.requires_grad and getattr(array, "shape", ()) == shape
+        given = call is None or (call.moves or computed) and not call.record.requires_grad
+        is_data = given and (call is None or getattr(array, "shape", ()) == shape)
         if call is not None and call.index >= entry.end and not is_data:
             pending += call.inputs
         elif x.leaf is not None or x.call >= entry.start and x.call < entry.end or array is None:

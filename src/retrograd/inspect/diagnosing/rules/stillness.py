@@ -427,7 +427,9 @@ def _frozen_by_default(case: Case, order: Sequence[tuple[Opened, Tensor]]) -> Fo
         return None
     for entry, w in order:
         made = case.created(entry.module)
+        site = case.run.frozen.get(id(w))
         given = not w._requires and made is not None and "from_pretrained" in made.code
+        given = given and (site is None or made is None or site.line == made.line)  # and not frozen later
         if not given or id(w) in case.run.loaded or id(w) in case.graded or not _is_noise(np.asarray(w.array)):
             continue
         curves = compare(case.run, case.program, _THAWED, case.budget)

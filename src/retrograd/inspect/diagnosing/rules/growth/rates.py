@@ -266,7 +266,8 @@ def learning_rate_too_low(case: Case) -> Found | None:
     if not math.isfinite(first):
         return None
     untrained = _untrained(case) or _below_default(case)
-    crawls = not untrained and last > _CRAWLED * first > 0 and moved(case) < _STEPPED
+    crawls = main.steps >= 2 * _LEAST_STEPS and last > _CRAWLED * first > 0 and moved(case) < _STEPPED
+    crawls = crawls and not untrained
     if not untrained and not crawls and (last < first - 0.05 * abs(first) or not moved(case) < _STILL):
         return None
     if case.baseline is not None and last < _FAR * case.baseline:
