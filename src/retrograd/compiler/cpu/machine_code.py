@@ -194,15 +194,11 @@ def gemv(dtype: DType) -> str | None:
     import llvmlite.binding as llvm
 
     kind = f"{'s' if dtype == np.float32 else 'd'}gemv"
-    if gemm(dtype) is None:
+    address = None if gemm(dtype) is None else blas_address.vector_product(kind)
+    if address is None:
         return None
-    for library in blas_address._libraries():
-        for name in blas_address._NAMES[:-1]:  # the last one may have 32-bit integers
-            function = getattr(library, name.format(kind), None)
-            if function is not None:
-                llvm.add_symbol(BLAS + kind, ctypes.cast(function, ctypes.c_void_p).value)
-                return BLAS + kind
-    return None
+    llvm.add_symbol(BLAS + kind, address)
+    return BLAS + kind
 
 
 @cache

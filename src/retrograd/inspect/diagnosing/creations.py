@@ -117,15 +117,13 @@ class Creations:
         plain(loader, *args, **kwargs)
         shuffled = type(getattr(loader, "sampler", None)).__name__ != "SequentialSampler"
         data = getattr(loader, "dataset", None)
-        while (
-            hasattr(data, "indices") and (whole := getattr(data, "dataset", None)) is not None
-        ):  # a part of a data set
-            data = whole
+        while hasattr(data, "indices") and hasattr(data, "dataset"):  # a part of a data set
+            data = getattr(data, "dataset", None)
         gives = getattr(type(data), "__getitem__", None)
-        own = isinstance(gives, FunctionType) and not gives.__module__.startswith(__name__.partition(".")[0])
-        pairs = gives.__code__ if own and isinstance(gives, FunctionType) else None
-        one = Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, pairs)
-        self.run.loaders.append(one)
+        pairs = None
+        if isinstance(gives, FunctionType) and not gives.__module__.startswith(__name__.partition(".")[0]):
+            pairs = gives.__code__
+        self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, pairs))
 
     def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)

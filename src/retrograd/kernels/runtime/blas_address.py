@@ -44,6 +44,17 @@ def addresses() -> dict[str, int] | None:
 
 
 @cache
+def vector_product(kind: str) -> int | None:
+    """Return the address of ``sgemv`` or ``dgemv`` of NumPy's BLAS, with 64-bit integers, or None."""
+    for library in _libraries():
+        for name in _NAMES[:-1]:
+            function: Any = getattr(library, name.format(kind), None)
+            if function is not None:
+                return ctypes.cast(function, ctypes.c_void_p).value
+    return None
+
+
+@cache
 def name_for_llvm() -> None:
     """Define the symbols of NumPy's BLAS for code that LLVM compiles in this process."""
     import llvmlite.binding as llvm
