@@ -142,8 +142,9 @@ class Function:
             if kwargs.get("kind") not in (None, "stable"):
                 raise NotOffered(f"{self.name}: kind can only be None or 'stable'")
             kwargs["kind"] = "stable"
-        if self.__name__ == "broadcast_to" and not isinstance(args[0], GuardedArray):
-            raise NotOffered(f"broadcast_to: expected an array on the device, got {type(args[0]).__name__}")
+        of_an_array = self.parameters[:1] in (("a",), ("array",), ("condition",)) and self.__name__ not in TRANSFERS
+        if of_an_array and args and not isinstance(args[0], GuardedArray):
+            raise NotOffered(f"{self.name}: expected an array on the device, got {type(args[0]).__name__}")
         if self.__name__ == "solve" and args[0].shape[:-2] != args[1].shape[:-2]:
             raise NotOffered("linalg.solve: a must have (..., M, M) shape and b must have (..., M, K)")
         if not any(parameter.startswith("*") for parameter in self.parameters) and len(args) > len(self.parameters):

@@ -259,7 +259,8 @@ def _alignment(
         if bool((totals != t.array.size).any()):
             raise RuntimeError(f"target_lengths sum to {totals.tolist()}, but targets are {describe(t)}")
         starts = xp.cumsum(lengths) - lengths
-        index = xp.where(valid, starts[:, None] + columns, 0)
+        index = starts[:, None] + columns
+        index = index if shortest == widest else xp.where(valid, index, 0)
         padded = t.array[index] if t.array.size else xp.zeros((batch, widest), np.int64)
     else:
         padded = t.array[:, :widest]
