@@ -45,13 +45,18 @@ unexport PYTHONDONTWRITEBYTECODE
 LIBRARY := -m retrograd.kernels.build.make_library
 CURRENT = $(if $(wildcard build/kernels/*.json),$(if $(wildcard $(VENV)/kernels.stamp),$(BIN)/python $(LIBRARY)))
 
+# SLOW=1 runs the slow tests, too, in the same processes: to collect the files again takes 12 s. PART=1/2 runs a half of
+# the cases of each test that has at least six.
+SLOW ?=
+PART ?=
+
 # One BLAS thread for each test process, and one process more than processors: many tests wait for other processes.
 test slow: WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 test: export OMP_NUM_THREADS = 1
 test: export OPENBLAS_NUM_THREADS = 1
-test: $(VENV)/dev.stamp $(COMPARE)
+test: $(VENV)/dev.stamp $(COMPARE) $(if $(SLOW),kernels)
 	$(CURRENT)
-	$(BIN)/python $(PYTEST) -m "not slow"
+	$(BIN)/python $(PYTEST) $(if $(SLOW),,-m "not slow") $(if $(PART),--part $(PART))
 
 # What takes more than half a second, or loops: the command line from outside, the kernels. Only files that
 # have such tests are collected.

@@ -48,6 +48,7 @@ if find_spec("numba") is None:  # the sources of compiled loops, which import it
 # The thread-local modes, and the getter and setter of each process-wide default, that a test must leave as found.
 MODES = ("grad_enabled", "inference", "observers")
 DEFAULTS = ((get_default_dtype, set_default_dtype), (get_default_device, set_default_device))
+CASES_TO_DIVIDE = 6
 TESTS_BETWEEN_FREEZES = 500
 OBJECTS_BETWEEN_COLLECTIONS = 50_000  # with 700, the collector takes a sixth of the time of tests/func and tests/optim
 started = count(1)
@@ -58,10 +59,12 @@ BEFORE = pytest.StashKey[dict[str, object]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--long``: the programs in tests/attack run for two minutes each, and all drawn programs and cases are tried.
 
-    ``--every N``: of the cases of each test, each N-th one runs.
+    ``--every N``: of the cases of each test, each N-th one runs. ``--part K/N``: of the cases of each test that has at
+    least six, the K-th and each N-th after it run.
     """
     parser.addoption("--long", action="store_true", help="attack for minutes, and try more programs drawn at random")
     parser.addoption("--every", type=int, default=1, metavar="N", help="run each N-th case of each test")
+    parser.addoption("--part", default="1/1", metavar="K/N", help="run the K-th of N parts of tests with many cases")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -85,15 +88,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Hypothesis would look through all our files for constants: five seconds in each process, for two of them.
 
     Examples of functions that an older SciPy does not have are skipped. Of the cases of a test that has the mark
-    ``every(n)``, each n-th one runs, and with ``--long`` all; ``--every`` is this mark for all tests.
+    ``every(n)``, each n-th one runs, and with ``--long`` all; ``--every`` is this mark for all tests. ``--part`` leaves
+    tests whole that have the mark ``whole``.
     """
+    part, parts = map(int, config.getoption("--part").split("/"))
+    counts = Counter(item.nodeid.partition("[")[0] for item in items)
     cases: Counter[str] = Counter()
     left_out: list[pytest.Item] = []
     for item in items:
         mark = None if config.getoption("--long") else item.get_closest_marker("every")
         step = config.getoption("--every") * (1 if mark is None else mark.args[0])
         test, case, _ = item.nodeid.partition("[")
-        if case and cases[test] % step:
+        number, rest = divmod(cases[test], step)
+        divided = counts[test] >= CASES_TO_DIVIDE * step and item.get_closest_marker("whole") is None
+        if case and (rest or divided and number % parts != part - 1):
             left_out.append(item)
         cases[test] += 1
         if item.name.startswith("retrograd.scipy.special.") and find_spec("scipy") is not None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ import pytest
 
 import retrograd as rg
 from retrograd.compat import absent
+
+if find_spec("setuptools"):  # torch.utils.cpp_extension imports it, which it refuses after Python's distutils
+    import_module("setuptools")
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [(path, name) for group in absent.ABSENT for path, names in group.names.items() for name in names.split()]

@@ -17,6 +17,8 @@ CASES = {case.name: case for case in all_cases()}
 KNOWN = sorted(name for name in CASES if name in OPERATORS)
 DIFFERENTIABLE = [name for name in KNOWN if CASES[name].order >= 1]
 
+pytestmark = pytest.mark.whole
+
 every_operator = pytest.mark.parametrize("name", KNOWN)
 every_differentiable = pytest.mark.parametrize("name", DIFFERENTIABLE)
 
