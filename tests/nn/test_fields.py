@@ -11,6 +11,7 @@ import pytest
 import retrograd as rg
 from retrograd import nn
 from retrograd.nn import functional as F
+from tests.helpers.together import in_one_test
 
 DECLARED = sorted(name for name, cls in vars(nn).items() if inspect.isclass(cls) and getattr(cls, "_settings", ()))
 REQUIRED = {
@@ -40,7 +41,7 @@ def test_declared_modules_are_found():
     assert {"ReLU", "HuberLoss", "MaxPool2d", "ReflectionPad3d", "Dropout", "Fold"} <= set(DECLARED)
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@in_one_test("name", DECLARED)
 def test_repr_and_attributes_follow_every_argument(name):
     torch = pytest.importorskip("torch")
     ours, theirs = getattr(nn, name), getattr(torch.nn, name)
@@ -59,7 +60,7 @@ def test_repr_and_attributes_follow_every_argument(name):
             assert getattr(one, parameter.name) == getattr(two, parameter.name) or parameter.name == "distance_function"
 
 
-@pytest.mark.parametrize("name", DECLARED)
+@in_one_test("name", DECLARED)
 def test_copies_and_pickles(name):
     cls = getattr(nn, name)
     module = cls(**arguments(cls))

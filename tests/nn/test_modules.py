@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from tests.helpers.together import in_one_test
 
 torch = pytest.importorskip("torch")
 
@@ -389,7 +390,7 @@ NAMES = sorted({case.module.split("(")[0] for case in CASES})
 OPEN_SIGNATURES = ("RNN", "LSTM", "GRU", "Sequential", "Identity")
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in OPEN_SIGNATURES])
+@in_one_test("name", [name for name in NAMES if name not in OPEN_SIGNATURES])
 def test_signatures(name: str) -> None:
     def parameters(function: Any) -> list[tuple[str, Any]]:
         taken = inspect.signature(function).parameters.values()

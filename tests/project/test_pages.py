@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.helpers.together import in_one_test
 from tools.pages.__main__ import DOCS, pages, write
 from tools.pages.blocks import Program, Text, read
 from tools.pages.cache import store
@@ -60,14 +61,14 @@ def test_solutions_are_folded_in_a_notebook_or_left_out(tmp_path):
         assert "Solution" not in "".join(left)
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
+@in_one_test("path", sorted(DOCS.rglob("*.md")))
 def test_every_link_between_pages_leads_somewhere(path):
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     links = re.findall(r"\]\((?!https?:|#|path:|reference/)([^)#\s]+)", text)  # the site's build writes the reference
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: str(path.relative_to(DOCS)))
+@in_one_test("path", sorted(DOCS.rglob("*.md")))
 def test_every_row_stands_in_a_table(path):
     text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     tables = [block.splitlines() for block in re.split(r"\n\n+", text) if block.lstrip().startswith("|")]

@@ -12,6 +12,7 @@ import retrograd as rg
 from retrograd.core.errors import ConversionError
 from retrograd.testing.programs import replaced
 from retrograd.testing.scipy_cases import function, scipy_cases
+from tests.helpers.together import in_one_test
 
 scipy = pytest.importorskip("scipy", minversion="1.15")
 
@@ -39,7 +40,7 @@ FAIL_EARLIER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted({*CASES} - TAKE_TENSORS - FAIL_EARLIER))
+@in_one_test("name", sorted({*CASES} - TAKE_TENSORS - FAIL_EARLIER))
 def test_scipys_own_function_names_ours(name):
     case = CASES[name]
     call = next(iter(case.calls(np.random.default_rng(0))))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from tests.helpers.together import in_one_test
 
 torch = pytest.importorskip("torch")
 
@@ -119,11 +120,11 @@ def test_numpys_scalars_are_scattered_as_numbers(value, dtype):
     same(scattered)
 
 
-@pytest.mark.parametrize("scalar", [np.float32(1.5), np.float64(1.5), np.float16(2), np.int64(3), np.uint8(5)])
-@pytest.mark.parametrize(
-    ("dtype", "name"),
+@in_one_test(
+    "scalar, dtype, name",
     [
-        (dtype, name)
+        (scalar, dtype, name)
+        for scalar in [np.float32(1.5), np.float64(1.5), np.float16(2), np.int64(3), np.uint8(5)]
         for dtype in ["bool", "uint8", "int64", "float16", "float32", "complex64"]
         for name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow"]
         if dtype != "bool" or name in ("add", "mul", "truediv")

@@ -7,7 +7,7 @@ import pytest
 
 import retrograd as rg
 from retrograd.ops.numpy.functions import RULES
-from tests.helpers.together import check_all
+from tests.helpers.together import check_all, in_one_test
 
 
 def written(function, target, *args):
@@ -146,26 +146,17 @@ def test_every_rule_is_of_one_array_or_called_here():
     assert set(RULES) == set(CALLS) | OF_ONE_ARRAY and not set(CALLS) & OF_ONE_ARRAY
 
 
+# Name, function, arrays, and the place of the Tensor among them.
 PROGRAMS = [
-    pytest.param(name, *call, place, id=f"{name}-{number}-{place}")
+    (name, function, arrays, place)
     for name, calls in CALLS.items()
-    for number, call in enumerate(calls)
-    for place in range(len(call) - 1)
-] + [
-    pytest.param(ufunc.__name__, ufunc, U, V, place, id=f"{ufunc.__name__}-{place}")
-    for ufunc in UFUNCS
-    for place in range(2)
-]
+    for function, *arrays in calls
+    for place in range(len(arrays))
+] + [(ufunc.__name__, ufunc, [U, V], place) for ufunc in UFUNCS for place in range(2)]
 
 
-def split_program(values):
-    name, function, *arrays, place = values
-    return name, function, arrays, place
-
-
-@pytest.mark.parametrize("program", [p.values for p in PROGRAMS], ids=[p.id for p in PROGRAMS])
-def test_lists_and_numbers_beside_floating_tensors_take_their_dtype(program):
-    name, function, arrays, place = split_program(program)
+@in_one_test("name, function, arrays, place", PROGRAMS)
+def test_lists_and_numbers_beside_floating_tensors_take_their_dtype(name, function, arrays, place):
     dtypes = ["float64", "float32"]
     # NumPy has no linear algebra in float16, nor complex numbers for it, and keeps it in quotients.
     if not (name in ("linalg.lstsq", "polyfit", "polydiv") or "solve" in name or "scimath" in name):
@@ -192,11 +183,9 @@ def check_mixed(name, function, arrays, place, dtype):
         np.testing.assert_allclose(got.numpy(), wanted, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("program", [p.values for p in PROGRAMS], ids=[p.id for p in PROGRAMS])
-def test_floating_lists_and_numbers_beside_integer_tensors_are_in_float64(program):
-    name, function, arrays, place = split_program(program)
-    if name in ("full_like", "pad", "nan_to_num"):
-        pytest.skip("writes the number in the array's dtype")
+# The others write the number in the array's dtype.
+@in_one_test("name, function, arrays, place", [x for x in PROGRAMS if x[0] not in ("full_like", "pad", "nan_to_num")])
+def test_floating_lists_and_numbers_beside_integer_tensors_are_in_float64(name, function, arrays, place):
     whole = np.asarray(np.round(np.asarray(arrays[place]) * 10), np.int64)
     if name == "interp" and whole.ndim:
         whole = np.sort(whole)

@@ -19,6 +19,7 @@ from retrograd.testing.case import Call, Case, Fixed
 from retrograd.testing.cases import all_cases
 from retrograd.testing.comparison import numbers
 from retrograd.testing.programs import make_tensor, replaced
+from tests.helpers.together import in_one_test
 
 CASES = {case.name: case for case in all_cases() if case.name in OPERATORS}
 CALLS = 6  # that are checked per operator
@@ -100,7 +101,7 @@ SHAPE_OF: dict[str, Callable[[Record], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "key"), stated(SHAPES, "Shape", SHAPE_OF))
+@in_one_test("name, key", stated(SHAPES, "Shape", SHAPE_OF))
 def test_results_have_the_shape_that_a_composed_line_states(name: str, key: str) -> None:
     for call in example_calls(CASES[name], CALLS):
         record = recorded(name, call)
@@ -152,7 +153,7 @@ DTYPE_OF: dict[str, tuple[str, Callable[[Record], Any]]] = {
 OF_INDICES = {"lstsq", "linalg.lstsq"}  # whose further results are of integers
 
 
-@pytest.mark.parametrize(("name", "key"), stated(DTYPES, "Dtype", DTYPE_OF))
+@in_one_test("name, key", stated(DTYPES, "Dtype", DTYPE_OF))
 def test_results_have_the_dtype_that_a_composed_line_states(name: str, key: str) -> None:
     kinds, dtype_of = DTYPE_OF[key]
     for call in example_calls(CASES[name], 2):
@@ -211,7 +212,7 @@ def refusals(name: str) -> list[str]:
     return [item.strip() for item in items(section)] if section else []
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@in_one_test("name", sorted(CASES))
 def test_an_operator_refuses_what_a_composed_line_states(name: str) -> None:
     function = OPERATORS[name].function
     parameters = inspect.signature(inspect.unwrap(function)).parameters
