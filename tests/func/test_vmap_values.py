@@ -155,3 +155,17 @@ def test_in_dims_is_a_tuple_that_has_the_containers_of_the_arguments():
     with pytest.raises(ValueError, match="in_dims"):
         vmap(lambda pair: pair[0] + pair[1], ((0, 0),))([rg.ones(3), rg.ones(3)])
     assert vmap(lambda pair: pair[0] + pair[1], ([0, 0],))([rg.ones(3), rg.ones(3)]).tolist() == [2, 2, 2]
+
+
+def test_an_array_of_another_holder_is_not_taken_for_unshared():
+    said = []
+
+    def run(x):
+        array = (x * 2).array
+        said.append(array.unshared(1))
+        holder = [array]
+        said.append(array.unshared(1))
+        return x + len(holder)
+
+    vmap(run)(rg.ones(2, 3))
+    assert said == [True, False]  # on Python 3.14, too, where a parameter borrows the caller's reference

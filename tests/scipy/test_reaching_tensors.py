@@ -40,6 +40,7 @@ FAIL_EARLIER = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*switching to the sparse array interface:DeprecationWarning")
 @in_one_test("name", sorted({*CASES} - TAKE_TENSORS - FAIL_EARLIER))
 def test_scipys_own_function_names_ours(name):
     case = CASES[name]

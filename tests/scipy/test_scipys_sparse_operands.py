@@ -124,6 +124,13 @@ def test_what_would_lose_the_gradient_names_what_to_use(name):
         call(rg.tensor(VECTOR, requires_grad=True))
 
 
+def test_a_write_inside_a_function_of_scipy_names_what_to_use():
+    inside = {"__name__": "scipy.sparse.linalg._isolve.iterative"}
+    exec("def cg(A, b):\n    b += A", inside)
+    with pytest.raises(ConversionError, match=r"scipy\.sparse\.linalg\.cg .*use retrograd\.scipy\.sparse\.linalg\.cg"):
+        inside["cg"](rg.tensor(VECTOR, requires_grad=True), np.ones(3))
+
+
 def test_transforms_name_what_to_use_where_scipy_fails_before_it_asks_for_an_array():
     x, factors = rg.tensor(VECTOR), theirs.linalg.splu(theirs.csc_array(DENSE))
     with pytest.raises(ConversionError, match=r"use retrograd\.scipy\.sparse\.linalg\.splu"):
@@ -134,9 +141,9 @@ def test_transforms_name_what_to_use_where_scipy_fails_before_it_asks_for_an_arr
         (lambda x: theirs.linalg.norm(x[0] * theirs.csc_array(DENSE)), "use retrograd.scipy.sparse.linalg.norm"),
     ):
         for transform in (grad, jacfwd, vmap):
-            with pytest.raises(TypeError) as caught:
+            with pytest.raises((TypeError, ConversionError)) as caught:  # SciPy 1.18 asks for an array more often
                 transform(call)(x if transform is not vmap else rg.stack([x, x]))
-            assert words in caught.value.__notes__[0]
+            assert words in "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
     with pytest.raises(TypeError) as caught:
         grad(lambda x: x + len(3))(x)
     assert not hasattr(caught.value, "__notes__")

@@ -9,7 +9,7 @@ import retrograd as rg
 from retrograd.testing.case import Fixed
 from retrograd.testing.scipy_cases import scipy_cases
 
-pytest.importorskip("scipy", minversion="1.15")
+scipy = pytest.importorskip("scipy", minversion="1.15")
 
 VARIANTS = {
     "no rows": lambda a: a[:0] if a.ndim else a,
@@ -39,6 +39,8 @@ DIFFERENT = {
     "no rows": "ndimage.",
     "no columns": "ndimage.",
 }
+if tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 18):  # refuses a filter that is only a gain
+    DIFFERENT["a number"] += " signal.lfilter_zi"
 
 
 def _mapped(value, change):
@@ -106,6 +108,13 @@ def test_tensors_without_elements_have_gradients_without_elements():
     kernel = rg.ones(3, requires_grad=True)
     rg.scipy.signal.fftconvolve(rg.zeros(0), kernel).sum().backward()
     assert kernel.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_gain_is_a_filter_without_a_state():
+    gain = rg.tensor([3.0], requires_grad=True)
+    assert rg.scipy.signal.lfilter_zi(gain, [1.0]).shape == (0,)
+    rg.scipy.signal.filtfilt(gain, [2.0], np.ones(5)).sum().backward()
+    assert gain.grad.item() == 5 * 2 * 3 / 4
 
 
 def test_what_scipy_refuses_is_refused_and_what_it_computes_of_constants_is_computed():

@@ -25,7 +25,7 @@ from ..arrays.devices import Backend, Device, Wrapping, backend_of, is_array
 from ..arrays.layout import Flags
 from ..graph.modes import modes
 from ..graph.nodes import edge_of
-from ..tensor.storage import LOCAL_ONLY, borrowed, overlaps_itself, storage_of
+from ..tensor.storage import ARGUMENT_ONLY, LOCAL_ONLY, borrowed, overlaps_itself, storage_of
 from ..tensor.tensor import Tensor, new_tensor
 from .layers import Layer
 
@@ -109,7 +109,7 @@ class Batched(Wrapping):
     def unshared(self, holders: int) -> bool:
         """Return whether only ``holders`` references to this array, including the caller's, reach its memory."""
         value = self.value
-        if getrefcount(self) > LOCAL_ONLY + holders or getrefcount(value) > LOCAL_ONLY + 1:
+        if getrefcount(self) > ARGUMENT_ONLY + holders - 1 or getrefcount(value) > LOCAL_ONLY + 1:
             return False
         array = value.array
         if value._storage is not None or isinstance(array, Wrapping):

@@ -156,8 +156,19 @@ def _count_of_a_local() -> int:
     return sys.getrefcount(value)
 
 
+def _count_in_a_call() -> int:
+    value = object()
+    return _count_of_an_argument(value)
+
+
+def _count_of_an_argument(value: object) -> int:
+    return sys.getrefcount(value)
+
+
 # The getrefcount of an object referenced by one local variable; the value depends on the Python version.
 LOCAL_ONLY = _count_of_a_local()
+# The same in a function that is called with this variable: from Python 3.14 on, a parameter borrows the reference.
+ARGUMENT_ONLY = _count_in_a_call()
 
 
 def is_saved(x: Member) -> bool:

@@ -176,6 +176,13 @@ def advice(frame: FrameType) -> str:
     return _advice_on_numpy(function.removeprefix("numpy.") or name)
 
 
+def would_lose_gradient(frame: FrameType) -> ConversionError:
+    """Return the error for a frame that converts a Tensor that requires grad to a NumPy array."""
+    return ConversionError(
+        f"a Tensor that requires grad cannot become a NumPy array without losing its gradient: {advice(frame)}"
+    )
+
+
 def sparse_advice(frame: FrameType) -> str:
     """Return advice on what to write instead of the call in this frame, which has a sparse array of Tensors."""
     function, _ = _calling_function(frame)
@@ -257,10 +264,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
             return replaced
     # Integers have no gradient, and inside no_grad none is computed.
     if self.requires_grad and modes.grad_enabled and (dtype is None or np.dtype(dtype).kind not in "biu"):
-        raise ConversionError(
-            "a Tensor that requires grad cannot become a NumPy array without losing its gradient: "
-            f"{advice(sys._getframe(1))}"
-        )
+        raise would_lose_gradient(sys._getframe(1))
     if isinstance(self.array, Wrapping):
         try:
             return self.array.__array__(dtype, copy)  # type: ignore[attr-defined]

@@ -15,7 +15,8 @@ from typing import Any
 from ...core.named_tuples import NamedTuple
 
 _NO_FALLTHROUGH = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_VALUE", "RAISE_VARARGS")
-_BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP")  # none of these loads a callable
+# None of these instructions loads a callable.
+_BETWEEN = ("PRECALL", "KW_NAMES", "PUSH_NULL", "POP_TOP", "EXTENDED_ARG", "NOP", "NOT_TAKEN")
 
 
 class Caller(NamedTuple):

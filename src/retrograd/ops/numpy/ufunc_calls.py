@@ -5,7 +5,9 @@ NumPy's ufuncs are looked up in ``registry.UFUNCS``, SciPy's by name in the tabl
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -170,7 +172,15 @@ def writable(name: str, target: object, sources: Any) -> Tensor:
     return tensor(target)
 
 
-def _bare(name: str, source: Tensor) -> TypeError:
+def _bare(name: str, source: Tensor) -> Exception:
+    """Return the error for a write to a bare array; in a function of SciPy, it says what to use instead of that."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("retrograd."):
+        frame = frame.f_back
+    if frame is not None and frame.f_globals.get("__name__", "").startswith("scipy."):
+        from .bare_arrays import would_lose_gradient
+
+        return would_lose_gradient(frame)
     return TypeError(
         f"{name}: the result {describe(source)} requires grad and cannot be written to a bare array (out=, or an "
         "in-place operator such as array += tensor); write array = array + tensor, or use tensor.detach()"

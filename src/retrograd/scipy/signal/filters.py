@@ -134,6 +134,8 @@ def lfilter_zi(b: ArrayLike, a: ArrayLike) -> Tensor:
 
 def _steady_state(b: Tensor, a: Tensor) -> Tensor:
     n = max(a.shape[0], b.shape[0])
+    if n == 1:  # a gain has no state
+        return b[1:] * a[1:]
     a, b = padded(a, 0, n - a.shape[0], 0), padded(b, 0, n - b.shape[0], 0)
     matrix = ops.eye(n - 1, dtype=a.dtype) - companion(a).mT
     return ours.solve(matrix, b[1:] - a[1:] * b[0])
