@@ -38,3 +38,11 @@ def test_the_operator_table_names_every_loop_that_an_operator_hands_arrays_to():
         kernels["nn.functional.conv2d"] == "`convolution`, `copies`, `lanes`, `norms`, `products`"
         and kernels["add"] == ""
     )
+
+
+def test_the_operator_table_keeps_the_kernels_of_operators_that_need_scipy_when_it_is_missing(monkeypatch):
+    loops = pytest.importorskip("tools.loops")
+    cases = [case for case in loops.all_cases() if case.name in ("special.bessel_j0", "relu")]
+    monkeypatch.setattr(loops, "all_cases", lambda: cases)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    assert loops.loops().keys() == {"relu"}

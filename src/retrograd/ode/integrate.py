@@ -107,7 +107,9 @@ def solve(
         raise ValueError(f"solve: {', '.join(extras)} needs adjoint='direct', got {adjoint!r}")
     if adjoint == "backsolve":
         if any(_differentiated(time) for time in times):
-            raise ValueError("solve: adjoint='backsolve' has no derivative by the times; use 'direct' or 'checkpoint'")
+            raise ValueError(
+                "solve: adjoint='backsolve' has no derivative with respect to t; use adjoint='direct' or 'checkpoint'"
+            )
 
         def inner(f: Callable[..., object], y0: object, t: Times, args: tuple[object, ...]) -> Solution:
             return solve(

@@ -45,7 +45,7 @@ class ONNXModule(nn.Module):
         self.opset_version: int = versions.get("", versions.get("ai.onnx", 0))
         self._check(proto)
         self._dtypes: dict[object, object] = {}
-        self._places: dict[str, tuple[nn.Module, str]] = {}
+        self._owners: dict[str, tuple[nn.Module, str]] = {}
         self._floating: np.dtype | None = None
         self.graph = Graph(proto.graph, self.opset_version, self._dtypes, self._enter)
         self.input_names, self.output_names = list(self.graph.inputs), list(self.graph.outputs)
@@ -88,7 +88,7 @@ class ONNXModule(nn.Module):
             self._floating = self._floating or array.dtype
         else:
             holder.register_buffer(last, value)
-        self._places[name] = holder, last
+        self._owners[name] = holder, last
         return name
 
     def forward(self, *inputs: object, **named: object) -> Any:
@@ -104,7 +104,7 @@ class ONNXModule(nn.Module):
         missing = [name for name in names if name not in given]
         if missing and not all(self._wanted[name] is None for name in missing):
             raise TypeError(f"expected {len(names)} inputs ({', '.join(names)}); {missing[0]!r} is missing")
-        values = {name: getattr(holder, last) for name, (holder, last) in self._places.items()}
+        values = {name: getattr(holder, last) for name, (holder, last) in self._owners.items()}
         self._computed_with(values)
         values[ITERATIONS] = [0]
         checked = [self._checked(name, given.get(name)) for name in names]

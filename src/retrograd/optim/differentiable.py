@@ -26,11 +26,11 @@ Update = Callable[[Any, Tensor, Tensor, ParamGroup], None]
 
 def _recorded(cls: type[Optimizer]) -> Callable[[Update], Update]:
     def register(update: Update) -> Update:
-        def run(self: object, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
+        def record_update(self: object, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
             with enable_grad():
                 update(self, parameter, gradient, group)
 
-        recorded_updates[cls._update] = run
+        recorded_updates[cls._update] = record_update
         return update
 
     return register

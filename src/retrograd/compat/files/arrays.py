@@ -257,7 +257,7 @@ class Copies:
 
     def __init__(self, placed: Placed) -> None:
         self._placed = placed
-        self._made: dict[int, tuple[Array, Tensor]] = {}
+        self._tensor_of_array: dict[int, tuple[Array, Tensor]] = {}
 
     def rebuild(
         self, kind: object, array: object, device: object, requires: object, attributes: object = None
@@ -268,11 +268,11 @@ class Copies:
         if not is_number_dtype(array.dtype) or not isinstance(device, str):
             raise CorruptFileError(f"a Tensor of dtype {array.dtype}")
         requires = bool(requires) and is_differentiable(array.dtype)
-        known = self._made.get(id(array))
+        known = self._tensor_of_array.get(id(array))
         found = self._placed(new_tensor(array), device) if known is None else known[1]
         made: Tensor = rebuilt_copy(kind, found.array, str(found.device), requires, None)
         if known is None:
-            self._made[id(array)] = array, made
+            self._tensor_of_array[id(array)] = array, made
         else:
             share(made, found, related=False)
         if kind is Buffer and not isinstance(attributes, dict):

@@ -105,7 +105,7 @@ class SealedUnpickler:
         self._memo: dict[int, object] = {}
         # Keyed by identity; an entry keeps its object alive.
         self._names: dict[int, Name] = {}
-        self._made: dict[int, tuple[object, Name]] = {}
+        self._call_results: dict[int, tuple[object, Name]] = {}
 
     def load(self) -> Any:
         """Return the value.
@@ -206,8 +206,8 @@ class SealedUnpickler:
 
     def _is_of_listed(self, value: object) -> bool:
         """Return whether the file created the object by a class or function that the program listed."""
-        made = self._made.get(id(value))
-        return made is not None and made[1].listed
+        created = self._call_results.get(id(value))
+        return created is not None and created[1].listed
 
     # Names, calls and states
 
@@ -227,7 +227,7 @@ class SealedUnpickler:
             raise CorruptFileError(f"it calls {_describe(function)} with keyword arguments")
         value = make(*args, **(options or {}))
         if name.build is not None or name.listed:
-            self._made[id(value)] = value, name
+            self._call_results[id(value)] = value, name
         self._push(value)
 
     def _build(self) -> None:
@@ -239,11 +239,11 @@ class SealedUnpickler:
                 if self._memo.get(place) is target:
                     self._memo[place] = value
             return
-        _, name = self._made.get(id(target), (None, None))
+        _, name = self._call_results.get(id(target), (None, None))
         if name is None or name.build is None:
             raise CorruptFileError(f"it sets attributes of {_describe(target)}")
         if not name.listed:
-            del self._made[id(target)]
+            del self._call_results[id(target)]
         name.build(target, state)
 
     def _put(self, place: int) -> None:

@@ -41,7 +41,6 @@ class Region:
         self.parts = tuple(parts)
         self.values = list(wanted)
         found: dict[Buffer, Value] = {}
-        self._gives: list[tuple[object, object, object, bool]] = []
         for value in wanted:
             place = lowering.places[value]
             if place.buffer.kind != "arena" or place.buffer in found or not _owns_buffer(place):
@@ -77,7 +76,7 @@ class Region:
         self._inputs = [lowering.places[value] for value in self.takes]
         self._guarded = guarded
         self._sources = [(b.source if not isinstance(b.source, Value) else None) for b in inputs]
-        self._places = [lowering.places[value] for value in wanted]
+        self._result_places = [lowering.places[value] for value in wanted]
         self.asked: list[Asked] = []  # the large arrays among the results
         self.run = self._python_function()
 
@@ -110,7 +109,7 @@ class Region:
             items.append(f"a{at}")
             at += 1
         outs = []
-        for k, place in enumerate(self._places):
+        for k, place in enumerate(self._result_places):
             names[f"e{k}"] = place.dtype
             order = sorted(range(len(place.shape)), key=lambda d: -place.strides[d])
             names[f"s{k}"] = tuple([place.shape[d] for d in order])

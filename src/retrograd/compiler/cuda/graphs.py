@@ -190,7 +190,7 @@ class Graph:
         if self.calls == 2:
             return self._warm(xp, everything)
         places = tuple([everything[place].data.ptr for place in self.fixed])
-        if self.graph is not None and places == self._places:
+        if self.graph is not None and places == self._captured_addresses:
             self._launch(everything)
             return self._results()
         if self.captures == MAX_CAPTURES:
@@ -221,7 +221,7 @@ class Graph:
     def _capture(self, xp: ModuleType, everything: list[Any], places: tuple[int, ...]) -> None:
         self._forget()
         self.captures += 1
-        self._places = places
+        self._captured_addresses = places
         self._buffers = own = {place: everything[place].copy() for place in self.static}
         given = [own.get(place, x) for place, x in enumerate(everything)]
         xp.cuda.get_current_stream().synchronize()

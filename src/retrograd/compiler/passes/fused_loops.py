@@ -143,7 +143,7 @@ class Loop:
         partial = [empty(shape, float) for shape in self.partial]
         for one in partial:
             one.fill(0)
-        arrays, places = self._places(args[:width])
+        arrays, places = self._arrays_and_table(args[:width])
         for row, x in enumerate((*arrays, *outs, *partial)):
             places[row, 0] = place_of(x)
         numbers = np.array([*values_of(args[width:]), 0.0, 1.0], self.dtype)
@@ -154,7 +154,7 @@ class Loop:
         found = (*outs, *sums)
         return found if len(found) != 1 else found[0]
 
-    def _places(self, given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
+    def _arrays_and_table(self, given: Sequence[Array]) -> tuple[Sequence[Array], Array]:
         """Return the arrays as the loop reads them, and the table of all arrays with their steps, without addresses."""
         layouts = [(x.dtype, x.strides) for x in given]
         known = self.known

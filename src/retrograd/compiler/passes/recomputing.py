@@ -28,7 +28,7 @@ def recomputed(
     ``takes`` are the values from outside, ``gives`` the results, and gradients are cleared before ``cleared``.
     """
     steps = list(instructions)
-    places = _places(steps, takes, gives)
+    places = _recompute_before(steps, takes, gives)
     if not places:
         return steps
     size = Plan(steps, takes, gives, cleared).size
@@ -38,7 +38,7 @@ def recomputed(
     return new if Plan(new, takes, gives, cleared).size <= (1 - MIN_GAIN) * size else steps
 
 
-def _places(steps: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]) -> dict[int, int]:
+def _recompute_before(steps: Sequence[Instruction], takes: Iterable[Value], gives: Iterable[Value]) -> dict[int, int]:
     """Return, by the instruction of a result, the instruction before which to compute it again."""
     outer = {value.root for value in takes}
     held = outer | {value.root for value in gives}

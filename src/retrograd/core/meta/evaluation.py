@@ -67,7 +67,7 @@ def _has(values: Iterable[Value]) -> bool:
 
 def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..., Value]:
     @wraps(forward)
-    def run(*arrays: Value, **params: Value) -> Value:
+    def run_forward(*arrays: Value, **params: Value) -> Value:
         if not _has(arrays) and not (params and _has(params.values())):
             return forward(*arrays, **params)
         if primitive.name in _DATA_DEPENDENT or _has_mask(params.get("index", ())):
@@ -81,7 +81,7 @@ def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..
             return elementwise(lambda *small: forward(*small, **params), arrays)
         return without_numbers(_computed(forward, plain(arrays), plain(params)), arrays if primitive.view else ())
 
-    return run
+    return run_forward
 
 
 def _has_mask(index: Value) -> bool:
@@ -119,7 +119,7 @@ def _unit(x: Value) -> Value:
 
 def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., Value]:
     @wraps(write)
-    def run(out: Value, *arrays: Value, **params: Value) -> None:
+    def run_in_place(out: Value, *arrays: Value, **params: Value) -> None:
         if type(out) is MetaArray:
             if primitive.elementwise:
                 _check_fits(out, _small_result(primitive, arrays, params))
@@ -130,7 +130,7 @@ def _write(primitive: Primitive, write: Callable[..., Value]) -> Callable[..., V
         else:
             write(out, *arrays, **params)
 
-    return run
+    return run_in_place
 
 
 def _small_result(primitive: Primitive, arrays: tuple[Value, ...], params: dict[str, Value]) -> Value:
@@ -209,8 +209,8 @@ def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
 
 
 def _rule(rule: Callable[..., Value]) -> Callable[..., Value]:
-    def run(g: Value, *saved: Value) -> Value:
+    def run_rule(g: Value, *saved: Value) -> Value:
         result = rule(g, *saved)
         return without_numbers(result) if type(g) is MetaArray else result
 
-    return run
+    return run_rule

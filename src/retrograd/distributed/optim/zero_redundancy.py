@@ -55,7 +55,6 @@ class ZeroRedundancyOptimizer(Optimizer):
         # Take defaults from an instance of optimizer_class, which also checks the options.
         whole = optimizer_class(list(params), **defaults)
         super().__init__(whole.param_groups, whole.defaults)
-        self._optimizer_class, self._options = optimizer_class, defaults
         sizes = [list(p.shape) for p in self._parameters()]
         group.run(f"ZeroRedundancyOptimizer({len(sizes)} parameters of shapes {sizes})"[:500], None)
         self._owners = _shares(self._parameters(), group.size())
@@ -64,9 +63,9 @@ class ZeroRedundancyOptimizer(Optimizer):
             {**options, "params": [p for p in options["params"] if self._owners[id(p)] == group.rank()]}
             for options in self.param_groups
         ]
-        self._places = [place for place, options in enumerate(mine) if options["params"]]
+        self._own_groups = [place for place, options in enumerate(mine) if options["params"]]
         self.optim: Optimizer | None = (
-            optimizer_class([mine[i] for i in self._places], **defaults) if self._places else None
+            optimizer_class([mine[i] for i in self._own_groups], **defaults) if self._own_groups else None
         )
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
@@ -92,7 +91,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _pass_options(self) -> None:
         """Copy options such as lr from this optimizer's groups, which schedulers write to, to the inner optimizer."""
         assert self.optim is not None
-        for place, own in zip(self._places, self.optim.param_groups, strict=True):
+        for place, own in zip(self._own_groups, self.optim.param_groups, strict=True):
             own.update({name: value for name, value in self.param_groups[place].items() if name != "params"})
 
     def _exchange(self) -> None:

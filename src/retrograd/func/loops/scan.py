@@ -74,22 +74,22 @@ def scan(
         with no_grad():
             first, _ = _pair(f(carry.value, structure.unflatten([x[0] for x in leaves])))
         carry.adopt(first)
-    run = None
+    run_segment = None
     if modes.tracer is not None:
-        run = modes.tracer.rolled(f, carry, leaves, structure, reverse)
-    if run is None:
+        run_segment = modes.tracer.rolled(f, carry, leaves, structure, reverse)
+    if run_segment is None:
 
-        def run(value: object, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
+        def run_segment(value: object, leaves: Sequence[Tensor], count: int) -> tuple[Any, Any]:
             return _segment(f, carry, value, leaves, structure, count, reverse)
 
     size = segment_length(steps, checkpoint)
     if size >= steps or not modes.grad_enabled:
-        return run(carry.value, leaves, steps)
+        return run_segment(carry.value, leaves, steps)
     value, parts = carry.value, []
     for start in range(0, steps, size):
         stop = min(start + size, steps)
         at = slice(steps - stop, steps - start) if reverse else slice(start, stop)
-        value, ys = checkpoints.run(run, (value, [x[at] for x in leaves], stop - start), {})
+        value, ys = checkpoints.run(run_segment, (value, [x[at] for x in leaves], stop - start), {})
         parts.append(flatten(ys))
     found = [cat(pieces) for pieces in zip(*[part[0] for part in (parts[::-1] if reverse else parts)], strict=True)]
     return value, parts[0][1].unflatten(found)

@@ -103,7 +103,7 @@ class GradientNorms:
             record = above[0]
 
     def _exploded(self, start: float, worst: Record, top: tuple[float, str]) -> str:
-        places = self._places()
+        places = self._factors()
         steepest = max(places, key=lambda place: place.factor)
         at_leaf = f"; that of {top[1]} is {number(top[0])}" if top[1] else ""
         return (
@@ -120,7 +120,7 @@ class GradientNorms:
 
     def _vanished(self, start: float, below: dict[str, float]) -> str:
         name, least = min(below.items(), key=lambda item: item[1])
-        places = self._places()
+        places = self._factors()
         dead = next((place for place in places if self._dead.get(place.record.index, (0, 0))[0] == 1), None)
         alike = [dead] if dead else self._steepest(places)
         record = alike[0].record
@@ -155,7 +155,7 @@ class GradientNorms:
         group = min(alike.values(), key=lambda group: math.prod(place.factor for place in group))
         return sorted(group, key=lambda place: place.factor)
 
-    def _places(self) -> list[_Place]:
+    def _factors(self) -> list[_Place]:
         """Return the gradient norm and its factor at each operator, in the order of the backward pass."""
         came: dict[int, float] = {}  # by record: the largest norm at one of its readers
         places = []

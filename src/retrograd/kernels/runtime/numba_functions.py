@@ -64,13 +64,13 @@ def compiled(module: str, name: str, recipe: Any, args: tuple[object, ...]) -> C
     body = recipe.body
     body.compile((*map(numba.typeof, args[recipe.how :]), numba.types.int64, numba.types.int64))
 
-    def run(address: int, threads: int, start: int, total: int, part: int, *given: object) -> None:
+    def run_share(address: int, threads: int, start: int, total: int, part: int, *given: object) -> None:
         if address and sharers:
             sharers[0](lambda low, high: body(*given, low, high), total, part)
         else:
             body(*given, start, total)
 
-    return run
+    return run_share
 
 
 def routine_address(module: str, name: str, letters: str) -> int | None:

@@ -65,13 +65,13 @@ class Future(Generic[Value]):
         """Return a future of ``callback(self)``, which runs when this one is completed."""
         following: Future[Other] = Future()
 
-        def run(_: object) -> None:
+        def complete(_: object) -> None:
             try:
                 following.set_result(callback(self))
             except Exception as error:
                 following.set_exception(error)
 
-        self._future.add_done_callback(run)
+        self._future.add_done_callback(complete)
         return following
 
     def add_done_callback(self, callback: Callable[[Future[Value]], object]) -> None:

@@ -23,19 +23,19 @@ def _piece(x, item):
 
 
 @_compiled()
-def _places(matrix, first, c):
-    """Return the places of one row as a contiguous array."""
+def _row_part(matrix, first, c):
+    """Return up to ``PLACES`` elements of one row, from ``first``, as a contiguous array."""
     return matrix[c][first : first + PLACES]
 
 
 @_compiled()
 def _find_tops(matrix, first, tops):
     """Find the maximum at each place; unspecified if there is a NaN."""
-    row = _places(matrix, first, 0)
+    row = _row_part(matrix, first, 0)
     for j in range(row.size):
         tops[j] = row[j]
     for c in range(1, len(matrix)):
-        row = _places(matrix, first, c)
+        row = _row_part(matrix, first, c)
         for j in range(row.size):
             tops[j] = _larger(row[j], tops[j])
 
@@ -44,7 +44,7 @@ def _find_tops(matrix, first, tops):
 def _add_exponentials(matrix, first, tops, totals):
     totals[:] = 0.0
     for c in range(len(matrix)):
-        row = _places(matrix, first, c)
+        row = _row_part(matrix, first, c)
         for j in range(row.size):
             totals[j] += exp(row[j] - tops[j])
 
@@ -60,14 +60,14 @@ def softmax(x, out, start, stop):
         _find_tops(matrix, first, top)
         total[:] = 0.0
         for c in range(len(matrix)):
-            row, line = _places(matrix, first, c), _places(new, first, c)
+            row, line = _row_part(matrix, first, c), _row_part(new, first, c)
             for j in range(row.size):
                 line[j] = _exp_down(row[j] - top[j])
                 total[j] += line[j]
         for j in range(total.size):
             top[j] = number(total[j])
         for c in range(len(matrix)):
-            line = _places(new, first, c)
+            line = _row_part(new, first, c)
             for j in range(line.size):
                 line[j] /= top[j]
 
@@ -82,13 +82,13 @@ def softmax_backward(g, y, out, start, stop):
         total, part = totals[: y.shape[2] - first], parts[: y.shape[2] - first]
         total[:] = 0.0
         for c in range(len(matrix)):
-            slope, row = _places(slopes, first, c), _places(matrix, first, c)
+            slope, row = _row_part(slopes, first, c), _row_part(matrix, first, c)
             for j in range(row.size):
                 total[j] += np.float64(slope[j]) * row[j]
         for j in range(total.size):
             part[j] = number(total[j])
         for c in range(len(matrix)):
-            slope, row, line = _places(slopes, first, c), _places(matrix, first, c), _places(new, first, c)
+            slope, row, line = _row_part(slopes, first, c), _row_part(matrix, first, c), _row_part(new, first, c)
             for j in range(row.size):
                 line[j] = row[j] * (slope[j] - part[j])
 
@@ -106,7 +106,7 @@ def log_softmax(x, out, start, stop):
         for j in range(total.size):
             logs[j] = np.log(total[j])
         for c in range(len(matrix)):
-            row, line = _places(matrix, first, c), _places(new, first, c)
+            row, line = _row_part(matrix, first, c), _row_part(new, first, c)
             for j in range(row.size):
                 line[j] = row[j] - top[j] - logs[j]
 
@@ -121,13 +121,13 @@ def log_softmax_backward(g, y, out, start, stop):
         total, part = totals[: y.shape[2] - first], parts[: y.shape[2] - first]
         total[:] = 0.0
         for c in range(len(matrix)):
-            slope = _places(slopes, first, c)
+            slope = _row_part(slopes, first, c)
             for j in range(slope.size):
                 total[j] += slope[j]
         for j in range(total.size):
             part[j] = number(total[j])
         for c in range(len(matrix)):
-            slope, row, line = _places(slopes, first, c), _places(matrix, first, c), _places(new, first, c)
+            slope, row, line = _row_part(slopes, first, c), _row_part(matrix, first, c), _row_part(new, first, c)
             for j in range(row.size):
                 line[j] = slope[j] - exp(row[j]) * part[j]
 
@@ -138,8 +138,8 @@ def cross_entropy(x, index, rows, tops, totals, start, stop):
     sums = np.empty(PLACES, np.float64)
     for item in range(start, stop):
         n, first = _piece(x, item)
-        matrix, top, kept = x[n], _places(tops[n], first, 0), _places(totals[n], first, 0)
-        total, loss, classes = sums[: x.shape[2] - first], _places(rows[n], first, 0), _places(index[n], first, 0)
+        matrix, top, kept = x[n], _row_part(tops[n], first, 0), _row_part(totals[n], first, 0)
+        total, loss, classes = sums[: x.shape[2] - first], _row_part(rows[n], first, 0), _row_part(index[n], first, 0)
         _find_tops(matrix, first, top)
         _add_exponentials(matrix, first, top, total)
         for j in range(total.size):
@@ -153,13 +153,13 @@ def cross_entropy_backward(x, tops, totals, index, factor, picked, dx, start, st
     shares = np.empty(PLACES, x.dtype)
     for item in range(start, stop):
         n, first = _piece(x, item)
-        matrix, new, top, total = x[n], dx[n], _places(tops[n], first, 0), _places(totals[n], first, 0)
-        whole, at_class = _places(factor[n], first, 0), _places(picked[n], first, 0)
-        share, classes = shares[: x.shape[2] - first], _places(index[n], first, 0)
+        matrix, new, top, total = x[n], dx[n], _row_part(tops[n], first, 0), _row_part(totals[n], first, 0)
+        whole, at_class = _row_part(factor[n], first, 0), _row_part(picked[n], first, 0)
+        share, classes = shares[: x.shape[2] - first], _row_part(index[n], first, 0)
         for j in range(share.size):
             share[j] = whole[j] / total[j]
         for c in range(len(matrix)):
-            row, line = _places(matrix, first, c), _places(new, first, c)
+            row, line = _row_part(matrix, first, c), _row_part(new, first, c)
             for j in range(row.size):
                 line[j] = exp(row[j] - top[j]) * share[j]
         for j in range(classes.size):

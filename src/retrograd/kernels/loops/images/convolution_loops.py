@@ -283,7 +283,7 @@ def _scatter_lanes(matrix, y, group, images, outs):
 
 
 @_part
-def _places(images, lanes):
+def _padded_images(images, lanes):
     """Return the number of images with columns, including missing ones, if ``lanes`` images are interleaved."""
     return -(-images // lanes) * lanes
 
@@ -306,7 +306,7 @@ def _columns_of(x, group, channels, window, steps, images, lines, lanes, image, 
     reach = _reach(window, steps)
     rows_each = kernel[0] * (kernel[1] // steps) * kernel[2]
     if lanes > 1:
-        columns = buffer[: (stop - begin) * rows_each, : _places(end - n, lanes) * out[0] * height * width]
+        columns = buffer[: (stop - begin) * rows_each, : _padded_images(end - n, lanes) * out[0] * height * width]
         for m in range(n, end, lanes):
             for plane in range(out[0]):
                 at = ((m - n) * out[0] + plane * lanes) * height * width
@@ -332,7 +332,7 @@ def _side_by_side(y, group, images, columns, lanes, gathered):
     (n, end), (first, last) = images, columns
     count = y.shape[3]
     if lanes > 1:
-        matrix = gathered[:, : _places(end - n, lanes) * count]
+        matrix = gathered[:, : _padded_images(end - n, lanes) * count]
         _gather_lanes(y, group, images, matrix)
         return matrix
     if end - n == 1:
@@ -356,7 +356,7 @@ def forward(x, w, b, window, tile, y, start, stop):
     line_tiles, blocks = -(-all_lines // lines), -(-all_outs // outs)
     lanes = LANES if images >= LANES >= 2 * width else 1
     image = _image(x.shape[2], window, lines, lanes, x)
-    buffer = np.empty((rows, _room((_places(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
+    buffer = np.empty((rows, _room((_padded_images(images, lanes) * lines + _reach(window, steps)) * width)), x.dtype)
     result = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     filled, columns = -1, buffer[:, :]
     for item in range(start, stop):
@@ -373,7 +373,7 @@ def forward(x, w, b, window, tile, y, start, stop):
         if end - n == lanes == 1:
             target = y[n, group, first_out:last_out, first * width : last * width]
         else:
-            target = result[: last_out - first_out, : _places(end - n, lanes) * count]
+            target = result[: last_out - first_out, : _padded_images(end - n, lanes) * count]
         for o in range(len(target)):
             target[o] = b[group, first_out + o]
         for step in range(steps):
@@ -398,7 +398,7 @@ def transposed(y, w, window, tile, x, start, stop):
     blocks = -(-all_channels // channels)
     lanes = LANES if images >= LANES >= 2 * width else 1
     image = _image(channels, window, lines, lanes, y)
-    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), y.dtype)
+    buffer = np.empty((channels * size, _room(_padded_images(images, lanes) * lines * width)), y.dtype)
     gathered = np.empty((w.shape[2], buffer.shape[1] if images > 1 else 0), y.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks
@@ -408,7 +408,7 @@ def transposed(y, w, window, tile, x, start, stop):
         matrix = w[group, 0, :, first_channel * size : last_channel * size]
         for first in range(0, all_lines, lines):
             last = min(first + lines, all_lines)
-            columns = buffer[: matrix.shape[1], : _places(end - n, lanes) * (last - first) * width]
+            columns = buffer[: matrix.shape[1], : _padded_images(end - n, lanes) * (last - first) * width]
             g = _side_by_side(y, group, (n, end), (first * width, last * width), lanes, gathered)
             product(matrix.T, g, columns, False)
             if lanes > 1:
@@ -448,7 +448,7 @@ def weight(x, y, window, tile, totals, start, stop):
     tiles = -(-len(x) // images) * line_tiles
     lanes = LANES if images >= LANES >= 2 * width else 1
     image = _image(channels, window, lines, lanes, x)
-    buffer = np.empty((channels * size, _room(_places(images, lanes) * lines * width)), x.dtype)
+    buffer = np.empty((channels * size, _room(_padded_images(images, lanes) * lines * width)), x.dtype)
     gathered = np.empty((outs, buffer.shape[1] if images > 1 else 0), x.dtype)
     for item in range(start, stop):
         block, rest = item % blocks, item // blocks

@@ -95,7 +95,7 @@ def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndar
 def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
     """Return the execution of a MAP in numbers like ``none``."""
 
-    def run(words: np.ndarray, first: int, arena: int, none: object) -> None:
+    def execute_map(words: np.ndarray, first: int, arena: int, none: object) -> None:
         places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
         n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
         buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 13
@@ -144,7 +144,7 @@ def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
                             else:
                                 functions(operation, out, x, y)
 
-    loop: Callable[..., None] = _step(run)
+    loop: Callable[..., None] = _step(execute_map)
     return loop
 
 
@@ -452,26 +452,26 @@ def _is_number(words: np.ndarray, first: int, buffers: np.ndarray) -> bool:
 def _for_floats(function: Callable[..., Result]) -> Callable[..., Result]:
     """Return the execution of a step in float32 or float64, by its size."""
 
-    def run(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
+    def execute_in_floats(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
         if words[first + 2] == at.FLOAT32:
             return function(words, first, buffers, np.float32(0))
         return function(words, first, buffers, np.float64(0))
 
-    compiled: Callable[..., Result] = _step(run)
+    compiled: Callable[..., Result] = _step(execute_in_floats)
     return compiled
 
 
 def _for_sizes(function: Callable[..., Result]) -> Callable[..., Result]:
     """Return the execution of a step that moves elements of 4, 8 or 1 bytes, by their size."""
 
-    def run(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
+    def execute_by_size(words: np.ndarray, first: int, buffers: np.ndarray) -> Result:
         if words[first + 2] == 4:
             return function(words, first, buffers, np.int32(0))
         if words[first + 2] == 8:
             return function(words, first, buffers, np.int64(0))
         return function(words, first, buffers, np.uint8(0))
 
-    compiled: Callable[..., Result] = _step(run)
+    compiled: Callable[..., Result] = _step(execute_by_size)
     return compiled
 
 
