@@ -19,11 +19,12 @@ from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
-from .cuts import derived_attribute, replaced_leaf
+from .cuts import replaced_leaf
 from .gradients import ONE_LOSS
 from .modes import place_of
 from .program_text import assigned_line, attribute_line, class_lines, name_of, parameters_of, replaced_data
 from .stillness import all_frozen, names_below, saturated
+from .writes import derived_attribute
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3

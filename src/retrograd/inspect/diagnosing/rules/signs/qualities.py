@@ -9,15 +9,15 @@ import re
 
 import numpy as np
 
-from ....core.tensor.tensor import new_tensor
-from ..findings import figure
-from ..kinds import PAIR_LOSSES, Case, HasPlace, Place
-from ..probes.replay import Changes, Program
-from ..recording import Call, Source, Step, start_of
-from .cuts import sums
-from .growth.rates import of_parameters
+from .....core.tensor.tensor import new_tensor
+from ...findings import figure
+from ...kinds import PAIR_LOSSES, Case, HasPlace, Place
+from ...probes.replay import Changes, Program
+from ...recording import Call, Source, Step, start_of
+from ..cuts import sums
+from ..growth.rates import of_parameters
+from ..stillness import depending
 from .policies import slope_of
-from .stillness import depending
 
 _MEASURES = frozenset(
     ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
