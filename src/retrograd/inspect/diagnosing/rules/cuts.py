@@ -279,7 +279,8 @@ def _of_others(case: Case, x: Optimized) -> Found | None:
         source = Source(call.index, 0, None, None)
         reached = {id(p) for p in step.leaves(source)}
         others = {n for n, y in enumerate(case.run.optimizers) if reached & {id(p) for p in y.parameters}}
-        if not reached or reached & held or not others or others & stepped[call.site]:
+        known = {id(p) for y in case.run.optimizers for p in y.parameters}
+        if not reached or reached & held or reached & known and not others or others & stepped[call.site]:
             continue
         if not held & {id(p) for p in step.leaves(root.source)}:
             continue
@@ -290,11 +291,14 @@ def _of_others(case: Case, x: Optimized) -> Found | None:
         if cut is None or value is None:
             continue
         how = _named(cut)
-        trained = case.run.title(case.run.optimizers[min(others)])
+        to = "parameters that no optimizer holds"
+        if others:
+            trained = case.run.title(case.run.optimizers[min(others)])
+            to = f"those of {trained}, which makes no step after this backward pass"
         what = (
             f"{call.name} of line {call.record.line} is a term of the loss that {case.run.title(x)} lowers "
             f"({figure(value.mean)} here), and {how} cuts it off from that optimizer's parameters: its gradient "
-            f"reaches only those of {trained}, which makes no step after this backward pass."
+            f"reaches only {to}."
         )
         return Found(cut, {"what": what, "how": how}, _joined(cut, x))
     return None

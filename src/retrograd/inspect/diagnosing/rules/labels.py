@@ -474,7 +474,7 @@ def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
     A row has the counts of the inputs of an example, and for labels of places the input at the place.
     """
-    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
+    found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
     size = max([int(index.max()) + 1 for index, _ in found], default=0)
     xs, ys = [], []
     for index, y in found if size <= _MOST_TOKENS else ():
@@ -495,7 +495,7 @@ def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 def _follow_places(case: Case) -> bool:
     """Return whether labels of places depend on the input of a place near them, along either dimension."""
-    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
+    found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
     pairs = [(index, y.reshape(index.shape)) for index, y in found if index.ndim == 2 and index.size == y.size]
     rng = np.random.default_rng(0)
     for axis in (0, 1):
@@ -505,24 +505,26 @@ def _follow_places(case: Case) -> bool:
                 return False
             tokens, labels = (np.concatenate(x) for x in zip(*same, strict=True))
             tokens, labels = tokens[labels >= 0], labels[labels >= 0]
-            permuted = [_predicted(tokens, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-            if _predicted(tokens, labels) > float(np.mean(permuted)) + 6 * float(np.std(permuted)):
+            permuted = [_information(tokens, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+            if _information(tokens, labels) > float(np.mean(permuted)) + 6 * float(np.std(permuted)):
                 return True
     return False
 
 
-def _predicted(tokens: np.ndarray, labels: np.ndarray) -> float:
-    """Return the share of labels that are the most frequent one of their token."""
+def _information(tokens: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mutual information of tokens and labels, in nats."""
     table = np.zeros((int(tokens.max()) + 1, int(labels.max()) + 1))
-    np.add.at(table, (tokens, labels), 1)
-    return float(table.max(axis=1).sum() / len(labels))
+    np.add.at(table, (tokens, labels), 1 / len(labels))
+    chance = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
+    return float((table[table > 0] * np.log(table[table > 0] / chance[table > 0])).sum())
 
 
-def _looked_up(step: Step) -> np.ndarray | None:
-    """Return the indices of the first embedding of a step, a row for each example."""
-    for call in step.calls:
-        if call.name == "embedding" and (index := index_of(call)).ndim and index.size and index.min() >= 0:
-            return index
+def _looked_up(step: Step, loss: Call) -> np.ndarray | None:
+    """Return the indices of the first embedding that a loss depends on, a row for each example."""
+    for index in sorted(step.below(Source(loss.index, 0, None, None))):
+        call = step.calls[index]
+        if call.name == "embedding" and (rows := index_of(call)).ndim and rows.size and rows.min() >= 0:
+            return rows
     return None
 
 

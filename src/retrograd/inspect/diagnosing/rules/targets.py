@@ -12,7 +12,7 @@ from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program, same
-from ..recording import Array, Call, Source, Step, same_source
+from ..recording import Array, Call, Source, Step, same_source, start_of
 from .data import index_of
 from .losses import unsigned_targets
 from .modes import place_of
@@ -153,11 +153,13 @@ def target_mismatch(case: Case) -> Found | None:
         return None
     for call in step.passed():
         found = None
+        if call.record.call == "kl_div" and (found := _negative_probabilities(case, call)) is not None:
+            return found
         if call.record.call == "kl_div" and call.name == "mul" and call.record.values is not None:
             found = _not_logarithms(case, step, call, call.inputs[1], "kl_div")
         elif call.name == "nll_loss":
             found = _not_logarithms(case, step, call, call.inputs[0], "nll_loss")
-        elif (found := _seen_before(case, step, call)) is not None:
+        elif (found := _seen_before(case, step, call) or _truncated_classes(case, step, call)) is not None:
             return found
         elif call.name == "cross_entropy" and call.shapes[0][1:2] == (1,):
             text = "cross_entropy of a single class is 0 whatever the model computes."
@@ -188,6 +190,29 @@ def _seen_before(case: Case, step: Step, call: Call) -> Found | None:
     )
     fix = "predict the next input: compare logits[:, :-1] with labels[:, 1:]"
     return Found(call.record, {"what": what, "fix": fix})
+
+
+def _truncated_classes(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for class targets that are one class in all steps since numbers below 1 were truncated."""
+    if call.name not in CLASS_LOSSES or len(case.run.labels) < _LEAST_TARGETS:
+        return None
+    index = np.asarray(call.params["classes"].index)
+    cast = next(
+        (x for x in step.calls if x.name == "cast" and x.outputs and start_of(x.outputs[0]) == start_of(index)), None
+    )
+    before = step.array(cast.inputs[0]) if cast is not None and case.has_array(step, cast.inputs[0]) else None
+    if cast is None or before is None or np.asarray(before).dtype.kind != "f" or not index.size:
+        return None
+    numbers = np.asarray(before)
+    constant = all(y.size and bool((y == index.reshape(-1)[0]).all()) for y in case.run.labels)
+    if not constant or not bool((numbers != np.trunc(numbers)).any()):
+        return None
+    what = (
+        f"the class targets of all {len(case.run.labels)} batches are {int(index.reshape(-1)[0])}: this is what "
+        f"numbers from {figure(float(numbers.min()))} to {figure(float(numbers.max()))} become when they are "
+        "converted to integers."
+    )
+    return Found(call.record, {"what": what, "fix": "convert to class numbers before, such as (y > 0.5).long()"})
 
 
 def _again(case: Case, step: Step, call: Call) -> Call | None:
@@ -289,6 +314,37 @@ def _itself(case: Case, step: Step, call: Call) -> Found | None:
     return Found(where, {"what": what, "fix": "compare the prediction with the target of the data"})
 
 
+def _one_sided(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for logits that cannot be negative, so that no probability is below one half."""
+    before = step.producer(step.origin(call.inputs[0]))
+    bounds = _bounds(before) if before is not None and call.name.endswith("with_logits") else None
+    if before is None or bounds is None or bounds[0] < 0 or bounds[1] < math.inf:
+        return None
+    what = (
+        f"the output of {before.name} is never negative, and {call.name} takes it as logits: no probability can be "
+        "below 0.5, and targets of 0 cannot be reached."
+    )
+    fix = f"remove the {before.name} from the output"
+    edit = Edit("without it", Changes(calls={before.index: same}), one_loss=True)
+    return Found(case.edited(step, before), {"what": what, "fix": fix}, edit)
+
+
+def _negative_probabilities(case: Case, call: Call) -> Found | None:
+    """Return the finding for a target of kl_div that has logarithms of probabilities."""
+    step = next((x for x in case.run.steps if any(y is call for y in x.calls)), None)
+    for place, x in enumerate(call.inputs) if step is not None else ():
+        if step is None or call.needs(place) or not case.has_array(step, x):
+            continue
+        y = np.asarray(step.array(x))
+        if y.dtype.kind == "f" and y.size > 1 and float(y.max()) <= 1e-6 and float(y.min()) < -1e-3:
+            what = (
+                f"kl_div wants probabilities as its target, and gets negative numbers down to "
+                f"{figure(float(y.min()))}, such as log-probabilities."
+            )
+            return Found(call.record, {"what": what, "fix": "pass log_target=True, or the probabilities themselves"})
+    return None
+
+
 def _truncated(case: Case, step: Step, call: Call) -> Found | None:
     """Return the finding for targets of a regression that are one integer in all recorded steps."""
     target = case.target(step, call)
@@ -317,7 +373,7 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
     low, high = float(np.min(target)), float(np.max(target))
     if call.name.startswith("binary_cross_entropy"):
         if low >= -1e-6 and high <= 1 + 1e-6:
-            return None
+            return _one_sided(case, step, call)
         scaled = (target - low) / (high - low) if high > low else target
         edit = Edit("with targets from 0 to 1", Changes(inputs={(call.index, 1): scaled.astype(target.dtype)}))
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."

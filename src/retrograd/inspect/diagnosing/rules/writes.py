@@ -10,10 +10,14 @@ from ....core.graph.nodes import Node, reachable
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
+from ..findings import figure
 from ..kinds import Case, Found, kind
 from ..recording import Array, Call, Source, Step, start_of
 from .program_text import assigned_data, attribute_line
 from .stillness import FLAT, depending
+
+_LOADS = 3  # of the same values
+_AT_BOUNDS = 0.7  # share of elements
 
 
 @kind(
@@ -43,7 +47,14 @@ def data_write(case: Case) -> Found | None:
                 return Found(call.record, {"what": what, "fix": fix})
     held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
     writes = [(step, *one) for step in case.run.steps if step.roots for one in _writes(step, held)]
-    return _computed_weights(case) or _overwritten(case) or rounded_back(case, writes) or _averages_left(case, writes)
+    return (
+        _computed_weights(case)
+        or _loaded_again(case)
+        or _overwritten(case)
+        or _clipped_to_bounds(case, writes)
+        or rounded_back(case, writes)
+        or _averages_left(case, writes)
+    )
 
 
 def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
@@ -112,7 +123,7 @@ def _overwritten(case: Case) -> Found | None:
     for step, call, p in writes:
         known = kept.setdefault((call.site, call.name, id(p)), [])
         unchanged = {start for start in map(start_of, _given(step, call, p)) if start not in written}
-        fresh = call.name == "copy_" and call.record.call not in ("copy_", "load_state_dict")
+        fresh = call.name == "copy_" and call.record.call not in ("copy_", "load_state_dict") or _is_random(step, call)
         known.append({0} if fresh else unchanged)
         if len(known) < 2 or not known[0] & known[-1]:
             continue
@@ -157,6 +168,59 @@ def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Fou
         fix = "leave the parameter as it is, and compute with a rounded copy: w + (rounded(w) - w).detach()"
         return Found(where, {"what": what, "fix": fix})
     return None
+
+
+def _is_random(step: Step, call: Call) -> bool:
+    """Return whether a write copies what a random operator has computed of no data and no parameter."""
+    below = [step.calls[i] for x in call.inputs[1:] for i in step.below(x, through_cuts=True)]
+    random = any(x.name.startswith(("rand", "normal")) for x in below)
+    return (
+        call.name == "copy_"
+        and random
+        and all(x.leaf is None for one in below if not one.name.endswith("_like") for x in one.inputs)
+    )
+
+
+def _loaded_again(case: Case) -> Found | None:
+    """Return the finding for a line that loads the same values into a model that is trained, again and again.
+
+    A program that trains several models from one state, as for folds of the data, creates an optimizer for each.
+    """
+    for site, known in case.run.loads.items():
+        groups = [[x for x in known if x.optimizers == number] for number in {x.optimizers for x in known}]
+        loads = max(groups, key=len, default=[])
+        held = {id(p) for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
+        if len(loads) < _LOADS or not any(id(p) in held for p in loads[0].parameters) or not case.stuck:
+            continue
+        if len({tuple(x.marks) for x in loads}) > 1 or len({x.steps for x in loads}) < len(loads):
+            continue
+        between = (loads[-1].steps - loads[0].steps) / (len(loads) - 1)
+        what = (
+            f"load_state_dict on this line gave the model the same values {len(loads)} times, every "
+            f"{figure(between)} steps of an optimizer, and undid what the steps in between had changed."
+        )
+        return Found(site, {"what": what, "fix": "load these values once, before the loop"})
+    return None
+
+
+def _clipped_to_bounds(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
+    """Return the finding for parameters of one optimizer that nearly all lie at the bounds to which steps clip them."""
+    clipped = [(step, call, p) for step, call, p in writes if call.name.startswith("clamp") and call.outputs]
+    if not clipped or not case.stuck or sum(x.steps > 0 for x in case.run.optimizers) > 1:
+        return None
+    step = clipped[-1][0]
+    arrays = [(np.asarray(call.outputs[0]), call) for one, call, _ in clipped if one is step]
+    if any(not x.size for x, _ in arrays):
+        return None
+    bound = max(float(np.abs(x).max()) for x, _ in arrays)
+    share = float(np.mean(np.concatenate([(np.abs(x) == bound).reshape(-1) for x, _ in arrays])))
+    if share < _AT_BOUNDS or not bound:
+        return None
+    what = (
+        f"in each step, this line clips parameters to at most {figure(bound)}, and {share:.0%} of their elements are "
+        "at this bound: the network has no room to learn."
+    )
+    return Found(arrays[0][1].record, {"what": what, "fix": "widen the bounds, or do not clip parameters"})
 
 
 def _averages_left(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
