@@ -332,7 +332,8 @@ def _one_sided(case: Case, step: Step, call: Call) -> Found | None:
 def _negative_probabilities(case: Case, call: Call) -> Found | None:
     """Return the finding for a target of kl_div that has logarithms of probabilities."""
     step = next((x for x in case.run.steps if any(y is call for y in x.calls)), None)
-    for place, x in enumerate(call.inputs) if step is not None else ():
+    of_both = call.name == "mul" and any(call.needs(n) for n in range(len(call.inputs)))  # target and prediction
+    for place, x in enumerate(call.inputs) if of_both else ():
         if step is None or call.needs(place) or not case.has_array(step, x):
             continue
         y = np.asarray(step.array(x))
