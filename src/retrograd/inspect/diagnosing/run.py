@@ -224,6 +224,7 @@ class Run:
     failed_backward: Site | None = None
     modes: dict[int, list[bool]] = field(default_factory=dict)
     count: int = 0  # steps watched
+    limited: bool = False  # whether the training goes on after them
     seconds: float = 0.0  # of the steps watched
     own_seconds: float = 0.0  # of the doctor while it watched
     script: str = ""  # the path of the script, for the command

@@ -374,7 +374,7 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
     low, high = float(np.min(target)), float(np.max(target))
     if call.name.startswith("binary_cross_entropy"):
         if low >= -1e-6 and high <= 1 + 1e-6:
-            return _one_sided(case, step, call)
+            return _one_sided(case, step, call) if low < 0.5 else None
         scaled = (target - low) / (high - low) if high > low else target
         edit = Edit("with targets from 0 to 1", Changes(inputs={(call.index, 1): scaled.astype(target.dtype)}))
         what = f"{call.name} wants targets from 0 to 1, and gets targets from {figure(low)} to {figure(high)}."

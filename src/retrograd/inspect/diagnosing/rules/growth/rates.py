@@ -388,7 +388,9 @@ def _never_warm(case: Case) -> Found | None:
     schedule = next(
         (x for x in case.run.schedules if main is not None and x.scheduler.optimizer is main.optimizer), None
     )
-    if main is None or schedule is None or main.steps < _LEAST_STEPS or not schedule.sites or last < _CRAWLED * first:
+    if main is None or schedule is None or main.steps < _LEAST_STEPS or case.run.limited or not schedule.sites:
+        return None  # or the warm-up goes on
+    if last < _CRAWLED * first:
         return None
     base, most = max(schedule.scheduler.base_lrs, default=0.0), max(main.rates)
     if not most < _COLD * base or case.program is None:
