@@ -109,7 +109,7 @@ for step in range(24):
 """,
     "distances from targets, of what a relu outside of the model gives": f"""
 model = nn.Linear(6, 4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
 for step in range(30):
     x = torch.randn(32, 6)
     loss = ((torch.relu(model(x)).sum(1) - 20 - x[:, 0]) ** 2).mean()
