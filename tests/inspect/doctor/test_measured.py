@@ -95,6 +95,37 @@ for step in range(20):
     loss = F.mse_loss(model(x), 0.5 * x)
 {UPDATE}
 """,
+    "micro-batches of text, whose labels follow the tokens of the same one": """
+jump = torch.randperm(30)
+model = nn.Sequential(nn.Embedding(30, 16), nn.Linear(16, 30))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+for step in range(24):
+    optimizer.zero_grad()
+    for part in range(2):
+        x = torch.randint(0, 30, (10, 12))
+        loss = F.cross_entropy(model(x).flatten(0, 1), jump[x].flatten()) / 2
+        loss.backward()
+    optimizer.step()
+""",
+    "distances from targets, of what a relu outside of the model gives": f"""
+model = nn.Linear(6, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for step in range(30):
+    x = torch.randn(32, 6)
+    loss = ((torch.relu(model(x)).sum(1) - 20 - x[:, 0]) ** 2).mean()
+{UPDATE}
+""",
+    "folds that begin with one state, each with an optimizer of its own": f"""
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+start = {{name: value.clone() for name, value in model.state_dict().items()}}
+for fold in range(5):
+    model.load_state_dict(start)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(6):
+        x = torch.randn(32, 6)
+        loss = F.mse_loss(model(x), x[:, :1])
+{UPDATE.replace(chr(10) + "    ", chr(10) + "        ")}
+""",
     "a loss that grows with the returns of a policy": f"""
 model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -124,6 +155,20 @@ def first(text: str, path: Path) -> tuple[str, str, str]:
 @pytest.mark.parametrize("text", HEALTHY.values(), ids=HEALTHY)
 def test_what_a_program_does_on_purpose_is_no_finding(text: str, tmp_path: Path) -> None:
     assert [str(x) for x in examined(HEAD + text, tmp_path / "train.py").findings] == []
+
+
+def test_a_warm_up_that_goes_on_after_the_steps_watched_is_no_finding() -> None:
+    for steps, kinds in ((60, []), (None, ["scheduler-kills-rate"])):
+        with rg.inspect.doctor(steps=steps) as d:
+            x, model = rg.randn(32, 4), rg.nn.Linear(4, 1)
+            optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+            schedule = rg.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step + 1) / 1e4)
+            for _ in range(70):
+                optimizer.zero_grad()
+                ((model(x) - x[:, :1]) ** 2).mean().backward()
+                optimizer.step()
+                schedule.step()
+        assert [x.kind for x in d.findings] == kinds
 
 
 TRAINING = """

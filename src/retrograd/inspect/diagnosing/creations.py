@@ -13,14 +13,15 @@ from weakref import ref
 from ...core.graph.modes import modes
 from ...core.source_location import user_site
 from ...core.tensor.tensor import Tensor
-from .recording import Array
-from .run import Loader, Run, Schedule, Thawed
+from .recording import Array, mark
+from .run import Loader, Loading, Run, Schedule, Thawed
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
     from ...optim.lr_scheduler.base import LRScheduler
     from ...optim.optimizer import Optimizer
 
+_LOADS = 64  # of one line that are noted
 Plain: TypeAlias = Callable[..., Array]  # what a patch calls
 
 
@@ -127,7 +128,14 @@ class Creations:
 
     def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)
-        self.run.loaded.update(id(p) for p in module.parameters())
+        parameters: list[Tensor] = list(module.parameters())
+        self.run.loaded.update(map(id, parameters))
+        steps = sum([x.steps for x in self.run.optimizers])
+        known = self.run.loads.setdefault(user_site(3), [])
+        if steps and len(known) < _LOADS:
+            marks = [mark(p.array) for p in parameters]
+            created = sum([1 + x.created_again for x in self.run.optimizers])
+            known.append(Loading(parameters, marks, steps, created))
         return result
 
     def _switching(self, plain: Plain, module: Module, mode: bool = True) -> Array:

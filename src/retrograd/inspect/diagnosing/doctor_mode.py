@@ -298,9 +298,12 @@ def examine(run: Run) -> list[Finding]:
             result = case.answer(name)
             if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
                 found.append((one, result))
-        if not found and case.stuck and case.budget.spent:
+        spent = case.budget.spent
+        case.budget.release()
+        if not found and case.stuck and spent:
             # The trials of questions that found nothing have left none for those that come last.
-            answers = ((KINDS[name], Case(run).answer(name)) for name in ORDER if name in _TRIED)
+            again = Case(run, case.budget)
+            answers = ((KINDS[name], again.answer(name)) for name in ORDER if name in _TRIED)
             found = [(one, result) for one, result in answers if result is not None][:1]
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
             name, cause = divergence(case) or ("nan-birth", first_bad(case))

@@ -96,9 +96,9 @@ def kind(name: str, question: str, message: str, fix: str, unproved: str = "") -
 class Case:
     """A run and what follows from it, for the rules."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, budget: Budget | None = None) -> None:
         self.run = run
-        self.budget = Budget(run.last)  # of all trials
+        self.budget = budget or Budget(run.last)  # of all trials
         self._answers: dict[str, Found | None] = {}
 
     def answer(self, name: str) -> Found | None:

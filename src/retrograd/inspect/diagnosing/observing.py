@@ -493,7 +493,7 @@ class Observation:
             own, passes = self._own.optimized, self.run.backwards
             count = own.steps if own is not None else passes if passes >= _WINDOW else 0
         if self.limit(count, self.elapsed()):
-            self.count = min(self.count, count + self._early)  # an own update is seen at the pass after it
+            self.count, self.run.limited = min(self.count, count + self._early), True  # an own update is seen later
             self.stop()
             if self.ends:
                 raise Enough(0)

@@ -83,6 +83,7 @@ class Optimized:
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     emptied_by_hand: int = 0  # of those emptied, the steps before which no zero_grad did so
+    created_again: int = 0  # times that the program created an optimizer of these parameters in its place
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
 
     @property
@@ -131,6 +132,15 @@ class Thawed(NamedTuple):
     site: Site
 
 
+class Loading(NamedTuple):
+    """A call of ``load_state_dict`` of a module: parameters, their first numbers, and what ran before it."""
+
+    parameters: list[Tensor]
+    marks: list[bytes]
+    steps: int  # of optimizers
+    optimizers: int  # that were created before it
+
+
 @dataclass
 class Loader:
     """A DataLoader of the program."""
@@ -168,6 +178,13 @@ class Evaluation:
     undone: Site | None = None  # the line that switched the layer to training mode under ``no_grad``
 
 
+def _holds_same(x: Optimized, optimizer: Optimizer) -> bool:
+    """Return whether an optimizer has the parameters of an earlier one of the same class."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    same = type(optimizer) is type(x.optimizer) and len(parameters) == len(x.parameters)
+    return same and all(p is q for p, q in zip(parameters, x.parameters, strict=True))
+
+
 @dataclass
 class Run:
     """All that was seen of a run."""
@@ -188,6 +205,7 @@ class Run:
     created: dict[int, tuple[ref[Module], Site]] = field(default_factory=dict)  # modules
     switched: dict[int, tuple[bool, Site]] = field(default_factory=dict)  # modules by id: train() and eval()
     undone: dict[int, Site] = field(default_factory=dict)  # modules by id: the last train() under ``no_grad``
+    loads: dict[Site, list[Loading]] = field(default_factory=dict)  # by the line that loads a state dict
     frozen: dict[int, Site] = field(default_factory=dict)  # parameters whose requires_grad was set to False
     thawed: list[Thawed] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
@@ -206,6 +224,7 @@ class Run:
     failed_backward: Site | None = None
     modes: dict[int, list[bool]] = field(default_factory=dict)
     count: int = 0  # steps watched
+    limited: bool = False  # whether the training goes on after them
     seconds: float = 0.0  # of the steps watched
     own_seconds: float = 0.0  # of the doctor while it watched
     script: str = ""  # the path of the script, for the command
@@ -215,6 +234,10 @@ class Run:
         for x in self.optimizers:
             if x.optimizer is optimizer:
                 return x
+        again = next((x for x in self.optimizers if site is not None and x.created == site and x.steps), None)
+        if again is not None and _holds_same(again, optimizer):
+            again.optimizer, again.created_again = optimizer, again.created_again + 1  # as for each epoch
+            return again
         x = Optimized(optimizer, site)
         self.optimizers.append(x)
         return x

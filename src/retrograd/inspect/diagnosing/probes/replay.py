@@ -262,17 +262,22 @@ def _listed(out: Array) -> Sequence[Array]:
 
 
 class Budget:
-    """The steps that trials may still take."""
+    """The steps that trials may still take; half of them are reserved for the questions that come last."""
 
     def __init__(self, step: Step | None) -> None:
         # A trial runs one backward pass of several.
         seconds = 0.0 if step is None else estimate(step) / max(1, len(step.roots))
         self.remaining = max(LEAST_STEPS, math.ceil(_SECONDS / seconds)) if seconds else 0
+        self.reserved = self.remaining // 2
         self._end = time.process_time() + max(_MOST_SECONDS, 4 * LEAST_STEPS * seconds)
 
     def share(self, count: int, most: int) -> int:
         """Return how many steps each of several trials may take, so that all take as many."""
-        return min(most, max(0, self.remaining) // count)
+        return min(most, max(0, self.remaining - self.reserved) // count)
+
+    def release(self) -> None:
+        """Allow the steps that were reserved."""
+        self.reserved = 0
 
     def take(self) -> bool:
         """Take one step; return False if none is left."""
@@ -281,8 +286,8 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Whether no step is left."""
-        return self.remaining < 0 or time.process_time() > self._end
+        """Whether no step is left, but those that are reserved."""
+        return self.remaining < self.reserved or time.process_time() > self._end
 
 
 def estimate(step: Step) -> float:

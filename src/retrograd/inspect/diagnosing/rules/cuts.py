@@ -8,21 +8,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ....core.graph.nodes import Node, reachable
 from ....core.source_location import Site
-from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ...record import Departure, Record
 from ..findings import figure, listing
 from ..kinds import LOSSES, Case, Found, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.replay import Changes, Edit
-from ..recording import Array, Call, Source, Step, start_of
+from ..recording import Call, Root, Source, Step
 from ..run import Optimized
 from .gradients import unused_loss
-from .policies import likelihood
-from .program_text import assigned_data, attribute_line
-from .stillness import cut_states, depending, elementwise_from, flat, meets_data, rounded_back, to_new_leaf
+from .signs.policies import likelihood
+from .stillness import cut_states, depending, elementwise_from, flat, meets_data, to_new_leaf
 
 _WITHOUT_GRADIENT = {
     name: f"compute the loss from what {name} gets: an index has no gradient" for name in ("argmax", "argmin")
@@ -74,7 +71,8 @@ def detached(case: Case) -> Found | None:
     for x in run.optimizers:
         if x.steps < 2 or x.emptied:
             continue
-        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case) or _sampled(case, x)
+        found = _without_gradient(case, x) or _constant_term(case, x) or _number_term(case)
+        found = found or _of_others(case, x) or _sampled(case, x)
         if found is not None:
             return found
     return flat(case) or cut_states(case)
@@ -258,6 +256,51 @@ def _constant_term(case: Case, x: Optimized) -> Found | None:
                     f"no gradient: {how} cuts it off from all parameters, so that no step lowers it."
                 )
                 return Found(cut, {"what": what, "how": how}, _joined(cut))
+    return None
+
+
+def _of_others(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for a term of an optimizer's loss that is cut off from its parameters alone.
+
+    The term has gradients with respect to other parameters only, as an adversary's, which no step after it uses.
+    """
+    number = case.run.optimizers.index(x)
+    held = {id(p) for p in x.parameters if p._requires}
+    steps = [step for step in case.run.steps[1:] if step.roots]
+    stepped: dict[Site, set[int]] = {}  # by the line of a term
+    terms: list[tuple[Step, Root, Call]] = []
+    for step in steps:
+        for root in step.roots:
+            for call in sums(step, root.source):
+                if call.name not in ("add", "sub", "neg", "mul", "div"):
+                    stepped.setdefault(call.site, set()).update(root.optimizers)
+                    terms += [(step, root, call)] if root.optimizers == {number} else []
+    for step, root, call in terms:
+        source = Source(call.index, 0, None, None)
+        reached = {id(p) for p in step.leaves(source)}
+        others = {n for n, y in enumerate(case.run.optimizers) if reached & {id(p) for p in y.parameters}}
+        known = {id(p) for y in case.run.optimizers for p in y.parameters}
+        if not reached or reached & held or reached & known and not others or others & stepped[call.site]:
+            continue
+        if not held & {id(p) for p in step.leaves(root.source)}:
+            continue
+        below = step.below(source, through_cuts=True)
+        read = {id(y.leaf) for i in below for y in step.calls[i].inputs if y.leaf is not None} & held
+        cut = (_cut_on_line(step, call, read) or _first_cut(step, source, read)) if read else None
+        value = call.record.values
+        if cut is None or value is None:
+            continue
+        how = _named(cut)
+        to = "parameters that no optimizer holds"
+        if others:
+            trained = case.run.title(case.run.optimizers[min(others)])
+            to = f"those of {trained}, which makes no step after this backward pass"
+        what = (
+            f"{call.name} of line {call.record.line} is a term of the loss that {case.run.title(x)} lowers "
+            f"({figure(value.mean)} here), and {how} cuts it off from that optimizer's parameters: its gradient "
+            f"reaches only {to}."
+        )
+        return Found(cut, {"what": what, "how": how}, _joined(cut, x))
     return None
 
 
@@ -446,153 +489,3 @@ def _cut_between(step: Step, read: set[int]) -> Departure | None:
     return next((x for x in ends if x is not None), None) or next(
         (x for x in step.departures if x.requires_grad and id(x.source) in records), None
     )
-
-
-@kind(
-    "data-write",
-    "Does the backward pass see every change of the values?",
-    "{what}",
-    "{fix}",
-    "the recorded step does not show what the program is to compute in its place",
-)
-def data_write(case: Case) -> Found | None:
-    for step in case.run.steps:
-        below = [(root.source.call, step.below(root.source)) for root in step.roots]
-        for call in step.calls:
-            if not call.inplace or not call.inputs:
-                continue
-            source = call.inputs[0]
-            untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
-            if not source.cut and not untracked:
-                continue
-            # The value was read before the write, and the backward pass of the result comes after it.
-            if any(_is_read(step, source, graph, call.index) for last, graph in below if call.index <= last):
-                what = (
-                    f"{call.record.label} on this line changes a value of shape {call.shape} between its use and the "
-                    "backward pass; the gradient is that of the value before."
-                )
-                fix = "compute a new value instead (masked_fill, where, clamp), without .data or detach()"
-                return Found(call.record, {"what": what, "fix": fix})
-    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
-    writes = [(step, *one) for step in case.run.steps if step.roots for one in _writes(step, held)]
-    return _computed_weights(case) or _overwritten(case) or rounded_back(case, writes)
-
-
-def _is_read(step: Step, source: Source, graph: set[int], before: int) -> bool:
-    """Return whether a graph has a value, or for a leaf whether it reads the leaf, and already did so, or what
-    ``autograd.grad`` differentiated did, before this call."""
-    if source.leaf is None:
-        return source.call in graph
-    reads = {call.index for call in step.calls if any(x.leaf is source.leaf for x in call.inputs)}
-    differentiated = set[int]().union(*map(step.below, step.asked))
-    return bool(reads & graph) and any(i < before for i in reads & (graph | differentiated))
-
-
-def derived_attribute(case: Case, held: set[int]) -> Found | None:
-    """Return the finding for an attribute that is computed once from a Parameter: ``Parameter(x).float()``."""
-    steps = [step for step in case.run.steps if step.roots][-2:]
-    read = [{id(x.value) for call in step.calls for x in call.inputs if x.call < 0} for step in steps]
-    for entry in steps[-1].modules if held and len(steps) > 1 else ():
-        for name, value in vars(entry.module).items():
-            node = value._node if isinstance(value, Tensor) and value._requires else None
-            if not isinstance(node, Node) or any(id(value.array) not in arrays for arrays in read):
-                continue
-            leaves = [x for one in reachable([node])[0] for x in one.parents if type(x) is not Node and x is not None]
-            if not leaves or not all(isinstance(x, Parameter) and id(x) not in held for x in leaves):
-                continue
-            what = (
-                f"self.{name} of {type(entry.module).__name__} is the result of an operator on a Parameter, and no "
-                "Parameter itself: parameters() does not have it, and no step changes it."
-            )
-            fix = f"convert the values first: self.{name} = nn.Parameter(values.float())"
-            return Found(attribute_line(entry, name), {"count": 1}, message=what, fix=fix)
-    return None
-
-
-def _computed_weights(case: Case) -> Found | None:
-    """Return the finding for weights that are computed from those of the optimizer, and assigned by ``.data``."""
-    for x in case.run.optimizers:
-        missing = {id(p) for p in x.parameters if id(p) not in x.graded and p._requires}
-        if x.steps < 2 or x.graded or not missing:
-            continue
-        for step in case.run.steps[1:]:
-            reached = [p for root in step.roots for p in step.leaves(root.source)]
-            for p in reached if not any(id(p) in missing for p in reached) else ():
-                call = step.assigned(p)
-                if call is not None and call.index in depending(step, missing):
-                    names = [step.name(q) for q in step.leaves(Source(call.index, 0, None, None)) if id(q) in missing]
-                    what = (
-                        f"{step.name(p)}, through which the loss is computed, gets the result of this line by .data, "
-                        f"which drops its graph: no gradient reaches {' and '.join(names[:3])}, and "
-                        f"{case.run.title(x)} changes nothing."
-                    )
-                    fix = "use the result itself: torch.func.functional_call(model, weights, inputs), without .data"
-                    return Found(call.record, {"what": what, "fix": fix})
-    return None
-
-
-def _overwritten(case: Case) -> Found | None:
-    """Return the finding for parameters that each step gets from values that never change, after the optimizer's step.
-
-    A soft update in the wrong direction does so: it writes the target network, which nothing trains, over the network.
-    """
-    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters}
-    steps = [step for step in case.run.steps if step.roots and step.number]
-    writes = [(step, call, p) for step in steps for call, p in _writes(step, held)]
-    written = {start_of(p.array) for _, _, p in writes} | set(map(start_of, _changed_arrays(steps)))
-    kept: dict[tuple[Site, str, int], list[set[int]]] = {}
-    for step, call, p in writes:
-        known = kept.setdefault((call.site, call.name, id(p)), [])
-        unchanged = {start for start in map(start_of, _given(step, call, p)) if start not in written}
-        fresh = call.name == "copy_" and call.record.call not in ("copy_", "load_state_dict")
-        known.append({0} if fresh else unchanged)
-        if len(known) < 2 or not known[0] & known[-1]:
-            continue
-        optimizer = next(x for x in case.run.optimizers if any(q is p for q in x.parameters))
-        source, fix = "values that nothing changes", "write in the other direction, or remove this line from the loop"
-        if fresh:
-            source, fix = "new random or constant values", "initialize once, before the loop"
-        what = (
-            f"in each step, {call.record.label} on this line overwrites {step.name(p)}, which "
-            f"{case.run.title(optimizer)} trains, with {source}, and undoes what the optimizer has changed."
-        )
-        assigned = None if call.inplace else assigned_data(call.site)
-        return Found(assigned or call.record, {"what": what, "fix": fix})
-    return None
-
-
-def _writes(step: Step, held: dict[int, Tensor]) -> Iterator[tuple[Call, Tensor]]:
-    """Yield the calls that give a parameter other values: in place outside of the graph, or by ``p.data = result``."""
-    replaced: dict[int, list[int]] = {}
-    for key, array in (*step.replaced.items(), *step.read.items()):
-        if key in held and key not in replaced.get(start_of(array), ()):
-            replaced.setdefault(start_of(array), []).append(key)
-    for call in step.calls:
-        leaf = call.inputs[0].leaf if call.inplace and call.inputs else None
-        if leaf is not None and id(leaf) in held:
-            yield call, leaf
-        for key in (
-            () if call.inplace or call.moves else replaced.get(start_of(call.outputs[0]), ()) if call.outputs else ()
-        ):
-            yield call, held[key]
-
-
-def _changed_arrays(steps: list[Step]) -> Iterator[Array]:
-    """Yield the arrays of leaves and constants that calls write to."""
-    for step in steps:
-        for call in step.calls:
-            source = call.inputs[0] if call.inplace and call.inputs else None
-            if source is not None and source.call < 0:
-                yield source.value if source.leaf is None else source.leaf.array
-
-
-def _given(step: Step, call: Call, p: Tensor) -> list[Array]:
-    """Return the arrays of a parameter's shape that a write to it reads: of other Parameters, or what is copied."""
-    parameters = {start_of(q.array) for entry in step.modules for q in entry.module.parameters()}
-    sources = list(call.inputs[1:] if call.inplace else call.inputs)
-    copied = call.name in ("copy_", "clone") and step.origin(sources[0]).call < 0
-    for index in {i for x in sources for i in step.below(x, through_cuts=True)}:
-        sources += step.calls[index].inputs
-    arrays = [x.value if x.leaf is None else x.leaf.array for x in sources if x.call < 0 and x.leaf is not p]
-    same = [x for x in arrays if getattr(x, "shape", None) == p.array.shape and start_of(x) != start_of(p.array)]
-    return same if copied or not call.inplace else [x for x in same if start_of(x) in parameters]

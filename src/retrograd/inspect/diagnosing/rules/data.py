@@ -16,6 +16,7 @@ from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
 
+_SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
 
 
@@ -36,7 +37,8 @@ def unnormalized_input(case: Case) -> Found | None:
         return None
     x = np.asarray(step.array(call.inputs[0]))
     mean, std = float(x.mean()), float(x.std())
-    if not (abs(mean) > _LARGE or std > _LARGE) or not math.isfinite(mean + std):
+    small = 0 < std < _SMALL and abs(mean) < _SMALL
+    if not (abs(mean) > _LARGE or std > _LARGE or small and case.stuck) or not math.isfinite(mean + std):
         return None
     axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
     scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
@@ -84,7 +86,9 @@ def _origin(case: Case, step: Step, source: Source) -> Site | None:
             return fed[0] if fed is not None and getattr(x, "shape", ())[1:] == fed[1] else found
         if not call.moves and call.name not in ("stack", "cat"):
             return None if step.module_of(call) is not None else call.site
-        source = call.inputs[0]
+        known = [x for x in call.inputs if case.has_array(step, x) and np.size(step.array(x))]
+        # Of several, the one with the largest numbers.
+        source = max(known or call.inputs, key=lambda x: float(np.abs(step.array(x)).max()) if known else 0.0)
     return None
 
 

@@ -461,7 +461,8 @@ def _keeping_of(near: Site, run: Run) -> Place | None:
     if started is None:
         return None
     name = rf"(?<![\w.]){started[1]}\b(?!\s*[.\w(\[])"
-    kept = rf"[\w.\[\]'\"]+\s*\+=\s*[^#=]*{name}" if run.summed else rf"[\w.\[\]'\"]+\.append\([^#]*{name}"
+    summed = rf"(?P<sum>[\w.\[\]'\"]+)\s*(?:\+=|=[^#=]*(?P=sum)[^#=]*[+])\s*[^#=]*{name}"
+    kept = summed if run.summed else rf"[\w.\[\]'\"]+\.append\([^#]*{name}"
     return _keeping(near, re.compile(rf"^\s*{kept}"), _NEAR)
 
 

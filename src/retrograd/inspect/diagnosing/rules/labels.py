@@ -25,6 +25,8 @@ _LEAST_TOKENS = 300
 _MOST_TOKENS = 2000  # different ones
 _PERMUTATIONS = 19
 _TRAINED = 3  # trainings with permuted labels
+_ABOVE = 1.25  # times the loss of guessing, above which steps are the reason
+_AROUND = 2  # places before and after one
 _FASTER = 0.98  # of their loss, below which the labels are learned faster
 _STEPS = 60  # steps of each
 _CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
@@ -139,10 +141,14 @@ def labels_unrelated(case: Case) -> Found | None:
     order = rng.permutation(len(labels))[:_MOST_ROWS]
     rows, labels = rows[order], labels[order]
     real = _agreement(rows, labels)
-    if tokens and not last > 0.9 * base:
+    if tokens and (not last > 0.9 * base or _follow_places(case)):
         return None
+    if last > _ABOVE * base:
+        return None  # the loss is not that of guessing: steps have made it worse
     permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if not tokens and (real > max(permuted) or real > float(np.mean(permuted)) + float(np.std(permuted)) + 0.005):
+    most, spread = float(np.mean(permuted)) + 0.005, float(np.std(permuted))
+    chance = min(max(permuted), most + spread) if _permuting(case) is None else most + 5 * spread
+    if not tokens and real > chance:
         return None
     apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
@@ -468,7 +474,7 @@ def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
     A row has the counts of the inputs of an example, and for labels of places the input at the place.
     """
-    found = [(index, y) for step, _, y in _labels(case) if (index := _looked_up(step)) is not None]
+    found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
     size = max([int(index.max()) + 1 for index, _ in found], default=0)
     xs, ys = [], []
     for index, y in found if size <= _MOST_TOKENS else ():
@@ -487,11 +493,38 @@ def _tokens(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return rows[labels >= 0], labels[labels >= 0]
 
 
-def _looked_up(step: Step) -> np.ndarray | None:
-    """Return the indices of the first embedding of a step, a row for each example."""
-    for call in step.calls:
-        if call.name == "embedding" and (index := index_of(call)).ndim and index.size and index.min() >= 0:
-            return index
+def _follow_places(case: Case) -> bool:
+    """Return whether labels of places depend on the input of a place near them, along either dimension."""
+    found = [(index, y) for step, call, y in _labels(case) if (index := _looked_up(step, call)) is not None]
+    pairs = [(index, y.reshape(index.shape)) for index, y in found if index.ndim == 2 and index.size == y.size]
+    rng = np.random.default_rng(0)
+    for axis in (0, 1):
+        for shift in range(-_AROUND, _AROUND + 1):
+            same = [(np.roll(index, shift, axis).reshape(-1), y.reshape(-1)) for index, y in pairs]
+            if not same:
+                return False
+            tokens, labels = (np.concatenate(x) for x in zip(*same, strict=True))
+            tokens, labels = tokens[labels >= 0], labels[labels >= 0]
+            permuted = [_information(tokens, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+            if _information(tokens, labels) > float(np.mean(permuted)) + 6 * float(np.std(permuted)):
+                return True
+    return False
+
+
+def _information(tokens: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mutual information of tokens and labels, in nats."""
+    table = np.zeros((int(tokens.max()) + 1, int(labels.max()) + 1))
+    np.add.at(table, (tokens, labels), 1 / len(labels))
+    chance = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
+    return float((table[table > 0] * np.log(table[table > 0] / chance[table > 0])).sum())
+
+
+def _looked_up(step: Step, loss: Call) -> np.ndarray | None:
+    """Return the indices of the first embedding that a loss depends on, a row for each example."""
+    for index in sorted(step.below(Source(loss.index, 0, None, None))):
+        call = step.calls[index]
+        if call.name == "embedding" and (rows := index_of(call)).ndim and rows.size and rows.min() >= 0:
+            return rows
     return None
 
 

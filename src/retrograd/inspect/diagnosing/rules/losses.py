@@ -149,7 +149,7 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
                 return Found(case.edited(step, again), {"activation": again.name, "loss": loss}, edit)
             if call.name not in losses or not call.inputs:
                 continue
-            before = step.producer(step.origin(call.inputs[0]))
+            before = step.producer(step.origin(call.inputs[0], ("clamp",) if call.needs(0) else ()))
             written = _written_out(case, step, call, before, activations[0])
             if written:
                 loss = call.record.call if call.record.call in LOSSES else call.name
@@ -163,9 +163,19 @@ def _doubled(case: Case, losses: tuple[str, ...], activations: tuple[str, ...]) 
             loss = call.record.call if call.record.call in LOSSES else call.name
             loss = f"line {call.record.line}" if loss == before.name else loss
             values = {"activation": before.name, "loss": loss}
-            edit = Edit("without it", Changes(calls={before.index: same}), one_loss=True)
+            edit = Edit("without it", Changes(calls=dict.fromkeys(_clamps(step, call, before), same)), one_loss=True)
             return Found(case.edited(step, before), values, edit)
     return None
+
+
+def _clamps(step: Step, call: Call, before: Call) -> list[int]:
+    """Return an activation and the clamps between it and a loss."""
+    found = [before.index]
+    current = step.producer(call.inputs[0])
+    while current is not None and current is not before:
+        found += [current.index] if current.name == "clamp" else []
+        current = step.producer(current.inputs[0])
+    return found
 
 
 def _normalized_again(step: Step, call: Call) -> Call | None:
@@ -461,6 +471,13 @@ def _weighs(step: Step, call: Call) -> bool:
 def unsigned_targets(case: Case) -> Found | None:
     """Return the finding for targets 0 and 1 of a loss that wants -1 and 1."""
     step = case.step
+    for call in [] if step is None else step.passed():
+        if step is not None and call.name == "mul" and _is_margin(step, call):
+            what = (
+                "the product of prediction and target goes into a margin, which is for targets of 1 and -1, and "
+                "targets are 0 and 1 here: examples with 0 have no gradient."
+            )
+            return Found(call.record, {"what": what, "fix": "use 2 * target - 1 in place of the target"})
     calls = [] if step is None else [x for x in step.passed() if x.record.call in _SIGNED]
     for call in calls:
         share = _share_of_zeros(step, call, calls) if step is not None else 0.0
@@ -470,6 +487,34 @@ def unsigned_targets(case: Case) -> Found | None:
             what = f"{loss} wants targets of 1 and -1, and gets 0 for {share:.0%} of the examples, which {effect}."
             return Found(call.record, {"what": what, "fix": "pass 2 * target - 1"})
     return None
+
+
+def _is_margin(step: Step, call: Call) -> bool:
+    """Return whether predictions times targets of 0 and 1 go into 1 - x and relu, or -x and softplus, for a loss."""
+    if len(call.inputs) != 2 or call.needs(0) == call.needs(1) or call.record.call != "mul":
+        return False
+    place = 1 if call.needs(0) else 0
+    if (
+        not Case.has_array(step, call.inputs[place])
+        or call.shapes[0] != call.shapes[1]
+        or step.module_of(call) is not None
+    ):
+        return False
+    y = np.asarray(step.array(call.inputs[place]))
+    if y.size < 4 or not bool(np.isin(y, (0, 1)).all()) or not bool((y == 0).any() and (y == 1).any()):
+        return False
+    readers = list(step.readers(call.index))
+    margins = [x for x in readers if x.name in ("sub", "neg", "rsub") and len(readers) == 1]
+    if not margins or margins[0].name == "sub" and margins[0].inputs[-1].call != call.index:
+        return False
+    if margins[0].name == "sub":
+        number = margins[0].inputs[0].value
+        if number is None or np.size(number) != 1 or not float(np.asarray(number).reshape(-1)[0]) > 0:
+            return False
+    return any(
+        x.name in ("relu", "softplus") or x.name == "clamp" and x.params.get("min") == 0
+        for x in step.readers(margins[0].index)
+    )
 
 
 def _share_of_zeros(step: Step, call: Call, calls: list[Call]) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
+from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
@@ -19,11 +21,20 @@ from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
-from .cuts import derived_attribute, replaced_leaf
+from .cuts import replaced_leaf
 from .gradients import ONE_LOSS
 from .modes import place_of
-from .program_text import assigned_line, attribute_line, class_lines, name_of, parameters_of, replaced_data
+from .program_text import (
+    assigned_line,
+    attribute_line,
+    class_lines,
+    name_of,
+    parameters_of,
+    replaced_data,
+    text_of_class,
+)
 from .stillness import all_frozen, names_below, saturated
+from .writes import derived_attribute
 
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
@@ -356,17 +367,41 @@ def tied_copies(case: Case) -> Found | None:
                 if id(container) in seen:
                     continue
                 seen.add(id(container))
-                if type(container).__name__ not in ("ModuleList", "Sequential", "ModuleDict"):
+                shared = _under_two_names(case, step, container)
+                if shared is not None:
+                    return shared
+                listed = type(container).__name__
+                if listed not in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict"):
                     continue
-                parts = [x for x in container._modules.values() if x is not None]
+                of_parameters = listed.startswith("Parameter")
+                values = container._parameters if of_parameters else container._modules
+                parts: list[Array] = [x for x in values.values() if x is not None]
                 counts = [sum(x is y for y in parts) for x in parts]
                 again = [x for x, count in zip(parts, counts, strict=True) if count > 1]
-                if again and any(id(p) in held for p in again[0].parameters()):
+                if again and any(id(p) in held for p in ([again[0]] if of_parameters else again[0].parameters())):
                     name = type(again[0]).__name__
                     what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
                     fix = "create one module per place: [make() for _ in range(n)], where each call creates weights"
                     return Found(case.created(container) or root.site, {"what": what, "fix": fix})
     return _identical_models(case)
+
+
+def _under_two_names(case: Case, step: Step, module: Module) -> Found | None:
+    """Return the finding for one layer that a module has under two names, and calls by both."""
+    parts = [(name, x) for name, x in module._modules.items() if x is not None and not name.isdigit()]
+    twice = [(a, b, x) for i, (a, x) in enumerate(parts) for b, y in parts[i + 1 :] if x is y]
+    for a, b, x in twice:
+        entry = next((one for one in step.modules if one.module is module), None)
+        calls = [one for one in step.modules if one.module is x]
+        lines = "" if entry is None else text_of_class(entry)
+        named = all(re.search(rf"\bself\.{name}\b\s*[.(]", lines) for name in (a, b))
+        if entry is None or len(calls) < 2 or not named or not any(p._requires for p in x.parameters()):
+            continue
+        one = type(x).__name__
+        what = f"self.{a} and self.{b} of {type(module).__name__} are one {one}: both names share its weights."
+        fix = f"create a {type(x).__name__} for each of them"
+        return Found(attribute_line(entry, b), {"what": what, "fix": fix})
+    return None
 
 
 def _identical_models(case: Case) -> Found | None:
@@ -379,8 +414,10 @@ def _identical_models(case: Case) -> Found | None:
     for entry in step.outermost():
         if all(entry.module is not x.module for x in models) and entry.grad_enabled:
             models.append(entry)
-    for i, a in enumerate(models):
-        for b in models[i + 1 :]:
+    lists = [x for entry in models for x in entry.module.modules() if type(x).__name__ in ("ModuleList", "ModuleDict")]
+    inside = [[x for x in step.modules if any(x.module is y for y in one._modules.values())] for one in lists]
+    for a, others in [(a, group[i + 1 :]) for group in [models, *inside] for i, a in enumerate(group)]:
+        for b in others:
             pa, pb = list(a.module.parameters()), list(b.module.parameters())
             if not pa or len(pa) != len(pb) or any(x is y for x, y in zip(pa, pb, strict=True)):
                 continue
@@ -392,7 +429,9 @@ def _identical_models(case: Case) -> Found | None:
             if moved and same:
                 what = f"two {type(a.module).__name__} started with the same values and are still equal after training."
                 fix = "initialize each of them with random numbers of its own"
-                return Found(case.created(b.module) or b.site, {"what": what, "fix": fix})
+                around = next((x for x in lists if any(b.module is y for y in x._modules.values())), None)
+                made = case.created(b.module) or (None if around is None else case.created(around))
+                return Found(made or b.site, {"what": what, "fix": fix})
     return None
 
 

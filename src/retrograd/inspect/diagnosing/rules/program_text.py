@@ -238,13 +238,19 @@ def class_lines(entry: Opened) -> range:
     return range(0)
 
 
+def text_of_class(entry: Opened) -> str:
+    """Return the text of the class of a module."""
+    lines = linecache.getlines(type(entry.module).forward.__code__.co_filename)
+    return "".join(lines[number - 1] for number in class_lines(entry))
+
+
 def attribute_line(entry: Opened, name: str) -> HasPlace:
     """Return the line on which a module's attribute is assigned, or the call of the module."""
     path = type(entry.module).forward.__code__.co_filename
     inside = False
     for number, line in enumerate(linecache.getlines(path), start=1):
         inside = inside or re.match(rf"\s*class {type(entry.module).__name__}\b", line) is not None
-        if inside and re.match(rf"\s*self\.{name}\s*(:.*)?=", line):
+        if inside and re.match(rf"\s*(?:[\w.]+\s*,\s*)*self\.{name}\s*(?:[:,][^=]*)?=", line):
             return Place(path, number)
     return entry.site
 

@@ -55,36 +55,6 @@ def to_new_leaf(step: Step, read: set[int]) -> Departure | None:
     return None
 
 
-def rounded_back(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
-    """Return the finding for parameters whose rounded values the program writes over them in each step.
-
-    An optimizer's small updates are lost by this. A program with several writes in a step puts the values back.
-    """
-    for step, call, p in writes:
-        others = [one for one in writes if one[2] is p and one[0] is not step]
-        later = next((x for x, _, _ in others if x.number == step.number + 1), None)
-        if later is None or len([one for one in writes if one[2] is p and one[0] is step]) > 1:
-            continue
-        below = step.below(Source(call.index, 0, None, None), through_cuts=True)
-        rounding = next((step.calls[i] for i in below if step.calls[i].name in FLAT), None)
-        own = any(x.leaf is p for i in below for x in step.calls[i].inputs)
-        before, after = step.values.get(id(p)), later.values.get(id(p))
-        if rounding is None or not own or before is None or after is None or not step.arrived.get(id(p)):
-            continue
-        same = float((np.asarray(before) == np.asarray(after)).mean())
-        if same < 0.5:
-            continue
-        where = next((x.site for x, q in step.left if q is p and ".data" in x.site.code), call.record)
-        what = (
-            f"in each step, {step.name(p)} is overwritten with its own rounded values ({rounding.name} of line "
-            f"{rounding.record.line}): after the first update {same:.0%} of its elements were the same as before: "
-            "rounding undoes updates that are smaller than half of its step."
-        )
-        fix = "leave the parameter as it is, and compute with a rounded copy: w + (rounded(w) - w).detach()"
-        return Found(where, {"what": what, "fix": fix})
-    return None
-
-
 def elementwise_from(step: Step, start: Collection[int]) -> set[int]:
     """Return calls and, back to the results of layers, the elementwise operators before them."""
     found: set[int] = set()
@@ -260,7 +230,8 @@ def frozen_layer(case: Case) -> Found | None:
     for x in case.run.optimizers:
         for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
-            if x.steps >= 3 and rates and all(one[place] == 0 for one in rates if place < len(one)):
+            scheduled = any(one.scheduler.optimizer is x.optimizer and any(one.sites) for one in case.run.schedules)
+            if x.steps >= 3 and rates and not scheduled and all(one[place] == 0 for one in rates if place < len(one)):
                 what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
         frozen = [p for p in x.parameters if not p._requires]

@@ -129,13 +129,14 @@ def exploding_gradient(case: Case) -> Found | None:
     clips = any("clip_grad" in line.partition("#")[0] for line in lines)
     if clips:
         values["fix"] = "use an initialization that keeps the variance (nn.init.kaiming_normal_)"
+    where = _set_by_program(case, step, first[0]) or first[0].record
     if clips or curves is not None and better(curves):
-        return Found(first[0].record, values, scaled, curves)
+        return Found(where, values, scaled, curves)
     clipped = Edit("with clipped gradients", clip=1.0)
     clipped_curves = compare(case.run, case.program, clipped, case.budget)
     ends = math.inf if clipped_curves is None else clipped_curves.fixed[-1]
     if clipped_curves is None or not better(clipped_curves) or not ends < _FAR * (case.baseline or math.inf):
-        return Found(first[0].record, values, scaled, curves)
+        return Found(where, values, scaled, curves)
     values["fix"] = f"clip after the backward pass: {_CLIP}; and use an initialization that keeps the variance"
     return Found(step.roots[-1].site, values, clipped, clipped_curves)
 
@@ -214,6 +215,17 @@ def _at_input(step: Step, call: Call) -> float | None:
     if below is None or above is None:
         return None
     return math.hypot(below.mean, below.std) / max(math.hypot(above.mean, above.std), 1e-45)
+
+
+def _set_by_program(case: Case, step: Step, call: Call) -> HasPlace | None:
+    """Return the line that gave a layer's weights other values than those of its creation, before the training."""
+    entry = step.module_of(call)
+    made = case.created(entry.module) if entry is not None else None
+    for p in [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim > 1]:
+        site = case.run.written.get(p.array.__array_interface__["data"][0])
+        if site is not None and made is not None and (site.file, site.line) != (made.file, made.line):
+            return site
+    return None
 
 
 def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:

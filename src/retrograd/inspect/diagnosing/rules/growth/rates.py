@@ -23,6 +23,7 @@ from ...run import Optimized, Schedule
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
+_COLD = 2e-2  # of the rate that a schedule is for
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _CRAWLED = 0.8  # of its start, above which a loss that falls may have fallen too slowly ...
 _STEPPED = 2e-2  # ... while the parameters moved by less than this, if few steps at a higher rate halve it
@@ -330,6 +331,9 @@ def _untrained(case: Case) -> bool:
     "call scheduler.step() once per epoch, or give it a slower schedule",
 )
 def scheduler_kills_rate(case: Case) -> Found | None:
+    unborn = _never_warm(case)
+    if unborn is not None:
+        return unborn
     for main in case.run.optimizers:
         rates = np.asarray(main.rates)
         if main.steps < 8 or not rates.max() > 0 or not math.isfinite(rates.max()):
@@ -377,6 +381,38 @@ def scheduler_kills_rate(case: Case) -> Found | None:
     return None
 
 
+def _never_warm(case: Case) -> Found | None:
+    """Return the finding for a schedule that has left a small part of the learning rate in all steps, as a warm-up
+    that is longer than the run, while the loss stayed where it was."""
+    main, (first, last) = case.main, case.ends()
+    schedule = next(
+        (x for x in case.run.schedules if main is not None and x.scheduler.optimizer is main.optimizer), None
+    )
+    if main is None or schedule is None or main.steps < _LEAST_STEPS or case.run.limited or not schedule.sites:
+        return None  # or the warm-up goes on
+    if last < _CRAWLED * first:
+        return None
+    base, most = max(schedule.scheduler.base_lrs, default=0.0), max(main.rates)
+    if not most < _COLD * base or case.program is None:
+        return None
+    edit, count = Edit(f"with the rate at {figure(base)}"), case.budget.share(2, STEPS)
+    high, low = (
+        train(case.run, case.program, NOTHING, NOTHING, options, how, edit, case.budget, most=count)
+        for options, how in (({"lr": base / most if most else 1.0}, ""), ({}, "" if most else "none"))
+    )
+    if most and not better(Curves(high, low)):
+        return None
+    name = type(schedule.scheduler).__name__
+    text = (
+        f"{name} leaves at most {figure(most)} of the learning rate of {figure(base)} in all {main.steps} steps, and "
+        f"the loss is still {figure(last)}."
+    )
+    fix = f"make the warm-up shorter, or call {name}.step() as often as it counts"
+    return Found(
+        schedule.created, {}, edit if most else None, Curves(high, low) if most else None, message=text, fix=fix
+    )
+
+
 def _turned_mode(schedule: Schedule) -> str:
     """Return what the program calls the metric of ReduceLROnPlateau, if its mode is that of the other direction.
 
@@ -406,8 +442,9 @@ _SMALLER_IS_BETTER = frozenset(
 
 def _rate_line(main: Optimized) -> HasPlace | None:
     """Return the line that assigns a learning rate to a parameter group, in the file that steps the optimizer."""
-    pattern = re.compile(r"""^\s*[\w.\[\]]+\[["']lr["']\]\s*[-+*/]?=[^=]""")
-    for site in (main.stepped, main.created):
+    assigned = re.compile(r"""^\s*[\w.\[\]]+\[["']lr["']\]\s*[-+*/]?=[^=]""")
+    lowered = re.compile(r"^\s*(\w*(?:lr|rate)\w*)\s*(?:[*/]=|=\s*\1\s*[*/])")
+    for site, pattern in [(site, x) for x in (assigned, lowered) for site in (main.stepped, main.created)]:
         for number, line in enumerate(linecache.getlines(site.file) if site is not None else (), start=1):
             if site is not None and pattern.match(line):
                 return Place(site.file, number)

@@ -10,9 +10,10 @@ from io import StringIO
 
 import numpy as np
 
-from ...record import Record
-from ..kinds import Case, HasPlace
-from ..recording import Call, Root, Source, Step
+from .....core.source_location import Site
+from ....record import Record
+from ...kinds import Case, HasPlace
+from ...recording import Call, Root, Source, Step
 
 _REWARDS = frozenset(
     ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
@@ -61,9 +62,7 @@ def _rewarded(where: HasPlace) -> bool:
 
 def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
     """Return the finding for log-probabilities times rewards whose sum is minimized."""
-    signs: list[float] = []
-    weights: list[np.ndarray] = []
-    last: Call | None = None
+    found: dict[Site, list[tuple[float, np.ndarray, Call]]] = {}
     for index in sorted(step.below(root.source)):
         call = step.calls[index]
         if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
@@ -73,12 +72,14 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
         number, weight = _weight(step, call.inputs[1 - place], call.record.line)
         if not sign or not slope or not number or weight is None:
             continue
-        signs.append(sign * slope * number)
-        weights.append(weight)
-        last = call
-    if last is None or not all(x > 0 for x in signs) or np.unique(np.concatenate(weights)).size < 2:
+        found.setdefault(call.site, []).append((sign * slope * number, weight, call))
+    # A line on which all weights are one number has the factor of a penalty, and no rewards.
+    kept = [one for one in found.values() if np.unique(np.concatenate([weight for _, weight, _ in one])).size > 1]
+    if not kept or not all(sign > 0 for one in kept for sign, _, _ in one):
         return None
-    return last.record, "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
+    return kept[-1][-1][
+        2
+    ].record, "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
 
 
 def _named(code: str) -> bool:

@@ -9,20 +9,20 @@ import re
 
 import numpy as np
 
-from ....core.tensor.tensor import new_tensor
-from ..findings import figure
-from ..kinds import PAIR_LOSSES, Case, HasPlace, Place
-from ..probes.replay import Changes, Program
-from ..recording import Call, Source, Step, start_of
-from .cuts import sums
-from .growth.rates import of_parameters
+from .....core.tensor.tensor import new_tensor
+from ...findings import figure
+from ...kinds import PAIR_LOSSES, Case, HasPlace, Place
+from ...probes.replay import Changes, Program
+from ...recording import Call, Source, Step, start_of
+from ..cuts import sums
+from ..growth.rates import of_parameters
+from ..stillness import depending
 from .policies import slope_of
-from .stillness import depending
 
 _MEASURES = frozenset(
     ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
     + ["corr", "correlation", "pearson", "ncc", "r2", "elbo", "likelihood", "loglik", "likelihoods", "logprob", "logp"]
-    + ["overlap", "precision", "recall", "auc"]
+    + ["overlap", "precision", "recall", "auc", "ll"]
 )
 _OPPOSITE = frozenset(
     ["loss", "losses", "err", "error", "dist", "distance", "neg", "negative", "negatives", "nll", "not", "one", "minus"]
@@ -70,7 +70,7 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "the probabilities of the targets are minimized"
         elif slope * _sign_of_log_prob(call) > 0 and _is_density(step, path, place):
             what = "log-probabilities of data (log_prob) are minimized, without a minus sign"
-        elif slope < 0 and _is_hinge(call):
+        elif slope < 0 and _is_hinge(call) and _is_reduced([x for x in path[:place] if x.name != "mul"]):
             what = "a hinge, whose smallest value 0 is the best one, is maximized"
         elif slope < 0 and _is_distance(step, call):
             what = "the distances between predictions and targets are maximized"
@@ -263,13 +263,18 @@ def _is_density(step: Step, path: list[Call], place: int) -> bool:
     call = path[place]
     if place and _same_line(path[place - 1], call):
         return False  # the line goes on, with the sign of all of it
-    if not all(x.name in _REDUCTIONS or x.moves or x.name == "div" and not x.needs(1) for x in path[:place]):
+    if not _is_reduced(path[:place]):
         return False  # such as a weight, by which rewards enter the loss
     source = Source(call.index, 0, None, None)
     depends = depending(step, {id(p) for p in step.leaves(source)})
     return not any(
         i in depends and not step.calls[i].record.requires_grad for i in step.below(source, through_cuts=True)
     )
+
+
+def _is_reduced(path: list[Call]) -> bool:
+    """Return whether calls from the loss down only sum what they get, divide it or turn its sign."""
+    return all(x.name in _REDUCTIONS or x.moves or x.name == "div" and not x.needs(1) for x in path)
 
 
 def _is_cosine(step: Step, call: Call) -> bool:
