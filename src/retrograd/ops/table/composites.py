@@ -7,6 +7,7 @@ backward kernel, for any order, without a second formula.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -93,6 +94,51 @@ def second_order(
         needed = [x for x, need in zip(starts, needs, strict=True) if need]
         found = _gradients(values, [_tensor(u) for u in cotangents], needed, record)
     return where_needed(found, needs)
+
+
+def by_example(name: str, function: Callable[..., Any], outputs: int = 1) -> Primitive:
+    """Return the primitive of a function in differentiable operators whose code depends on values of its arguments.
+
+    ``vmap`` runs it once per example. Its rule differentiates the function, in a primitive that is created by this
+    function, too, so that derivatives of any order run once per example.
+
+    Args:
+        name: the primitive's name.
+        function: takes arrays or Tensors, and returns as many as ``outputs``.
+    """
+
+    @functools.cache
+    def derivative(needs: tuple[bool, ...]) -> Primitive:
+        def pulled(*given: Array) -> Any:
+            found = _pulled(function, given[:outputs], given[outputs:], needs)
+            return found if len(found) != 1 else found[0]
+
+        return by_example(f"derivative of {name}", pulled, sum(needs))
+
+    def rule(g: Any, xs: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Array | None]:
+        found = derivative(needs)(*(g if outputs != 1 else (g,)), *xs)
+        return where_needed(found if sum(needs) != 1 else (found,), needs)
+
+    def batch(call: Any) -> Any:
+        return call.looped() if call.size else call.of_no_example()
+
+    return Primitive(name, function, "*xs", vjp=rule, outputs=outputs, batch=batch)
+
+
+def _pulled(
+    function: Callable[..., Any], gs: Sequence[Array], inputs: Sequence[Array], needs: Sequence[bool]
+) -> tuple[Array, ...]:
+    """Return the cotangents of the needed inputs."""
+    record = any(isinstance(value, Tensor) for value in (*gs, *inputs))
+    with enable_grad():
+        starts = [_begin(x, need) for x, need in zip(inputs, needs, strict=True)]
+        results = function(*starts)
+    results = results if isinstance(results, tuple) else (results,)
+    wanted = [x for x, need in zip(starts, needs, strict=True) if need]
+    pairs = [(x, _tensor(g).conj()) for x, g in zip(results, gs, strict=True) if x._requires]
+    found = _gradients(*zip(*pairs, strict=True), wanted, record) if pairs else [None] * len(wanted)
+    nothing = [x.detach() * 0 if record else x.array * 0 for x in wanted]
+    return tuple([zeros if g is None else g for g, zeros in zip(found, nothing, strict=True)])
 
 
 def gradients_of(composite: Callable[..., object], outputs: int, *left_out: str) -> Callable[..., tuple[Tensor, ...]]:
