@@ -1,8 +1,8 @@
 """Functions of scipy.linalg on Tensors.
 
 ``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
-factorizations and spectra, ``schur`` the Schur decomposition, ``structured`` matrices built from vectors. Import them
-from ``retrograd.scipy.linalg``.
+factorizations and spectra, ``schur_form`` the Schur decomposition, ``structured`` matrices built from vectors. Import
+them from ``retrograd.scipy.linalg``.
 """
 
 from ..arguments import other_names
@@ -46,7 +46,7 @@ from .equations import (
 )
 from .functions import coshm, cosm, expm, expm_frechet, fractional_matrix_power, logm, sinhm, sinm, sqrtm, tanhm, tanm
 from .riccati import solve_continuous_are, solve_discrete_are
-from .schur import schur
+from .schur_form import schur
 from .structured import (
     block_diag,
     circulant,
