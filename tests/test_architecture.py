@@ -56,6 +56,7 @@ ROOMS = {
     "ode": {"core", "ops", "autograd", "func"},
     "manual": set(),
     "array_api": {"core", "ops", "scipy", "_generated"},
+    "polynomial": {"core", "ops", "scipy", "_generated"},
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from . import ode as ode
     from . import onnx as onnx
     from . import optim as optim
+    from . import polynomial as polynomial
     from . import random as random
     from . import scalar as scalar
     from . import scipy as scipy
@@ -102,8 +103,8 @@ half, float, double, short, int, long, cfloat, cdouble = (
 
 _LAZY = (
     "array_api", "autograd", "cli", "compiler", "data", "distributed", "distributions", "fft", "func", "inspect",
-    "linalg", "manual", "nn", "ode", "onnx", "optim", "random", "scalar", "scipy", "signal", "sklearn", "sparse",
-    "special", "testing", "training", "utils", "weights",
+    "linalg", "manual", "nn", "ode", "onnx", "optim", "polynomial", "random", "scalar", "scipy", "signal", "sklearn",
+    "sparse", "special", "testing", "training", "utils", "weights",
 )  # fmt: skip
 
 

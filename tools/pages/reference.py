@@ -49,6 +49,7 @@ ROOMS = {
     "retrograd.distributions": "Probability distributions: distributions",
     "retrograd.random": "Random numbers by keys: random",
     "retrograd.quasirandom": "Sobol sequences: quasirandom",
+    "retrograd.polynomial": "Series of polynomials: polynomial",
     "retrograd.sparse": "Sparse matrices: sparse",
     "retrograd.linalg": "Linear algebra errors: linalg",
     "retrograd.distributed": "Distributed training: distributed",

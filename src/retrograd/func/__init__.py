@@ -8,6 +8,7 @@ from ..core.missing_names import legacy_names as _legacy_names
 
 if TYPE_CHECKING:
     from .batching import vmap as vmap
+    from .by_element import vectorize as vectorize
     from .custom import custom_jvp as custom_jvp
     from .custom import custom_vjp as custom_vjp
     from .forward import jvp as jvp
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "batching": ("vmap",),
+    "by_element": ("vectorize",),
     "custom": ("custom_jvp", "custom_vjp"),
     "forward": ("jvp", "linearize"),
     "implicit.optima": ("argmin", "fixed_point"),

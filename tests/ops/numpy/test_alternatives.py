@@ -65,7 +65,7 @@ def test_without_a_gradient_scipy_computes_with_the_array_inside():
 
 
 UNASKED = [
-    (lambda x: linalg.schur(x[:, None] * x), r"schur.*retrograd\.scipy\.linalg\.eigh"),
+    (lambda x: linalg.schur(x[:, None] * x), r"schur.*retrograd\.scipy\.linalg\.schur"),
     (lambda x: stats.vonmises.logpdf(x, 1.0), r"vonmises\.logpdf.*retrograd\.distributions\.VonMises\.log_prob"),
     (lambda x: scipy.integrate.odeint(lambda y, t: -y, x, [0.0, 1.0]), r"odeint.*retrograd\.scipy\.integrate\.odeint"),
     (
@@ -80,12 +80,13 @@ UNASKED = [
     (lambda x: scipy.signal.lfilter([1.0, 2.0], [1.0], x), r"lfilter.*retrograd\.scipy\.signal\.lfilter"),
     (lambda x: scipy.sparse.csr_matrix(EYE).minimum(x), r"sparse.*retrograd.scipy.sparse: csr_array"),
     (lambda x: stats.gaussian_kde(x), r"gaussian_kde.*retrograd\.scipy\.stats\.gaussian_kde"),
-    (lambda x: np.polynomial.Polynomial(x), r"numpy\.polynomial\.Polynomial computes.*np\.polyval\(c\[::-1\], t\)"),
-    (lambda x: np.polynomial.Chebyshev(V)(x), r"numpy\.polynomial\.Chebyshev computes.*np\.polyval\(p\.convert"),
-    (lambda x: np.polynomial.Polynomial.fit(V, x, 1), r"polyfit computes with bare arrays.*np\.polyval"),
-    (lambda x: np.vectorize(lambda a: a * a)(x), r"np\.vectorize calls.*retrograd\.func\.vmap\(function\)\(tensor\)"),
-    (lambda x: np.vectorize(lambda a: a.sum(), signature="(n)->()")(x), r"retrograd\.func\.vmap"),
-    (lambda x: np.vectorize(lambda a: a * x[0])(V), r"retrograd\.func\.vmap"),
+    (lambda x: np.polynomial.Polynomial(x), r"numpy\.polynomial\.Polynomial computes.*use retrograd\.polynomial\.Poly"),
+    (lambda x: np.polynomial.Chebyshev(V)(x), r"Chebyshev computes.*retrograd\.polynomial\.Chebyshev\(p\.coef, p\.dom"),
+    (lambda x: np.polynomial.Polynomial.fit(V, x, 1), r"retrograd\.polynomial\.polynomial\.polyfit"),
+    (lambda x: np.polynomial.Legendre.fromroots(x), r"the classes of retrograd\.polynomial"),
+    (lambda x: np.vectorize(lambda a: a * a)(x), r"np\.vectorize calls.*retrograd\.func\.vectorize"),
+    (lambda x: np.vectorize(lambda a: a.sum(), signature="(n)->()")(x), r"retrograd\.func\.vectorize"),
+    (lambda x: np.vectorize(lambda a: a * x[0])(V), r"retrograd\.func\.vectorize"),
 ]
 
 
@@ -93,16 +94,6 @@ UNASKED = [
 def test_functions_without_one_of_ours_say_where_to_look(call, words):
     with pytest.raises(RuntimeError, match=words):
         call(rg.tensor(V, requires_grad=True))
-
-
-def test_the_suggested_calls_for_polynomials_and_vectorize_give_the_values_and_gradients():
-    t, p = rg.tensor(V, requires_grad=True), np.polynomial.Chebyshev([0.3, -1.0, 2.0], domain=[-2.0, 3.0])
-    values = np.polyval(p.convert(kind=np.polynomial.Polynomial).coef[::-1], t)
-    np.testing.assert_allclose(values.detach().numpy(), p(V))
-    np.testing.assert_allclose(rg.autograd.grad(values.sum(), t)[0].numpy(), p.deriv()(V))
-    (by_coefficients,) = rg.autograd.grad(np.polyval(t[::-1], 2.0), t)
-    np.testing.assert_allclose(by_coefficients.numpy(), 2.0 ** np.arange(len(V)))
-    np.testing.assert_allclose(rg.func.vmap(lambda a: a * a)(t).detach().numpy(), np.vectorize(lambda a: a * a)(V))
 
 
 def test_minimizers_take_numbers_and_gradients_of_tensors():

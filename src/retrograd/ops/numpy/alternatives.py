@@ -17,7 +17,6 @@ FUNCTIONS = {
     "scipy.linalg.hessenberg": "retrograd.scipy.linalg.eig; a Hessenberg basis is not unique",
     "scipy.linalg.null_space": "null_space(a.detach()); a basis is not unique, nor is its derivative",
     "scipy.linalg.orth": "retrograd.scipy.linalg.qr; a basis is not unique, nor is its derivative",
-    "scipy.linalg.schur": "retrograd.scipy.linalg.eigh of symmetric matrices, or eig; a Schur basis is not unique",
     "scipy.ndimage": "retrograd.scipy.ndimage, or retrograd.nn.functional",
     "scipy.ndimage.median_filter": "retrograd.median of windows, x.unfold(-1, size, 1)",
     "scipy.optimize": "numbers and arrays as results of your functions: value.item(), gradient.numpy()",

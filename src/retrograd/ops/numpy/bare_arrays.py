@@ -131,14 +131,14 @@ def _numpys_object(frame: FrameType | None) -> object:
 
 def _advice_on_polynomials(function: str, owner: object) -> str:
     """Return advice on what to use instead of a function or class of ``numpy.polynomial``."""
-    kind = type(owner).__name__
-    instead = "np.polyval(c[::-1], t), where c[i] is the coefficient of t**i, and np.polyadd, np.polymul and their kind"
+    if owner is not None:
+        function = f"numpy.polynomial.{type(owner).__name__}"
+    ours = function.replace("numpy", "retrograd", 1)
     if hasattr(owner, "coef"):  # the object exists already: a Tensor is a point
-        function = f"numpy.polynomial.{kind}"
-        instead = "np.polyval(p.convert(kind=np.polynomial.Polynomial).coef[::-1], t) for a polynomial p at a Tensor t"
-    elif kind != "NoneType":
-        function = f"numpy.polynomial.{kind}"
-    return f"{function} computes with bare arrays; use {instead}, or tensor.detach()"
+        ours = f"{ours}(p.coef, p.domain, p.window) for p"
+    elif "polyutils" in function:
+        ours = "the classes of retrograd.polynomial"
+    return f"{function} computes with bare arrays; use {ours}, which takes Tensors, or tensor.detach()"
 
 
 def advice(frame: FrameType) -> str:
@@ -168,8 +168,8 @@ def advice(frame: FrameType) -> str:
         return f"np.{name} makes a bare array; use {_CREATING[name]}, or tensor.item() for a constant"
     if isinstance(owner := _numpys_object(frame), np.vectorize):
         return (
-            "np.vectorize calls its function on the elements of an array; use retrograd.func.vmap(function)(tensor), "
-            "one vmap for each dimension, or call the function on the whole Tensor if it consists of operators"
+            "np.vectorize calls its function on the elements of an array; use retrograd.func.vectorize, which has its "
+            "arguments, or call the function on the whole Tensor if it consists of operators"
         )
     if function.startswith("numpy.polynomial"):
         return _advice_on_polynomials(function, owner)

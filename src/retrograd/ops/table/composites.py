@@ -7,8 +7,9 @@ backward kernel, for any order, without a second formula.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...core.arrays import Array
 from ...core.graph.backward import as_array, differentiate
@@ -17,6 +18,9 @@ from ...core.graph.nodes import NOTHING, edge_of, new_node
 from ...core.graph.primitive import Primitive, apply1, select_plan
 from ...core.tensor.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
+
+if TYPE_CHECKING:
+    from ...core.mapping.batching import Call
 
 
 def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
@@ -93,6 +97,53 @@ def second_order(
         needed = [x for x, need in zip(starts, needs, strict=True) if need]
         found = _gradients(values, [_tensor(u) for u in cotangents], needed, record)
     return where_needed(found, needs)
+
+
+def by_example(name: str, function: Callable[..., object], outputs: int = 1) -> Primitive:
+    """Return the primitive of a function in differentiable operators whose code depends on values of its arguments.
+
+    ``vmap`` runs it once per example. Its rule differentiates the function, in a primitive that is created by this
+    function, too, so that derivatives of any order run once per example.
+
+    Args:
+        name: the primitive's name.
+        function: takes arrays or Tensors, and returns as many as ``outputs``.
+    """
+
+    @functools.cache
+    def derivative(needs: tuple[bool, ...]) -> Primitive:
+        def pulled(*given: Array) -> object:
+            found = _pulled(function, given[:outputs], given[outputs:], needs)
+            return found if len(found) != 1 else found[0]
+
+        return by_example(f"derivative of {name}", pulled, sum(needs))
+
+    def rule(g: object, xs: tuple[Array, ...], needs: tuple[bool, ...]) -> list[Array | None]:
+        found = derivative(needs)(*(g if isinstance(g, tuple) else (g,)), *xs)
+        return where_needed(found if sum(needs) != 1 else (found,), needs)
+
+    def batch(call: Call) -> object:
+        return call.looped() if call.size else call.of_no_example()
+
+    return Primitive(name, function, "*xs", vjp=rule, outputs=outputs, batch=batch)
+
+
+def _pulled(
+    function: Callable[..., object], gs: Sequence[Array], inputs: Sequence[Array], needs: Sequence[bool]
+) -> tuple[Array, ...]:
+    """Return the cotangents of the needed inputs."""
+    record = any(isinstance(value, Tensor) for value in (*gs, *inputs))
+    with enable_grad():
+        starts = [_begin(x, need) for x, need in zip(inputs, needs, strict=True)]
+        returned = function(*starts)
+    results: Sequence[Tensor] = returned if isinstance(returned, tuple) else (cast("Tensor", returned),)
+    wanted = [x for x, need in zip(starts, needs, strict=True) if need]
+    pairs = [(x, _tensor(g).conj()) for x, g in zip(results, gs, strict=True) if x._requires]
+    found: list[Array | None] = [None] * len(wanted)
+    if pairs:
+        found = _gradients([x for x, _ in pairs], [g for _, g in pairs], wanted, record)
+    nothing = [x.detach() * 0 if record else x.array * 0 for x in wanted]
+    return tuple([zeros if g is None else g for g, zeros in zip(found, nothing, strict=True)])
 
 
 def gradients_of(composite: Callable[..., object], outputs: int, *left_out: str) -> Callable[..., tuple[Tensor, ...]]:

@@ -1,8 +1,8 @@
 """Functions of scipy.linalg on Tensors.
 
 ``functions`` has functions of matrices, ``equations`` and ``riccati`` linear and matrix equations, ``decompositions``
-factorizations and spectra, ``structured`` matrices built from vectors. Import them from
-``retrograd.scipy.linalg``.
+factorizations and spectra, ``schur_form`` the Schur decomposition, ``structured`` matrices built from vectors. Import
+them from ``retrograd.scipy.linalg``.
 """
 
 from ..arguments import other_names
@@ -46,6 +46,7 @@ from .equations import (
 )
 from .functions import coshm, cosm, expm, expm_frechet, fractional_matrix_power, logm, sinhm, sinm, sqrtm, tanhm, tanm
 from .riccati import solve_continuous_are, solve_discrete_are
+from .schur_form import schur
 from .structured import (
     block_diag,
     circulant,
@@ -64,7 +65,7 @@ __all__ = [
     "cosm", "det", "eig", "eigh", "eigh_tridiagonal", "eigvals", "eigvalsh", "eigvalsh_tridiagonal", "expm",
     "expm_frechet", "fiedler", "fractional_matrix_power", "hankel", "inv", "khatri_rao", "leslie", "logm", "lstsq",
     "lu", "lu_factor", "lu_solve", "matmul_toeplitz", "norm", "orthogonal_procrustes", "pinv", "pinvh", "polar",
-    "qr", "rq", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_are",
+    "qr", "rq", "schur", "sinhm", "sinm", "solve", "solve_banded", "solve_circulant", "solve_continuous_are",
     "solve_continuous_lyapunov", "solve_discrete_are", "solve_discrete_lyapunov", "solve_lyapunov",
     "solve_sylvester", "solve_toeplitz", "solve_triangular", "solveh_banded", "sqrtm", "svd", "svdvals", "tanhm",
     "tanm", "toeplitz",

@@ -46,6 +46,24 @@ def projectors(function: Function) -> Function:
     return call
 
 
+def spiral(u: Draw) -> Array:
+    """Return a matrix with a real and two complex pairs of eigenvalues."""
+    a = np.zeros((5, 5))
+    a[:2, :2], a[2:4, 2:4], a[4, 4] = [[-1, 2], [-3, -1]], [[1, 5], [-1, 1]], 2.5
+    return a + u(-0.3, 0.3, 5, 5)
+
+
+def with_signs(result: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return products of Schur's factors in which the signs of the vectors, and of two in a block, cancel."""
+    t, z = result[:2]
+    return t**2, z**2, z @ t**3 @ np.swapaxes(z, -1, -2)
+
+
+def without_phases(result: tuple[Array, ...]) -> tuple[Array, ...]:
+    t, z = result[:2]
+    return abs(t) ** 2, abs(z) ** 2
+
+
 def positive_diagonal(function: Function) -> Function:
     """Return ``q`` and ``r`` with signs that make the diagonal of ``r`` positive."""
 
@@ -117,6 +135,22 @@ CASES = [
         lambda u: Call(matrix(u)[:2], side="left"),
         lambda u: Call(matrix(u)[:, :2]),
         lambda u: Call(complex_matrix(u)[:, :2]),
+    ),
+    case(
+        "linalg.schur",
+        lambda u: Call(matrix(u)),
+        lambda u: Call(matrix(u, 2, 2)),
+        lambda u: Call(spiral(u)),
+        lambda u: Call(spiral(u), sort="lhp"),
+        wrap=lambda f: lambda *args, **kwargs: with_signs(f(*args, **kwargs)),
+        dtypes=(),
+    ),
+    case(
+        "linalg.schur",
+        lambda u: Call(complex_matrix(u)),
+        lambda u: Call(spiral(u), output="complex"),
+        wrap=lambda f: lambda *args, **kwargs: without_phases(f(*args, **kwargs)),
+        dtypes=(),
     ),
     case("linalg.orthogonal_procrustes", lambda u: Call(matrix(u), matrix(u))),
     case("linalg.inv", lambda u: Call(matrix(u))),

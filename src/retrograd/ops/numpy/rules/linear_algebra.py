@@ -8,6 +8,7 @@ import numpy as np
 
 from ...._generated import linalg
 from ...._generated import toplevel as ops
+from ....core.arrays.devices import all_examples
 from ....core.tensor.tensor import Tensor
 from ...linear.decompositions.eigen import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
@@ -108,10 +109,10 @@ def _one_triangle(a: object, UPLO: str = "L") -> Tensor:
 
 
 def _eig(a: object, complex: bool = ALWAYS_COMPLEX) -> EigResult:
-    """Return the eigenvalues and eigenvectors; where they are real and ``complex`` is False, as real results."""
+    """Return the eigenvalues and eigenvectors; where all are real and ``complex`` is False, as real results."""
     x = _matrix(a)
     found = linalg.eig(x)
-    if complex or x.dtype.kind == "c" or bool((found.eigenvalues.array.imag != 0).any()):
+    if complex or x.dtype.kind == "c" or bool((all_examples(found.eigenvalues.array).imag != 0).any()):
         return found
     return EigResult(ops.real(found.eigenvalues), ops.real(found.eigenvectors))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...._generated import functional, linalg
 from ...._generated import toplevel as ops
+from ....core.arrays.devices import all_examples
 from ....core.errors import describe
 from ....core.tensor.tensor import Tensor
 from ..arguments import Rules, alike, axes_of, doubles, flat, floating, in_double, only, tensor, tensors
@@ -92,11 +93,14 @@ def _poly(seq_of_zeros: object) -> Tensor:
 
 
 def _roots(p: object) -> Tensor:
-    """Return the eigenvalues of the companion matrix, and a zero per trailing coefficient that is 0."""
+    """Return the eigenvalues of the companion matrix, and a zero per trailing coefficient that is 0.
+
+    Inside ``vmap`` coefficients count as 0 if they are 0 in all examples, since the number of roots is one.
+    """
     x = floating(tensor(p))
     if x.ndim != 1:
         raise ValueError(f"expected the coefficients in one dimension, got {describe(x)}")
-    places = np.flatnonzero(x.array)
+    places = np.flatnonzero(all_examples(x.array).reshape(-1, len(x)).any(0))
     if not len(places):
         return x[:0]
     given, zeros = x[int(places[0]) : int(places[-1]) + 1], len(x) - 1 - int(places[-1])
