@@ -21,7 +21,7 @@ from ...core.tensor.storage import is_saved, is_writable, share, sharers, storag
 from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...func.nests import flatten
 from ...ops.make.generators import Generator, default_generator
-from ..cpu import compiled_regions
+from ..cpu import compiled_regions, with_scaling_steps
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
 from ..loops.repeated_steps import roll_repeats
@@ -124,6 +124,7 @@ class Entry:
         if len(forward) + len(backward) > longest:
             raise TooLong(f"it has more than {longest:,} operators ({[*forward, *backward][longest].site})")
         if not program.varies:
+            forward = with_scaling_steps(forward)
             forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
             backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
             if any(step.on_gpu for step in (*forward, *backward)):
