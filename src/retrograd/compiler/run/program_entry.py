@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import dtypes
 from ...core.arrays.devices import array_module, cupy_backend, is_array
-from ...core.arrays.fp_warnings import silent
+from ...core.arrays.fp_warnings import silenced, silent
 from ...core.arrays.memory import trim
 from ...core.graph.backward import differentiate
 from ...core.graph.modes import enable_grad, modes
@@ -349,8 +349,7 @@ class Entry:
             return self._run_carefully(leaves, arrays)
         if self.primitive is not None:
             return self._run_with_grad(leaves, arrays)
-        with silent():
-            found = self.forward(arrays)
+        found = silenced(self.forward, arrays)
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 
