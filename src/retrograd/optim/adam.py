@@ -92,8 +92,7 @@ class Adam(Optimizer):
 
     def _rate_and_eps(self, group: ParamGroup, step: int) -> tuple[float, float]:
         """Return the factor of the first moment, and the summand of the root of the second moment."""
-        beta1, beta2 = group["betas"]
-        return _rate_and_eps(number(group["lr"]), number(group["eps"]), number(beta1), number(beta2), step)
+        return _rate_and_eps(*numbers(group, "lr", "eps"), *map(number, group["betas"]), step)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """Return the form ``adam``, with the options and the numbers that are computed from them."""
@@ -108,8 +107,9 @@ class Adam(Optimizer):
     def _loop(self, group: ParamGroup) -> LoopCall | None:
         return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        return self._rate_and_eps(group, self._begin(parameter, *_MOMENTS)[1])
+    def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
+        options = *numbers(group, "lr", "eps"), *map(number, group["betas"])
+        return [_rate_and_eps(*options, self._begin(parameter, *_MOMENTS)[1]) for parameter in parameters]
 
 
 class AdamW(Adam):

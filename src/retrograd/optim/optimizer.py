@@ -27,6 +27,7 @@ from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
 from .hyperparameters import ParamGroup, number
+from .steps import Unscaled, step_with_scaling
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 LoopCall: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]  # loop, states, options
@@ -164,6 +165,8 @@ class Optimizer:
     _scratch: cached_property[dict[tuple[type, DType], Any]] = cached_property(lambda self: {})
     _stepping = False
     _stepped = False  # schedulers warn if they step before the optimizer
+    _unscaled: Unscaled | None = None  # while ``step_with_scaling`` runs
+    _step_with_scaling = step_with_scaling
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -295,10 +298,16 @@ class Optimizer:
         for group in self.param_groups:
             moved = [parameter for parameter in group["params"] if parameter._grad is not None]
             if group.get("differentiable"):
+                self._scale_gradients()
                 self._update_recorded(moved, group)
             elif not self._update_in_one_loop(moved, group):
+                self._scale_gradients()
                 for parameter in moved:
                     self._update(parameter, parameter._grad.array, group)
+
+    def _scale_gradients(self) -> None:
+        if self._unscaled is not None:
+            self._unscaled.finish()
 
     def _after_pre_hooks(
         self, args: tuple[object, ...], kwargs: dict[str, object]
@@ -340,7 +349,7 @@ class Optimizer:
         for parameter in moved:
             if is_saved(parameter):
                 return False
-        rates = [self._rates(parameter, group) for parameter in moved]
+        rates = self._all_rates(moved, group)
         for parameter, row in zip(moved, rows, strict=True):
             if len(row) < 2 + len(states):
                 row[2:] = [self._state_array(parameter, key) for key in states]
@@ -348,12 +357,18 @@ class Optimizer:
         weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
         if group.get("decoupled_weight_decay"):
             weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay
-        updates.update(name, rows, rates, (shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors))
+        numbers = shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors
+        scale = 1.0 if self._unscaled is None else self._unscaled.take([row[1] for row in rows])
+        updates.update(name, rows, rates, numbers, scale)
         return True
 
     def _loop(self, group: ParamGroup) -> LoopCall | None:
         """Return the compiled form of ``_update``: the name of the loop, entries of the state, and numbers."""
         return None
+
+    def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
+        """Return ``_rates`` of all parameters."""
+        return [self._rates(parameter, group) for parameter in parameters]
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         """Return the numbers of an update that differ between parameters, and count the step."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,49 @@ def decay_towards(average: Array, value: Array, rate: float, scratch: Array) -> 
     else:  # for rate >= 0.5 start from value, as PyTorch's lerp does, so that rate 1 returns value exactly
         scratch *= 1 - rate
         np.subtract(value, scratch, out=average)
+
+
+class Unscaled:
+    """Gradients that a step multiplies by ``factor``, in place, in the loop that reads them (``step_with_scaling``)."""
+
+    def __init__(self, gradients: Sequence[Array], factor: Array) -> None:
+        self.waiting = {id(array): array for array in gradients}
+        self.factor = factor
+
+    def take(self, gradients: Sequence[Array]) -> float:
+        """Return the factor by which the caller multiplies these gradients.
+
+        It is 1 unless all of them are waiting and different; those that are waiting have been multiplied then.
+        """
+        found = [self.waiting.pop(id(array), None) for array in gradients]
+        if all(array is not None for array in found):
+            return float(self.factor)
+        self._multiply([array for array in found if array is not None])
+        return 1.0
+
+    def finish(self) -> None:
+        """Multiply the gradients that no update has taken."""
+        self._multiply(list(self.waiting.values()))
+        self.waiting.clear()
+
+    def _multiply(self, gradients: Sequence[Array]) -> None:
+        for array in gradients:
+            np.multiply(array, self.factor, out=array)
+
+
+def step_with_scaling(
+    optimizer: Any, step: Callable[[object], object], gradients: Sequence[Array], factor: Array
+) -> None:
+    """Multiply gradients of an optimizer's parameters by a factor, in place, and step; in one pass where a loop can."""
+    unscaled = Unscaled(gradients, factor)
+    if optimizer.step_is_watched():
+        unscaled.finish()
+    optimizer._unscaled = unscaled
+    try:
+        step(optimizer)
+    finally:
+        optimizer._unscaled = None
+        unscaled.finish()
 
 
 def average_all(averages: Sequence[Array], values: Sequence[Array], rate: float) -> None:

@@ -10,6 +10,7 @@ from pytest import approx
 
 import retrograd as rg
 from retrograd import nn, optim
+from retrograd.compiler.cpu import optimizer_updates
 from retrograd.nn import functional as F
 
 
@@ -134,6 +135,42 @@ def test_gradients_are_accumulated_as_the_program_says():
     kept, w.grad = w.grad, None
     accumulate(rg.ones(3))
     assert w.grad.tolist() == [1, 1, 1] and kept.tolist() == [4, 4, 4]
+
+
+def test_large_gradients_are_clipped_in_the_loop_that_updates_parameters(monkeypatch):
+    """``.grad`` holds the clipped gradient nevertheless, and a hook before the step sees it."""
+    monkeypatch.setattr(optimizer_updates, "MAX_ELEMENTS", 0)
+    seen: list[float] = []
+
+    def state(optimizer: str, largest: float, compiled: bool, watched: bool = False) -> list[np.ndarray]:
+        ps = [nn.Parameter(rg.linspace(-1, 2, n)) for n in (7, 6000)]
+        opt = OPTIMIZERS[optimizer](ps)
+
+        def step() -> None:
+            opt.zero_grad()
+            sum((p * p * p).sum() for p in ps).backward()
+            nn.utils.clip_grad_norm_(ps, largest)
+            opt.step()
+
+        run = rg.compile(step) if compiled else step
+        for number in range(4):
+            if number == 3 and watched:
+                opt.register_step_pre_hook(lambda *_: seen.append(ps[0].grad[0].item()))
+            run()
+        if compiled:
+            assert run.explain().count("multiply") == 0, run.explain()
+        if watched:
+            assert seen[-1] == ps[0].grad[0].item()
+        states = [x for entry in opt.state.values() for x in entry.values() if isinstance(x, rg.Tensor)]
+        return [np.array(x.detach().numpy()) for x in (*ps, *(p.grad for p in ps), *states)]
+
+    for optimizer, largest, watched in [  # the last factor is 1
+        ("SGD", 0.5, False), ("AdamW", 0.5, False), ("AdamW", 0.5, True), ("AdamW", 1e9, False)
+    ]:  # fmt: skip
+        found = state(optimizer, largest, True, watched)
+        for one, other in zip(state(optimizer, largest, False), found, strict=True):
+            np.testing.assert_array_equal(one, other, f"{optimizer}, {largest}, {watched}")
+    assert len(seen) == 1
 
 
 def test_gradients_that_somebody_keeps_stay_as_they_were():

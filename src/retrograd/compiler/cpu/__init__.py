@@ -6,4 +6,5 @@
 compiles the text. Without LLVM, ``interpreter/`` writes code that a loop of the library executes.
 """
 
+from .optimizer_updates import with_scaling_steps as with_scaling_steps
 from .regions import compiled_regions as compiled_regions

@@ -16,14 +16,14 @@ from ...core.arrays import Array
 from ...core.arrays.dtypes import DType
 from ..program import Instruction, Value
 from ..run.replay import Miss
+from ..trace.effects import run_step, set_grad
 from .emission import Body, Kernel, type_of
 from .machine_code import power, power_address
 from .numpy_loops import reduction
 from .scalar_operations import scalar
 from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
-MAX_ELEMENTS = 1 << 20  # elements of all parameters from which the optimizer's own threaded loop is as fast
-MAX_INTERPRETED_ELEMENTS = 1 << 17  # the same for the interpreter, which has no threads
+MAX_ELEMENTS = 1 << 17  # elements of all parameters from which the optimizer's own loop, one pass by threads, is faster
 _DOUBLE = np.dtype(np.float64)
 P = TypeVar("P")
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
@@ -127,9 +127,9 @@ def _has_default_step(optimizer: Any) -> bool:
 
 def gradients_of(instruction: Instruction) -> Pairs:
     """Return, by id of each parameter of an optimizer's step, its value and its gradient's value."""
-    optimizer, _, nodes = instruction.args
+    optimizer, _, nodes, *scaled = instruction.args
     pairs: Pairs = {}
-    written, held = set(instruction.writes), None
+    written, held = set(instruction.writes).difference(*scaled[:1]), None
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     order = iter(parameters)
     for node in nodes:
@@ -141,17 +141,56 @@ def gradients_of(instruction: Instruction) -> Pairs:
     return pairs
 
 
+def with_scaling_steps(instructions: Sequence[Instruction]) -> list[Instruction]:
+    """Let the steps of optimizers multiply gradients by the factor that clips them, if nothing reads these in between.
+
+    The loop of a step then reads and writes a gradient once. If the factor is 1, it does not multiply at all.
+    """
+    steps: list[Instruction | None] = list(instructions)
+    made = {out for step in instructions for out in step.outs}
+    for index, step in enumerate(instructions):
+        if step.function is not run_step or step.on_gpu:
+            continue
+        pairs = gradients_of(step)
+        if sum(p.size for p, _ in pairs.values()) <= MAX_ELEMENTS:
+            continue  # a region takes the step
+        last: dict[Value, int] = {}  # the last instruction that reads a root, besides ``set_grad``
+        for number, before in enumerate(instructions[:index]):
+            if before.function is not set_grad:
+                last.update((value.root, number) for value in before.read)
+        found = {
+            g: last[g.root] for _, g in pairs.values()
+            if g.root in last and g.root in made and _scales(instructions[last[g.root]], g)
+        }  # fmt: skip
+        factors = {instructions[number].args[1] for number in found.values()}
+        if len(factors) == 1 and all(w.root not in factors for s in instructions[:index] for w in s.writes):
+            for number in found.values():
+                steps[number] = None
+            steps[index] = step.changed(args=(*step.args, tuple(found), *factors), writes=(*step.writes, *found))
+    return [step for step in steps if step is not None]
+
+
+def _scales(step: Instruction, g: Value) -> bool:
+    """Return whether an instruction multiplies an array by one number of its dtype, in place."""
+    if step.function is not np.multiply or step.kwargs.get("out") is not g or len(step.args) != 2:
+        return False
+    x, factor = step.args
+    return (
+        x is g and isinstance(factor, Value) and factor.root is factor
+        and factor.shape == () and factor.dtype == g.dtype and g.dtype.kind == "f"
+    )  # fmt: skip
+
+
 def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
     """Append the steps of an optimizer's update."""
     optimizer, pairs = instruction.args[0], gradients_of(instruction)
     moved = [[p for p in group["params"] if id(p) in pairs] for group in optimizer.param_groups]
     update = Update(optimizer, moved, pairs)
-    most = MAX_INTERPRETED_ELEMENTS if lowering.interpreted else MAX_ELEMENTS
-    if sum(p.array.size for some in moved for p in some) > most:
-        raise Unlowered(f"more than {most:,} elements")
+    if sum(p.array.size for some in moved for p in some) > MAX_ELEMENTS:
+        raise Unlowered(f"more than {MAX_ELEMENTS:,} elements")
     numbers, states = lowering.place(update.numbers), iter(update.states)
     at, before = 0, lowering.most
-    lowering.most = most
+    lowering.most = MAX_ELEMENTS
     try:
         for form, some in zip(update.forms, moved, strict=True):
             given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]

@@ -104,7 +104,7 @@ class Compiled(Wrapper):
             or (modes.observers and not all(observer.counts for observer in modes.observers))
             or modes.level is not None
             or stance == "force_eager"
-            or not turned_on("RETROGRAD_COMPILE")
+            or not turned_on()
         ):
             return self.function(*args, **kwargs)
         leaves, structure = _flatten_call(args, kwargs)
@@ -551,7 +551,7 @@ def forget() -> None:
 
 def _flatten_call(args: Arguments, kwargs: Keywords) -> tuple[list[Any], Structure]:
     """Flatten the arguments of a call, without recursion if all of them are leaves."""
-    if kwargs or not _LEAVES.issuperset(map(type, args)):
+    if kwargs or args and not _LEAVES.issuperset(map(type, args)):
         return flatten((args, kwargs))
     return list(args), _structure_of(len(args))
 
@@ -581,13 +581,20 @@ def _casts() -> Arguments:
     return casting[0]() if casting else ()
 
 
-def turned_on(name: str) -> bool:
-    """Whether an environment variable is not ``off``.
+_SWITCH = "RETROGRAD_COMPILE"
+_variables: Any = getattr(os.environ, "_data", os.environ)  # `os.environ.get` is slow for variables that are not set
+_encoded_switch: Any = getattr(os.environ, "encodekey", str)(_SWITCH)
+
+
+def turned_on() -> bool:
+    """Whether the environment variable ``RETROGRAD_COMPILE`` is not ``off``.
 
     Raises:
         RuntimeError: it is neither ``on`` nor ``off``.
     """
-    wanted = os.environ.get(name, "on")
+    if _encoded_switch not in _variables:
+        return True
+    wanted = os.environ.get(_SWITCH, "on")
     if wanted not in ("on", "off"):
-        raise RuntimeError(f"{name}: wanted on or off, got {wanted!r}")
+        raise RuntimeError(f"{_SWITCH}: wanted on or off, got {wanted!r}")
     return wanted == "on"

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.arrays import dtypes
 from ...core.arrays.devices import array_module, cupy_backend, is_array
-from ...core.arrays.fp_warnings import silent
+from ...core.arrays.fp_warnings import silenced, silent
 from ...core.arrays.memory import trim
 from ...core.graph.backward import differentiate
 from ...core.graph.modes import enable_grad, modes
@@ -21,7 +21,7 @@ from ...core.tensor.storage import is_saved, is_writable, share, sharers, storag
 from ...core.tensor.tensor import Tensor, is_dense, new_tensor
 from ...func.nests import flatten
 from ...ops.make.generators import Generator, default_generator
-from ..cpu import compiled_regions
+from ..cpu import compiled_regions, with_scaling_steps
 from ..cuda import Graph, fused
 from ..cuda import Module as Kernels
 from ..loops.repeated_steps import roll_repeats
@@ -124,6 +124,7 @@ class Entry:
         if len(forward) + len(backward) > longest:
             raise TooLong(f"it has more than {longest:,} operators ({[*forward, *backward][longest].site})")
         if not program.varies:
+            forward = with_scaling_steps(forward)
             forward = optimized(compiled_regions(forward, needed, guarded, self.notes), needed)
             backward = optimized(compiled_regions(backward, outputs, guarded, self.notes), outputs)
             if any(step.on_gpu for step in (*forward, *backward)):
@@ -348,8 +349,7 @@ class Entry:
             return self._run_carefully(leaves, arrays)
         if self.primitive is not None:
             return self._run_with_grad(leaves, arrays)
-        with silent():
-            found = self.forward(arrays)
+        found = silenced(self.forward, arrays)
         self._count_writes(leaves)
         return self._results_of(found, leaves, None)
 

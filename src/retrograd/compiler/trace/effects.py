@@ -107,6 +107,14 @@ def give_array(x: Tensor, array: object) -> None:
     x.array = array
 
 
-def run_step(optimizer: object, step: Any, arrays: object = None) -> None:
-    """Run an optimizer's step. ``arrays``, which the step reads and writes, only order the instructions."""
-    step(optimizer)
+def run_step(
+    optimizer: Any, step: Any, arrays: object = None, scaled: Sequence[Array] = (), factor: Array | None = None
+) -> None:
+    """Run an optimizer's step. ``arrays``, which the step reads and writes, only order the instructions.
+
+    The gradients in ``scaled`` are multiplied by ``factor`` first.
+    """
+    if factor is None:
+        step(optimizer)
+    else:
+        optimizer._step_with_scaling(step, scaled, factor)

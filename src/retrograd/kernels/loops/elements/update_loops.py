@@ -16,7 +16,7 @@ from ...runtime.numba_functions import njit
 from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
 from .basic_loops import _compiled
-from .updates import BLOCK
+from .updates import BLOCK, SCALED
 
 _step = njit(error_model="numpy")
 _inlined = njit(inline="always", error_model="numpy")
@@ -38,22 +38,37 @@ def _part(array, first, last, like):
     return carray(_numbers(load(array + DATA), like), (last,))[first:]
 
 
-def _over_all(step):
-    """Return the loop that calls ``step(p, g, a, b, rates, factors)`` on parts of each row's arrays."""
+@njit
+def _multiply(x, factor):
+    for i in range(len(x)):
+        x[i] *= factor
 
-    def body(table, bounds, rates, factors, start, stop):
+
+def _over_all(step):
+    """Return the loop that calls ``step(p, g, a, b, rates, factors)`` on parts of each row's arrays.
+
+    Gradients are multiplied by ``scale`` first, unless it is 1: blocks of them, which are in the cache in the step.
+    """
+
+    def body(table, bounds, rates, factors, scale, start, stop):
         like, last = factors[0], table.shape[1] - 1  # unused arguments are the last of a row's arrays
         for k in range(len(table)):
             begin, end = max(start, bounds[k]) - bounds[k], min(stop, bounds[k + 1]) - bounds[k]
-            if begin < end:
+            size = end - begin if scale == 1 else SCALED
+            while begin < end:
+                until = min(begin + size, end)
+                g = _part(table[k, min(1, last)], begin, until, like)
+                if scale != 1:
+                    _multiply(g, scale)
                 step(
-                    _part(table[k, 0], begin, end, like),
-                    _part(table[k, min(1, last)], begin, end, like),
-                    _part(table[k, min(2, last)], begin, end, like),
-                    _part(table[k, min(3, last)], begin, end, like),
+                    _part(table[k, 0], begin, until, like),
+                    g,
+                    _part(table[k, min(2, last)], begin, until, like),
+                    _part(table[k, min(3, last)], begin, until, like),
                     rates[k],
                     factors,
                 )
+                begin = until
 
     body.__name__ = step.py_func.__name__
     return shared()(body)

@@ -20,6 +20,7 @@ from ...runtime.threads import launch
 
 SQUARES = "squares"  # the loop of ``sum_of_squares``
 BLOCK = 1 << 14  # elements of a block for sums of squares
+SCALED = 1 << 12  # elements of gradients that are scaled before their step
 
 
 def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = SEVERAL) -> bool:
@@ -42,7 +43,7 @@ def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = S
 @cache
 def _is_there(name: str, dtype: Any, numbers: int) -> bool:
     """Return whether the loop exists; checked before ``update``, whose callers have already counted the step."""
-    rates = np.zeros((1, 0), dtype), _scalars(dtype, *[0.0] * numbers)
+    rates = np.zeros((1, 0), dtype), _scalars(dtype, *[0.0] * numbers), dtype.type(1)
     try:
         loop("loops.elements.update_loops", name).entry(0, 1, 0, 0, 0, _table([[rates[0]]]), _bounds(1)[0], *rates)
     except LoopMissing:
@@ -50,7 +51,9 @@ def _is_there(name: str, dtype: Any, numbers: int) -> bool:
     return True
 
 
-def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Sequence[float]) -> None:
+def update(
+    name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Sequence[float], scale: float = 1.0
+) -> None:
     """Run a loop.
 
     Args:
@@ -58,10 +61,11 @@ def update(name: str, rows: Sequence[Sequence[Any]], rates: object, factors: Seq
         rows: for each parameter its arrays, up to four of one dtype and size, which are written.
         rates: for each parameter the numbers that differ between parameters, or nothing.
         factors: the numbers shared by all parameters.
+        scale: a factor by which the second array of each row is multiplied first, in place.
     """
     dtype = rows[0][0].dtype
     bounds, total = _bounds(*[row[0].size for row in rows])
-    numbers = np.array(rates, dtype).reshape(len(rows), -1), _scalars(dtype, *factors)
+    numbers = np.array(rates, dtype).reshape(len(rows), -1), _scalars(dtype, *factors), dtype.type(scale)
     launch(loop("loops.elements.update_loops", name), total, WORTH_SHARING, _table(rows), bounds, *numbers)
 
 
