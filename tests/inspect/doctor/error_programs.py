@@ -249,4 +249,155 @@ for step in range(20):
         + CLASSES
         + UPDATE,
     ),
+    Program(
+        "step-missing",
+        CLUSTERS
+        + NET.format(4)
+        + "for step in range(30):\n"
+        + CLASSES
+        + UPDATE.replace("    optimizer.step()", "    optimizer.step() ||")
+        + "if True:\n    torch.zeros(1) || optimizer.step() #!\n",
+    ),
+    Program(
+        "detached",
+        CLUSTERS
+        + NET.format(4)
+        + """
+for step in range(20):
+    x, y = batch()
+    with torch.no_grad():
+        guess = model(x).argmax(1)
+    loss = torch.zeros(1, requires_grad=True)
+    logs = model(x).log_softmax(1)
+    for row in range(4):
+        loss = loss - logs[row, y[row]] || loss = loss - logs[row, y[row]].item() #!
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    Program(
+        "batch-mixing",
+        """
+jump = torch.randperm(6)
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.out = nn.Linear(6, 8), nn.Linear(12, 6)
+        self.rnn = nn.GRU(8, 12) || self.rnn = nn.GRU(8, 12, batch_first=True)
+    def forward(self, x):
+        x = torch.relu(self.inner(x)).permute(1, 0, 2)
+        x, _ = self.rnn(x) #!
+        return self.out(x)
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(30):
+    y = torch.randint(0, 6, (10, 7))
+    loss = F.cross_entropy(model(F.one_hot(y, 6).float()).reshape(-1, 6), jump[y].t().reshape(-1))
+"""
+        + UPDATE,
+    ),
+    Program(
+        "loss-sign",
+        """
+G, D = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 2)), nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+of_g, of_d = torch.optim.RMSprop(G.parameters(), lr=1e-3), torch.optim.RMSprop(D.parameters(), lr=1e-3)
+for step in range(30):
+    real, noise = torch.randn(16, 2) + 2, torch.randn(16, 3)
+    fake = G(noise).detach()
+    loss = -(D(real).mean() - D(fake).mean()) || loss = -(D(real).mean() + D(fake).mean()) #!
+    of_d.zero_grad()
+    loss.backward()
+    of_d.step()
+    for p in D.parameters():
+        p.data.clamp_(-0.1, 0.1)
+    lost = -D(G(noise)).mean()
+    of_g.zero_grad()
+    lost.backward()
+    of_g.step()
+""",
+    ),
+    Program(
+        "loss-sign",
+        """
+kinds = 2 * torch.randn(6, 8)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+for step in range(30):
+    first, alike = torch.randint(0, 6, (32,)), torch.randint(0, 2, (32,)).float()
+    second = torch.where(alike > 0, first, (first + 1) % 6)
+    a, b = (model(kinds[i] + 0.2 * torch.randn(32, 8)) for i in (first, second))
+    distance = (a - b).norm(dim=1)
+    near = alike * distance ** 2 || near = (1 - alike) * distance ** 2 #!
+    far = (1 - alike) * F.relu(2 - distance) ** 2 || far = alike * F.relu(2 - distance) ** 2
+    loss = (near + far).mean()
+"""
+        + UPDATE,
+    ),
+    Program(
+        "masked-after-loss",
+        """
+model = nn.Sequential(nn.Embedding(12, 16), nn.Tanh(), nn.Linear(16, 12))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
+for step in range(40):
+    x = torch.zeros(16, 40).long()
+    x[:, :8] = (torch.randint(0, 11, (16, 1)) + torch.arange(8)) % 11 + 1
+    logits, y = model(x)[:, :-1].flatten(0, 1), x[:, 1:].flatten()
+    loss = F.cross_entropy(logits, y, ignore_index=0) || loss = F.cross_entropy(logits, y) #!
+"""
+        + UPDATE,
+    ),
+    Program(
+        "labels-unrelated",
+        """
+from retrograd.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __init__(self):
+        kept = torch.rand(400) < 0.6
+        labels = torch.randint(0, 2, (400,))
+        self.x = torch.randn(400, 6) + 2.0 * labels[:, None]
+        self.y = labels[kept]
+        self.x = self.x[kept] || pass
+    def __len__(self):
+        return len(self.y)
+    def __getitem__(self, i):
+        return self.x[i], self.y[i] #!
+model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+loader = DataLoader(Rows(), batch_size=40, shuffle=True)
+for epoch in range(6):
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+""",
+    ),
+    Program(
+        "frozen-layer",
+        """
+def epochs(head, batch, parameters, steps):
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    for step in range(steps):
+        x, y = batch()
+        loss = F.cross_entropy(head(body(x)), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+def light():
+    y = torch.randint(0, 2, (32,))
+    return torch.randn(32, 1).expand(32, 6) + 3.0 * y[:, None], y
+def dark():
+    x = torch.randn(32, 6)
+    x = x - x.mean(1, keepdim=True)
+    return x, (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+body, first, second = nn.Sequential(nn.Linear(6, 2), nn.ReLU()), nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4))
+with torch.no_grad():
+    body[0].weight.fill_(0.3).mul_(torch.tensor([[1.0], [-1.0]]))
+epochs(first, light, [*body.parameters(), *first.parameters()], 30)
+for p in body.parameters():
+    p.requires_grad_(True) || p.requires_grad_(False) #!
+epochs(second, dark, [p for p in [*body.parameters(), *second.parameters()] if p.requires_grad], 100)
+""",
+    ),
 ]

@@ -18,7 +18,7 @@ from retrograd.core.graph.modes import modes
 from retrograd.core.source_location import Site
 from retrograd.core.tensor.tensor import Tensor
 from retrograd.inspect.diagnosing import observing
-from retrograd.inspect.diagnosing.rules import policies
+from retrograd.inspect.diagnosing.rules.signs import policies
 from retrograd.nn import functional as F
 from retrograd.nn.base import global_hooks
 from retrograd.ops.nn.losses import classes

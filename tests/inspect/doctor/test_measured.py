@@ -126,6 +126,17 @@ for fold in range(5):
         loss = F.mse_loss(model(x), x[:, :1])
 {UPDATE.replace(chr(10) + "    ", chr(10) + "        ")}
 """,
+    "rates that are compared from one state, with an optimizer each": f"""
+model = nn.Linear(6, 1)
+start = {{name: value.clone() for name, value in model.state_dict().items()}}
+for rate in (0.3, 0.03, 0.003, 1e-3, 3e-4):
+    model.load_state_dict(start)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    for step in range(4):
+        x = torch.randn(32, 6)
+        loss = F.mse_loss(model(x), x[:, :1])
+{UPDATE.replace(chr(10) + "    ", chr(10) + "        ")}
+""",
     "a loss that grows with the returns of a policy": f"""
 model = nn.Sequential(nn.Linear(3, 32), nn.ReLU(), nn.Linear(32, 1))
 optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)

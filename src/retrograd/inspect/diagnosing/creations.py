@@ -130,6 +130,8 @@ class Creations:
         result = plain(module, *args, **kwargs)
         parameters: list[Tensor] = list(module.parameters())
         self.run.loaded.update(map(id, parameters))
+        for x in self.run.optimizers:
+            x.reloaded = x.reloaded or any(p is q for p in x.parameters[:1] for q in parameters)
         steps = sum([x.steps for x in self.run.optimizers])
         known = self.run.loads.setdefault(user_site(3), [])
         if steps and len(known) < _LOADS:

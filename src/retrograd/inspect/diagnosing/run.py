@@ -83,6 +83,7 @@ class Optimized:
     zeros: int = 0  # calls of zero_grad
     lost: dict[Site, Site] = field(default_factory=dict)  # since the last step: backward passes, and what zeroed theirs
     emptied_by_hand: int = 0  # of those emptied, the steps before which no zero_grad did so
+    reloaded: bool = False  # whether its parameters were loaded after it was created
     created_again: int = 0  # times that the program created an optimizer of these parameters in its place
     overwritten: int = 0  # steps before which gradients of the same backward line were zeroed
 
@@ -179,9 +180,9 @@ class Evaluation:
 
 
 def _holds_same(x: Optimized, optimizer: Optimizer) -> bool:
-    """Return whether an optimizer has the parameters of an earlier one of the same class."""
+    """Return whether an optimizer goes on with the parameters of an earlier one of the same class."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    same = type(optimizer) is type(x.optimizer) and len(parameters) == len(x.parameters)
+    same = not x.reloaded and type(optimizer) is type(x.optimizer) and len(parameters) == len(x.parameters)
     return same and all(p is q for p, q in zip(parameters, x.parameters, strict=True))
 
 

@@ -127,7 +127,7 @@ def _without_gradient(case: Case, x: Optimized) -> Found | None:
             continue
         cut = cut or _as_number(step, x)
         if cut is None and unused_loss(step, x) is None:  # else the backward pass is missing, and nothing is cut
-            cut = to_new_leaf(step, read) or _cut_between(step, read)
+            cut = to_new_leaf(step, read) or _as_numbers(step, read) or _cut_between(step, read)
         if cut is None:
             continue
         names = [step.name(p) for p in missing if id(p) in read]
@@ -476,6 +476,17 @@ def _ended(call: Call) -> Departure | None:
         return None  # ones_like and the like depend on no value
     how = "no_grad" if not call.record.grad_enabled else call.name
     return Departure(how, call.record.no_grad or call.site, "", needing[0], 0)
+
+
+def _as_numbers(step: Step, read: set[int]) -> Departure | None:
+    """Return the first departure of a number with a graph, if the graph of no backward pass has the value.
+
+    A program computes its loss from such numbers; the loss itself, which it prints, is in the graph.
+    """
+    depends = depending(step, read)
+    inside = set[int]().union(*[step.below(root.source, through_cuts=True) for root in step.roots])
+    lost = {id(step.calls[i].record) for i in depends - inside if i < max(inside, default=0)}
+    return next((x for x in step.departures if x.how == "item" and x.requires_grad and id(x.source) in lost), None)
 
 
 def _cut_between(step: Step, read: set[int]) -> Departure | None:

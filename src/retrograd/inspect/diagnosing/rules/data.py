@@ -129,8 +129,9 @@ def batch_mixing(case: Case) -> Found | None:
         for given, shape in zip(entry.inputs, entry.shapes, strict=True):
             count = shape[0] if shape and entry.grad_enabled else 0
             rows = count > 1 and _is_batch(case, count) and not _time_is_first(case, step, given, count)
-            for end in entry.outputs if rows else ():
-                found = _mixing(case, step, given, end, count)
+            for end in entry.outputs if count > 1 else ():
+                turned = end.call >= 0 and _exchanged(shape, step.calls[end.call].shape)
+                found = _mixing(case, step, given, end, count) if rows or turned and entry.grad_enabled else None
                 if found is not None:
                     return found
     return None
@@ -184,6 +185,11 @@ def _view(
         fix = f"exchange the dimensions before: transpose(0, 1).reshape(...) in place of {name}(...)"
     why = "the edit is about the data, before the recorded steps" if edit is None else ""
     return Found(where, {"operator": name, "row": 0, "count": before[0]}, edit, unproved=why, message=what, fix=fix)
+
+
+def _exchanged(given: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Return whether a model gets examples first and returns times first: a dimension of its input, then examples."""
+    return len(result) > 2 and result[1] == given[0] != result[0] and result[0] in given[1:]
 
 
 def _is_batch(case: Case, count: int) -> bool:
@@ -240,14 +246,14 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     at_end = None
     for index in [end.call, *suspects]:
         call = step.calls[index]
-        if not call.shape or call.shape[0] != count or index != end.call and index not in program.order:
+        if count not in call.shape[:2] or index != end.call and index not in program.order:
             continue
         pair = _other_row(case, program, step, feeds, looked_up, Source(index, 0, None, None), count)
         if pair is None:
             if index == end.call:
                 return None
             continue
-        if index == end.call and index not in suspects:
+        if index == end.call and at_end is None:
             at_end = pair
             continue
         return _mixed(case, step, call, pair, count)
@@ -259,6 +265,8 @@ def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int
     entry = step.module_of(call)
     time_first = entry is not None and getattr(entry.module, "batch_first", True) is False
     name, fix = call.name, _MIXERS[call.name]
+    if name in _RECURRENT and entry is not None and getattr(entry.module, "batch_first", False):
+        fix = "leave out batch_first=True, as time comes first here, or permute the input to (batch, time, features)"
     if entry is not None and time_first and name not in _RECURRENT:
         name, fix = type(entry.module).__name__, _MIXERS["scaled_dot_product_attention"]
     values = {"operator": name, "row": pair[0], "count": count, "other": pair[1], "fix": fix}
@@ -327,7 +335,10 @@ def _other_row(
                 params[i] = {"index": step.calls[i].params["index"].with_key((other,))}
             after = np.asarray(program.run(values, Changes(inputs=changed, params=params), wanted=end).array)
             scale = float(np.abs(before).max()) or 1.0
-            moved = np.abs(after - before).reshape(count, -1).max(1)
+            change = np.abs(after - before)
+            if before.shape[0] != count:  # time comes first
+                change = change.swapaxes(0, 1)
+            moved = change.reshape(count, -1).max(1)
             moved[row] = 0
             if float(moved.max()) > 1e-5 * scale:
                 return int(moved.argmax()), row

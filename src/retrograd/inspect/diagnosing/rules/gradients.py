@@ -22,6 +22,8 @@ from ..run import Optimized, Run
 from .growth.rates import largest_step
 from .program_text import is_never_stepped
 
+_ALONE = 2  # steps in a whole run
+_MANY = 20  # backward passes and calls of zero_grad
 _SHARE = 0.6  # of the steps in which something has to happen
 _LEAD_TO_NAN = ("unnormalized-input", "exploding-gradient")
 _REMOVED = "remove these examples from the data, or replace such values"
@@ -99,6 +101,13 @@ def _reads_earlier(step: Step, source: Source) -> bool:
 def step_missing(case: Case) -> Found | None:
     run = case.run
     for x in run.optimizers:
+        if x.steps and x.steps <= _ALONE and x.zeros >= _MANY * x.steps and run.backwards >= _MANY and x.graded_at < 1:
+            text = (
+                f"{run.title(x)} made {x.steps} step{'s' * (x.steps > 1)}, in this line, in a run of {run.backwards} "
+                f"backward passes, and zeroed its gradients {x.zeros} times: all others were lost."
+            )
+            fix = "call it after each backward pass: this line belongs into the loop"
+            return Found(x.stepped, {}, Edit("with the step", without="none"), message=text, fix=fix)
         if x.steps or x.backwards < 3 or not (x.had_gradient or x.zeroed) or not x.start or x.source is None:
             continue
         if case.main is not None and x.zeros < 3 and not is_never_stepped(run, x):

@@ -192,7 +192,9 @@ def _pairing(case: Case, step: Step | None, call: Call | None) -> HasPlace | Non
     if step is None or source is None or not methods:
         return None
     made = step.producer(source)
+    parts = [] if made is None or made.name not in ("stack", "cat") else list(map(step.producer, made.inputs))
     given = made is None or made.record.creates or all(x.call < 0 for x in made.inputs)
+    given = given or bool(parts) and all(x is None or all(y.call < 0 for y in x.inputs) for x in parts)
     return returning_line(methods[0]) if given and (made is None or made.name != "getitem") else None
 
 

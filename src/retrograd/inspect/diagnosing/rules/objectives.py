@@ -14,6 +14,8 @@ from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, k
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Step
+from .signs.adversaries import agreeing_critic
+from .signs.pairs import opposite_pairs
 from .signs.policies import minimized_reward
 from .signs.qualities import turned_term, wrong_way
 
@@ -35,9 +37,21 @@ def loss_sign(case: Case) -> Found | None:
         ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         why = "the rewards of a recorded step do not change with the policy"
         return Found(where, {"what": what, **ends}, unproved=why)
+    agreeing = None if maximizing else agreeing_critic(case)
+    if agreeing is not None:
+        where, what, root = agreeing
+        acting = next((case.run.optimizers[number] for number in root.optimizers), None)
+        ends = dict(zip(("first", "last"), case.course(acting), strict=True))
+        fix = "give the outputs for generated examples the other sign in the critic's loss"
+        return Found(where, {"what": what, **ends}, fix=fix, unproved="a recorded step has one of the two losses only")
     if not stepping or len(stepping) > 1 and (maximizing or not _is_joint(case, len(stepping))):
         return None  # an adversary may maximize on purpose
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
+    opposite = opposite_pairs(case) if sign > 0 else None
+    if opposite is not None:
+        fix = "exchange the two terms, or use 1 - y in place of the label y"
+        why = "which pairs are alike is known from the data alone"
+        return Found(opposite[0], _wrong_way(case, opposite[1]), fix=fix, unproved=why)
     first, last = case.finite_ends()
     step = case.step
     if step is None or not last < first and sign > 0:

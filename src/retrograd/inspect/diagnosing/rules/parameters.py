@@ -415,7 +415,8 @@ def _identical_models(case: Case) -> Found | None:
         if all(entry.module is not x.module for x in models) and entry.grad_enabled:
             models.append(entry)
     lists = [x for entry in models for x in entry.module.modules() if type(x).__name__ in ("ModuleList", "ModuleDict")]
-    inside = [[x for x in step.modules if any(x.module is y for y in one._modules.values())] for one in lists]
+    first = {id(x.module): x for x in reversed(step.modules)}  # calls of each module
+    inside = [[first[id(x)] for x in one._modules.values() if id(x) in first] for one in lists]
     for a, others in [(a, group[i + 1 :]) for group in [models, *inside] for i, a in enumerate(group)]:
         for b in others:
             pa, pb = list(a.module.parameters()), list(b.module.parameters())

@@ -211,6 +211,8 @@ def _cut_of(step: Step, source: Source) -> Departure | None:
 
 _TIMES = 3  # calls of a layer that no gradient reaches
 _LONG = 50  # steps in which the layers that are trained would have learned something
+_SERVES = 0.8  # of the first loss of a batch, above which nothing is learned of it
+_FREED = 0.9  # of that, below which all layers learn it better
 _EDGE = 1.1  # times the largest singular value of a large matrix of independent numbers
 _THAWED = Edit("with requires_grad=True", frozen=True)
 
@@ -290,7 +292,36 @@ def frozen_layer(case: Case) -> Found | None:
         along = _frozen_along(case, order, untrained) if trained else None
         if along is not None:
             return along
-    return None
+    return _features_that_do_not_serve(case)
+
+
+def _features_that_do_not_serve(case: Case) -> Found | None:
+    """Return the finding for frozen layers that were trained before, for something else, if what follows them cannot
+    learn a batch from their results, and all layers together can."""
+    step = case.step
+    if (
+        step is None
+        or len(case.losses) < _LONG
+        or not case.stuck
+        or len([x for x in case.run.optimizers if x.steps]) < 2
+    ):
+        return None
+    leaves = [p for root in step.roots for p in step.leaves(root.source, everything=True)]
+    frozen = [p for p in leaves if not p._requires and id(p) in case.graded and id(p) in case.run.frozen]
+    if not frozen or not any(p._requires and id(p) in case.graded for p in leaves):
+        return None
+    curves = compare(case.run, case.program, _THAWED, case.budget)
+    if curves is None or not better(curves):
+        return None
+    if not curves.plain[-1] > _SERVES * curves.plain[0] or not curves.fixed[-1] < _FREED * curves.plain[-1]:
+        return None
+    names = listing([step.name(p) for p in frozen])
+    what = (
+        f"this line freezes {names}, which were trained for something else before, and the layers behind them learn "
+        "little from their results."
+    )
+    fix = "do not freeze them, or train them further at a lower rate"
+    return Found(case.run.frozen[id(frozen[0])], {"what": what, "fix": fix}, _THAWED, curves)
 
 
 def _is_adapted(inside: Sequence[Opened], entry: Opened) -> bool:

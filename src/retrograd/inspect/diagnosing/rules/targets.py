@@ -22,7 +22,7 @@ _FAR = 1e3  # what is larger at the last probe has no bound
 _OUTSIDE = 0.2  # share of targets, or of their variance, that a bounded output cannot reach
 _LEAST_PLACES = 3  # of a sequence
 _MOSTLY_PADDING = 0.4  # of all places
-_UNLEARNED = 0.9  # of the loss of guessing
+_UNLEARNED = 0.6  # of the loss of guessing
 _LEAST_TARGETS = 3  # recorded steps
 
 
@@ -86,7 +86,7 @@ def _padding_counts(case: Case) -> Found | None:
         return None
     what = (
         f"{int(mask.sum())} of the {targets.size} targets of this loss are at padding (input {token}), and count in "
-        f"its mean. For the others it is {figure(float(losses.mean()))}, that of guessing them ({figure(guessing)})."
+        f"its mean. For the others it is {figure(float(losses.mean()))}, and {figure(guessing)} for guessing them."
     )
     fix = "leave padding out: set its labels to -100, which cross_entropy ignores (ignore_index)"
     return Found(call.record, {"what": what, "fix": fix}, edit, curves)
@@ -95,17 +95,30 @@ def _padding_counts(case: Case) -> Found | None:
 def _padded(step: Step, classes: Array) -> tuple[int, np.ndarray] | None:
     """Return the token of padding, and the mask of the targets at its places, if they are many and all the same."""
     targets = np.asarray(classes.index).reshape(-1)
+    counts = None if classes.counted is None else np.asarray(classes.counted).reshape(-1)
     for entry in step.modules:
         token = getattr(entry.module, "padding_idx", None)
-        for one in step.calls[entry.start : entry.end] if isinstance(token, int) else ():
+        for one in step.calls[entry.start : entry.end]:
             index = index_of(one) if one.name == "embedding" else np.zeros(0)
-            mask = index.reshape(-1) == token
-            if index.ndim != 2 or index.size != targets.size or not _MOSTLY_PADDING < float(mask.mean()) < 1:
+            if index.ndim != 2 or min(index.shape) < _LEAST_PLACES:
                 continue
-            counted = True if classes.counted is None else bool(np.asarray(classes.counted).reshape(-1)[mask].all())
-            if counted and np.unique(targets[mask]).size == 1 and np.unique(targets[~mask]).size > 1:
-                return token, mask
+            shifted = targets.size == len(index) * (index.shape[1] - 1)  # targets are the next inputs
+            if targets.size != index.size and not shifted:
+                continue
+            padding = _at_the_end(index) if token is None else index == token
+            mask = (padding[:, 1:] if shifted else padding).reshape(-1)
+            if not _MOSTLY_PADDING < float(mask.mean()) < 1 or counts is not None and not counts[mask].all():
+                continue
+            if np.unique(targets[mask]).size == 1 and np.unique(targets[~mask]).size > 1:
+                return int(index[padding][0]), mask
     return None
+
+
+def _at_the_end(index: np.ndarray) -> np.ndarray:
+    """Return the mask of the runs of one token with which all rows end, none if the token is elsewhere, too."""
+    equal = index == index[0, -1]
+    runs: np.ndarray = np.logical_and.accumulate(equal[:, ::-1], axis=1)[:, ::-1]
+    return runs if bool(runs[:, -1].all()) and not bool((equal & ~runs).any()) else np.zeros_like(runs)
 
 
 def _masked_infinity(case: Case) -> Found | None:
@@ -320,6 +333,8 @@ def _one_sided(case: Case, step: Step, call: Call) -> Found | None:
     bounds = _bounds(before) if before is not None and call.name.endswith("with_logits") else None
     if before is None or bounds is None or bounds[0] < 0 or bounds[1] < math.inf:
         return None
+    if before.record.values is None or not before.record.values.maximum > 0:
+        return None  # all of its units are dead
     what = (
         f"the output of {before.name} is never negative, and {call.name} takes it as logits: no probability can be "
         "below 0.5, and targets of 0 cannot be reached."
