@@ -1,5 +1,7 @@
 """Python loops whose steps are compared with a block while they are traced, and not recorded."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -298,3 +300,70 @@ def test_a_loop_without_differentiable_results_is_computed(function):
         u, p = drawn(3, requires_grad=True), drawn(3, requires_grad=True)
         for a, b in zip(function(u, p), compiled(u, p), strict=True):
             assert rg.equal(a, b) and a.requires_grad == b.requires_grad
+
+
+def test_the_steps_of_a_followed_loop_are_not_computed_and_have_their_metadata(monkeypatch):
+    def loss(u, p):
+        for _ in range(STEPS):
+            found = u.shape, u.ndim, len(u), u.numel(), u.stride(), u.is_contiguous(), u.array.nbytes, u.device.type
+            if found != ((3,), 1, 3, 3, (1,), True, 24, "cpu") or u.dtype is not p.dtype:
+                raise ValueError(found)
+            u = step(u, p)
+        return u.sum()
+
+    computed = []
+    monkeypatch.setattr(_Steps, "computed", lambda *args: computed.append(args))
+    steps = []
+    monkeypatch.setattr(_Steps, "_loop", lambda self, n, loop=_Steps._loop: steps.append(n) or loop(self, n))
+    check(loss, (drawn(3), drawn(3)), 1)
+    assert not computed and len(steps) == 1 and steps[0] > STEPS // 2
+
+
+def test_an_error_of_a_later_step_is_raised_in_that_step():
+    def inverses(m):
+        for i in range(STEPS):
+            try:
+                m = rg.linalg.inv(m) * 1.01 - (0.0 if i != STEPS - 9 else m.trace() / 2) * one + 0.001 * m
+            except RuntimeError:
+                return i
+        return STEPS
+
+    one = rg.ones(2, 2, dtype=rg.float64)
+    assert rg.compile(inverses)(one) == inverses(one)
+
+
+def test_a_custom_function_in_a_loop_runs_in_each_step():
+    class Doubled(rg.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            runs.append(1)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    def loss(u, p):
+        for _ in range(STEPS):
+            u = step(Doubled.apply(u) * 0.5, p)
+        return u.sum()
+
+    runs = []
+    rg.compile(loss)(drawn(3), drawn(3))
+    assert len(runs) >= STEPS
+
+
+def test_another_thread_reads_the_result_of_a_step():
+    def loss(u, p):
+        for i in range(STEPS):
+            u = step(u, p)
+            if i == STEPS - 5:
+                with ThreadPoolExecutor(1) as pool:
+                    seen.append(pool.submit(lambda x: (x * 2).detach().numpy().copy(), u).result())
+        return u.sum()
+
+    seen = []
+    u, p = drawn(3), drawn(3)
+    got, want = rg.compile(loss, fallback=True)(u, p), loss(u, p)
+    assert rg.allclose(got, want)
+    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-12)

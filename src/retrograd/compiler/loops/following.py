@@ -1,17 +1,18 @@
 """Follow the steps of a Python loop without recording them: repeated calls become one loop when they end.
 
 A compiled function is traced while it runs. Once the calls of a Python loop repeat (``call_log``), each further call is
-compared with the same call of the block, computed, and not recorded: neither instructions nor nodes of the graph. At
-the first other call, or when anything reads an unrecorded result, ``settle`` makes one ``RolledLoop`` of the steps,
-whose derivative is a loop as well. Tensors that are still referenced then get their values and history from that loop.
-If no loop is possible, the calls of all steps are recorded.
+compared with the same call of the block (``expected_calls``) and not recorded: neither instructions nor nodes of the
+graph. It is not even computed if the shapes of its results are known without, so that a step costs little more than its
+Python code. At the first other call, or when anything reads an unrecorded result, ``settle`` makes one ``RolledLoop``
+of the steps, which computes them, and whose derivative is a loop as well. Tensors that are still referenced then get
+their values and history from that loop. If no loop is possible, the calls of all steps are recorded.
 """
 
 from __future__ import annotations
 
 import operator
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 from weakref import ref
 
@@ -22,15 +23,17 @@ from ...core.arrays.dtypes import promoted
 from ...core.graph.modes import modes, recording
 from ...core.graph.nodes import Node
 from ...core.graph.primitive import Primitive, apply
-from ...core.tensor.storage import known_storage, share
+from ...core.tensor.storage import known_storage
 from ...core.tensor.tensor import Tensor
 from ...ops.shape.conversion import CLONE
 from ...ops.shape.joining import stack
-from ..program import Value, equal
+from ..program import Arguments, Keywords, Value
+from ..trace.effect_tracer import Bypassed
 from ..trace.traced_arrays import Traced
 from ..trace.tracer import Tracer
 from .body import Leaves
-from .call_log import BEFORE, NUMBER, OWN, PLAIN, SAME, SLICE, Block, Call, CallLog, Identity, Source, Unknown, is_row
+from .call_log import BEFORE, NUMBER, OWN, SAME, SLICE, Block, Call, CallLog, Identity, Source, Unknown
+from .expected_calls import comparisons, is_predictable
 from .rolled import RolledLoop
 
 MIN_STEPS = 8  # fewest steps of a loop; fewer are recorded call by call
@@ -42,6 +45,7 @@ Pair: TypeAlias = tuple[ref[Traced], ref[Tensor]]  # the array, and the Tensor
 
 _bare_tensor, _bare_traced = Tensor.__new__, Traced.__new__
 _node_of = Traced.__dict__["node"].__get__
+_numbers_of = Traced.__dict__["numbers"].__get__
 
 
 class FollowedTensor(Tensor):
@@ -70,16 +74,6 @@ class Follower:
         self._failures = 0
         self._loops: dict[object, int] = {}  # the number of loops, by the calls of a block
         self._steps: _Steps | None = None
-
-    def call(self, primitive: Primitive, inputs: Sequence[object], params: dict[str, object], beside: object) -> object:
-        """Return the result of a call that belongs to a step; NotImplemented for others, which are recorded."""
-        steps = self._steps
-        if steps is None:
-            return NotImplemented
-        found = steps.call(primitive, inputs, params) if beside is None else NotImplemented
-        if found is NotImplemented:
-            self.settle()
-        return found
 
     def note(
         self,
@@ -110,6 +104,7 @@ class Follower:
         if self._loops.setdefault(key, 0) < MAX_LOOPS:
             self._loops[key] += 1
             self._steps = _Steps(self._tracer, block, self._log)
+            self._tracer.follow = self._steps.comparisons[0]
 
     def interrupt(self) -> None:
         """End the loop that is being followed, and forget the calls before: their inputs change now."""
@@ -118,35 +113,41 @@ class Follower:
 
     def settle(self) -> None:
         """End the loop that is being followed, and record it."""
-        steps, self._steps = self._steps, None
+        steps, self._tracer.follow = self._steps, None
         if steps is None:
             return
+        self._steps = None
         if not steps.record():
             self._failures += 1
         self._log.clear()
         self._length = len(self._tracer.program.instructions)
+
+    def numbers_of(self, x: Traced) -> Array:
+        """Return the array of a result, for ``computed`` of the tracer."""
+        steps = self._steps
+        found: Array = _numbers_of(x) if steps is None else steps.numbers_of(x)
+        return found
 
 
 class _Steps:
     """The steps of a loop that is being followed."""
 
     def __init__(self, tracer: Tracer, block: Block, log: CallLog) -> None:
-        self._tracer, self._block, self._unbound = tracer, block, log.unbound
+        self.tracer, self._block, self._unbound = tracer, block, log.unbound
         self._results = [result for call in block.calls for result in call.results]
-        self._at = 0  # the next call
+        self.lazy = is_predictable(block)  # whether no step is computed before the loop is recorded
         self._unchanged: set[int] = set()  # calls whose inputs are not promoted
         self._count = 0  # complete steps
-        self._own: list[Traced | None] = [None] * block.count
-        self._before: list[Traced | None] = [None] * block.count
+        self.own: list[Traced | None] = [None] * block.count  # the results of this step
+        self.before: list[Traced | None] = [None] * block.count
         self._starts: dict[int, Tensor] = {}  # values of the step before the first, if they are read
-        self._same: list[tuple[Tensor, Array] | None] = [None] * block.counts[SAME]
-        self._slices: list[list[Tensor]] = [[] for _ in range(block.counts[SLICE])]
-        self._numbers: list[list[float]] = [[] for _ in range(block.counts[NUMBER])]
-        self._rows: dict[int, list[int]] = {at: [] for at, call in enumerate(block.calls) if call.row}
-        self._made: list[Pair] = []  # results of this step and the one before
+        self.same: list[tuple[Tensor, Array] | None] = [None] * block.counts[SAME]
+        self.slices: list[list[Tensor]] = [[] for _ in range(block.counts[SLICE])]
+        self.numbers: list[list[float]] = [[] for _ in range(block.counts[NUMBER])]
+        self.rows: dict[int, list[int]] = {at: [] for at, call in enumerate(block.calls) if call.row}
+        self.made: list[Pair] = []  # results of this step and the one before
         self._recent: dict[tuple[int, int], Pair] = {}  # results of the step before that are still referenced
         self._left: dict[tuple[int, int], Pair] = {}  # results of earlier steps that are still referenced
-        self._calls = list(zip(block.calls, block.sources, block.first, strict=True))
         self._earlier = len(block.recorded)  # steps that are recorded, and belong to the loop
         self._first: dict[int, Tensor] = {}  # values of the step before the earlier steps
         self._nodes: list[Node] = []  # nodes that the earlier steps read
@@ -154,6 +155,7 @@ class _Steps:
         self._results_before: list[ref[Tensor]] = []  # results of the earlier steps
         for number, calls in enumerate(block.recorded):
             self._take(calls, number == 0)
+        self.comparisons = comparisons(self, block, FollowedTensor)
 
     def _take(self, calls: Sequence[Call], is_first: bool) -> None:
         """Take the inputs of a step that is recorded."""
@@ -164,78 +166,34 @@ class _Steps:
                     if x._node is not None:
                         self._nodes.append(x._node)
                     if source.kind == SAME:
-                        self._same[source.index] = x, x.array
+                        self.same[source.index] = x, x.array
                     elif source.kind == SLICE:
-                        self._slices[source.index].append(x)
+                        self.slices[source.index].append(x)
                     elif source.kind == BEFORE and is_first and not (source.detached and source.index in self._first):
                         self._first[source.index] = x
                 elif source.kind == NUMBER and isinstance(x, (int, float)):
-                    self._numbers[source.index].append(x)
-            if at in self._rows:
-                self._rows[at].append(_row(call.params))
+                    self.numbers[source.index].append(x)
+            if at in self.rows:
+                self.rows[at].append(_row(call.params))
             self._results_before += call.made
             self._nodes += [x._node for made in call.made if (x := made()) is not None and x._node is not None]
             call.inputs = call.made = ()
 
-    def call(self, primitive: Primitive, inputs: Sequence[object], params: dict[str, object]) -> object:
-        """Return the result of the next call; NotImplemented if another call comes."""
-        tracer, at = self._tracer, self._at
-        call, sources, first = self._calls[at]
-        if (
-            primitive is not call.primitive
-            or len(inputs) != len(sources)
-            or modes.grad_enabled is not call.grad
-            or modes.level is not None
-            or len(modes.observers) != 1
-            or tracer._busy
-        ):
-            return NotImplemented
-        arrays: list[object] = []
-        varying: list[tuple[list[Tensor], Tensor]] | None = None
-        numbers: list[tuple[list[float], float]] | None = None
-        for x, source in zip(inputs, sources, strict=True):
-            kind, k = source.kind, source.index
-            if kind >= PLAIN:
-                if kind != NUMBER:
-                    if x is not source.known and not equal(x, source.known):
-                        return NotImplemented
-                elif type(x) is float or type(x) is int:
-                    numbers = [*(numbers or ()), (self._numbers[k], x)]
-                else:
-                    return NotImplemented
-                arrays.append(x)
-                continue
-            if not isinstance(x, Tensor) or x._requires is not source.requires:
-                return NotImplemented
-            array = x.array
-            if kind == OWN:
-                fits = array is self._own[k]
-            elif kind == BEFORE:
-                fits = array is self._before[k] or self._count == 0 and self._starts_with(x, source)
-            elif kind == SAME:
-                known = self._same[k]
-                fits = known is not None and x is known[0] and array is known[1] or self._is_same(x, source)
-            else:
-                fits = self._is_slice(array, source)
-                varying = [*(varying or ()), (self._slices[k], x)]
-            if not fits:
-                return NotImplemented
-            arrays.append(array.numbers)
-        if call.row:
-            if len(params) != 1 or not is_row(primitive, params):
-                return NotImplemented
-        elif (params or call.params) and not equal(params, call.params):
-            return NotImplemented
+    def computed(self, at: int, inputs: Arguments, params: Keywords) -> list[Array] | None:
+        """Return the arrays of the results of a call; None if it fails, or if they have another form."""
+        call, tracer = self._block.calls[at], self.tracer
+        primitive = call.primitive
+        arrays = tuple([x.array.numbers if isinstance(x, Tensor) else x for x in inputs])
         tracer._busy += 1
         try:
-            taken = tuple(arrays)
+            taken = arrays
             if primitive.promote is not None and at not in self._unchanged:
-                taken = promoted(primitive.name, primitive.promote, tuple(inputs), taken)
+                taken = promoted(primitive.name, primitive.promote, tuple(inputs), arrays)
                 if all(map(operator.is_, taken, arrays)):
                     self._unchanged.add(at)  # as the dtypes of all steps are the same
             out = primitive.forward(*taken, **params)
         except Exception:
-            return NotImplemented  # the call that is recorded raises the error
+            return None  # the call that is recorded raises the error
         finally:
             tracer._busy -= 1
         if primitive.residuals:
@@ -245,51 +203,24 @@ class _Steps:
             if type(array) is not np.ndarray:
                 array = np.asarray(array)
             if array.shape != value.shape or array.dtype != value.dtype:
-                return NotImplemented
+                return None
             found.append(array)
-        if call.row:
-            self._rows[at].append(_row(params))
-        for column, x in varying or ():
-            column.append(x)
-        for row, number in numbers or ():
-            row.append(number)
-        tensors = [self._result(array, call, k, first, inputs[0]) for k, array in enumerate(found)]
-        self._at = at + 1
-        if self._at == len(self._calls):
-            self._end_step()
-        return tensors[0] if primitive.outputs == 1 else tuple(tensors)
+        return found
 
-    def _result(self, array: Array, call: Call, k: int, first: int, base: object) -> Tensor:
-        """Return the Tensor of a result, whose place among those of a step is ``first + k``."""
-        traced = _bare_traced(Traced)
-        traced.tracer, traced.numbers = self._tracer, array
-        requires = call.results[k][1] is not None
-        x = _bare_tensor(FollowedTensor if requires else Tensor)
-        x.array = traced
-        x._requires = requires
-        x._grad = x._base = x._hooks = x._storage = None
-        if not requires:
-            x._node = None
-        if call.shares[k] and isinstance(base, Tensor):
-            share(x, base, call.grad)
-        self._own[first + k] = traced
-        self._made.append((ref(traced), ref(x)))
-        return x
-
-    def _starts_with(self, x: Tensor, source: Source) -> bool:
+    def starts_with(self, x: Tensor, source: Source) -> bool:
         """Return whether a Tensor is the value before the first step, and keep it."""
         value, edge = self._results[source.index]
-        if not self._is(x, (value, None if source.detached else edge)):
+        if self._count or not self._is(x, (value, None if source.detached else edge)):
             return False
         if not source.detached or source.index not in self._starts:
             self._starts[source.index] = x
         return True
 
-    def _is_same(self, x: Tensor, source: Source) -> bool:
+    def is_same(self, x: Tensor, source: Source) -> bool:
         if not isinstance(source.known, tuple) or not self._is(x, source.known):
             return False
-        if self._same[source.index] is None:
-            self._same[source.index] = x, x.array
+        if self.same[source.index] is None:
+            self.same[source.index] = x, x.array
         return True
 
     def _is(self, x: Tensor, known: Identity) -> bool:
@@ -299,37 +230,38 @@ class _Steps:
             return False
         return not x._requires or (-id(x) if x._node is None else x._node.sequence) == known[1]
 
-    def _is_slice(self, array: object, source: Source) -> bool:
+    def is_slice(self, array: object, source: Source) -> bool:
         node = _recorded_node(array)
         return node is not None and (node.shape, node.dtype, node.strides) == source.known
 
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
         """Forget the results of earlier steps, unless another object refers to them."""
         count = self._block.count
-        self._before, self._own = self._own, [None] * count
+        self.before[:], self.own[:] = self.own, [None] * count
         self._left.update({place: pair for place, pair in self._recent.items() if pair[0]() is not None})
         self._recent = {}
         if self._count:
             self._recent = {
-                (self._count - 1, k): pair for k, pair in enumerate(self._made[:count]) if pair[0]() is not None
+                (self._count - 1, k): pair for k, pair in enumerate(self.made[:count]) if pair[0]() is not None
             }
-            del self._made[:count]
+            del self.made[:count]
         self._count += 1
-        self._at = 0
 
     # Recording
 
     def record(self) -> bool:
         """Record the steps: as a loop, and the last one call by call. Return whether there is a loop."""
-        tracer = self._tracer
-        self._own = self._before = []
+        tracer = self.tracer
+        self.own.clear()
+        self.before.clear()
+        self.comparisons.clear()  # they refer to the steps
         self._left |= self._recent
         busy, tracer._busy = tracer._busy, 0
         self._left = {place: pair for place, pair in self._left.items() if pair[0]() is not None}
-        last = self._made[: self._block.count] if self._count else []
+        last = self.made[: self._block.count] if self._count else []
         living = {k for k, pair in enumerate(last) if pair[0]() is not None}
         steps = self._count if living <= self._starts.keys() else self._count - 1
-        calls, made = steps * len(self._calls), None
+        calls, made = steps * len(self._block.calls), None
         try:
             with recording(any(call.grad for call in self._block.calls)):
                 if steps >= MIN_STEPS and calls >= MIN_CALLS and 2 * len(self._left) <= calls:
@@ -342,26 +274,53 @@ class _Steps:
                         if len(living) > 1:
                             self._bypass([made[k] for k in living])
                     self._record_calls(steps, made)
+        except Exception as error:
+            if self.lazy and not tracer.broken:  # an eager call raises it in the step that fails
+                raise Bypassed from error
+            raise
         finally:
             tracer._busy = busy
         return made is not None
 
     def _record_calls(self, first: int, before: dict[int, Tensor]) -> None:
         """Record the calls of the steps from ``first`` on."""
-        for step in range(first, self._count + (self._at > 0)):
+
+        def adopted(step: int, k: int, x: Tensor) -> Tensor:
+            pair = self._pair(step, k)
+            return x if pair is None else self._adopt(pair, x)
+
+        self._run(first, before, adopted)
+
+    def numbers_of(self, traced: Traced) -> Array:
+        """Compute all steps, and return the array of a result."""
+        found: list[Array] = []
+
+        def sought(step: int, k: int, x: Tensor) -> Tensor:
+            pair = self._pair(step, k)
+            if pair is not None and pair[0]() is traced:
+                found.append(_real(x))
+            return x
+
+        self._run(0, dict(self._starts), sought)
+        return found[0]
+
+    def _run(self, first: int, before: dict[int, Tensor], take: Callable[[int, int, Tensor], Tensor]) -> None:
+        """Run the calls of the steps from ``first`` on. ``take`` returns the Tensor that later calls read."""
+        results = len(self.made) - (self._block.count if self._count else 0)  # of the last step, which has not ended
+        last = bisect_left(self._block.first, results)  # its first call that did not come
+        for step in range(first, self._count + (last > 0)):
             now: dict[int, Tensor] = {}
             for at, start in enumerate(self._block.first):
-                if step == self._count and at == self._at:
+                if step == self._count and at == last:
                     break
                 for k, x in enumerate(self._again(step, at, now, before), start):
-                    pair = self._pair(step, k)
-                    now[k] = x if pair is None else self._adopt(pair, x)
+                    now[k] = take(step, k, x)
             before = now
 
     def _pair(self, step: int, k: int) -> Pair | None:
         """Return references to a result of a step, if it may be alive."""
         base = max(self._count - 1, 0)
-        return self._made[(step - base) * self._block.count + k] if step >= base else self._left.get((step, k))
+        return self.made[(step - base) * self._block.count + k] if step >= base else self._left.get((step, k))
 
     def _again(self, step: int, at: int, now: dict[int, Tensor], before: dict[int, Tensor]) -> tuple[Tensor, ...]:
         """Record a call of a step."""
@@ -369,7 +328,7 @@ class _Steps:
         inputs = [self._input(source, step, now, before) for source in self._block.sources[at]]
         params = dict(call.params)
         if call.row:
-            params["index"] = (self._rows[at][self._earlier + step], Ellipsis)
+            params["index"] = (self.rows[at][self._earlier + step], Ellipsis)
         with recording(call.grad):
             found = apply(call.primitive, tuple(inputs), params)
         return found if isinstance(found, tuple) else (found,)
@@ -380,11 +339,11 @@ class _Steps:
             x = (now if kind == OWN else before)[source.index]
             return x.detach() if source.detached else x
         if kind == SAME:
-            known = self._same[source.index]
+            known = self.same[source.index]
             return None if known is None else known[0]
         if kind == SLICE:
-            return self._slices[source.index][self._earlier + step]
-        return self._numbers[source.index][self._earlier + step] if kind == NUMBER else source.known
+            return self.slices[source.index][self._earlier + step]
+        return self.numbers[source.index][self._earlier + step] if kind == NUMBER else source.known
 
     def _adopt(self, pair: Pair, new: Tensor) -> Tensor:
         """Give a Tensor of the program the value and history of one that was recorded."""
@@ -403,10 +362,10 @@ class _Steps:
                 shared.members.append(ref(x))
         array = new.array
         if type(array) is Traced:
-            traced.node, traced.numbers = array.node, array.numbers
-            self._tracer.traced_objects.append(ref(traced))
+            traced.node, traced.numbers, traced.form = array.node, array.numbers, None
+            self.tracer.traced_objects.append(ref(traced))
         else:  # the trace is broken
-            traced.node, traced.numbers = self._tracer._value(array), array
+            traced.node, traced.numbers, traced.form = self.tracer._value(array), array, None
         if x is None:
             return result
         if type(x) is FollowedTensor:
@@ -417,7 +376,7 @@ class _Steps:
 
     def _loop(self, steps: int) -> dict[int, Tensor] | None:
         """Record a loop of the first ``steps`` steps. Return the values of its last step that the next one reads."""
-        block, calls, tracer = self._block, self._calls, self._tracer
+        block, tracer = self._block, self.tracer
         carried = sorted(self._starts)
         starts, begin = self._starts, self._earlier
         if (
@@ -428,22 +387,22 @@ class _Steps:
             starts, begin = self._first, 0
         end = self._earlier + steps
         kept = sorted({k for step, k in self._left if step < steps})
-        same = [known[0] for known in self._same if known is not None]
-        if len(same) != len(self._same) or carried != sorted(starts):
+        same = [known[0] for known in self.same if known is not None]
+        if len(same) != len(self.same) or carried != sorted(starts):
             return None
         if not carried and not kept:  # nothing reads these steps
             return {}
-        columns: list[object] = [self._stacked(column[begin:end]) for column in self._slices]
+        columns: list[object] = [self._stacked(column[begin:end]) for column in self.slices]
         dtypes = {
             source.index: source.known
             for sources in block.sources
             for source in sources
             if source.kind == NUMBER and isinstance(source.known, np.dtype)
         }
-        columns += [np.array(column[begin:end], dtypes[k]) for k, column in enumerate(self._numbers)]
-        rows = list(self._rows)
-        columns += [_rows_of(same[block.sources[at][0].index], self._rows[at][begin:end]) for at in rows]
-        slices = len(self._slices)
+        columns += [np.array(column[begin:end], dtypes[k]) for k, column in enumerate(self.numbers)]
+        rows = list(self.rows)
+        columns += [_rows_of(same[block.sources[at][0].index], self.rows[at][begin:end]) for at in rows]
+        slices = len(self.slices)
 
         def step(carry: Leaves, x: Leaves, constants: Leaves) -> tuple[Sequence[object], Sequence[object]]:
             before = dict(zip(carried, carry, strict=True))
@@ -459,7 +418,7 @@ class _Steps:
                     return x[source.index]
                 return x[slices + source.index] if source.kind == NUMBER else source.known
 
-            for at, (call, sources, first) in enumerate(calls):
+            for at, (call, sources, first) in enumerate(zip(block.calls, block.sources, block.first, strict=True)):
                 if call.row:
                     now[first] = x[slices + len(dtypes) + rows.index(at)]
                     if not call.grad:
@@ -495,7 +454,7 @@ class _Steps:
     def _bypass(self, results: Sequence[Tensor]) -> None:
         """Note results on which later steps or other results depend, although the graph does not contain this
         dependency."""
-        self._tracer.bypassed |= {x._node for x in results if x._node is not None}
+        self.tracer.bypassed |= {x._node for x in results if x._node is not None}
 
     def _view(self, step: int, k: int) -> Tensor | None:
         """Recreate a result that is a view of a Tensor that is still referenced; None if it is not."""

@@ -324,7 +324,7 @@ class Compiled(Wrapper):
             if isinstance(error, Bypassed):
                 if untouched:
                     return self._run_traced(arguments, leaves, structure, fixed, False)
-                raise RuntimeError(_BYPASSED) from None
+                raise error.__cause__ or RuntimeError(_BYPASSED) from None
             if tracer.refusal is not None and error is not tracer.refusal and isinstance(error, Exception):
                 raise tracer.refusal from error
             if isinstance(error, TypeError) and tracer.has_numbers:  # C functions do not accept a Number

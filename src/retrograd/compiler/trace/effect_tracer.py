@@ -5,7 +5,7 @@ It also gives the calls of a primitive to the follower of Python loops, which re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ class Bypassed(BaseException):
     """The function needs the steps of a loop that was followed one by one.
 
     For example, it differentiates with respect to a result on which later steps depend, although no node refers to it.
+    If a step has raised an error, that is the cause.
 
     Not an Exception, so that ``except Exception`` in the function does not catch it.
     """
@@ -34,9 +35,6 @@ class Bypassed(BaseException):
 
 class Follower(Protocol):
     """The part of ``loops/following`` that the tracer uses."""
-
-    def call(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
-        """Return the result of a call of a loop that is being followed, else NotImplemented."""
 
     def note(
         self,
@@ -55,6 +53,9 @@ class Follower(Protocol):
     def interrupt(self) -> None:
         """Record the loop that is being followed, and forget the calls before."""
 
+    def numbers_of(self, x: Traced) -> Array:
+        """Return the array of a result of a loop that is being followed."""
+
 
 class EffectTracer(Observer):
     """A tracer's Tensors from outside, and the effects on them.
@@ -64,6 +65,8 @@ class EffectTracer(Observer):
         arguments: the index among the argument leaves, by the id of the Tensor.
         broken: why there is no program; empty if there is one.
         follower: follows the steps of a Python loop without recording them.
+        follow: returns the result of a call of the loop that is being followed, NotImplemented for another call; None
+            if no loop is being followed.
         has_followed: whether it has made a loop.
         bypassed: nodes of results on which a loop that was followed depends, too.
     """
@@ -78,6 +81,7 @@ class EffectTracer(Observer):
         self._thread = get_ident()
         self.broken = ""
         self.follower: Follower | None = None
+        self.follow: Callable[[Primitive, Arguments, Keywords], object] | None = None
         self.has_followed = False
         self.bypassed: set[Node] = set()
 
@@ -101,16 +105,15 @@ class EffectTracer(Observer):
     def _append(self, instruction: Instruction) -> None:
         raise NotImplementedError
 
-    def followed(self, primitive: Primitive, inputs: Arguments, params: Keywords, beside: object) -> object:
-        """Return the result of a call of a loop that is being followed; NotImplemented if the call is recorded."""
-        if self.follower is None:
-            return NotImplemented
-        return self.follower.call(primitive, inputs, params, beside)
-
     def settle(self) -> None:
         """Record the loop that is being followed. Call this before recording or reading anything else."""
         if self.follower is not None and get_ident() == self._thread:
             self.follower.settle()
+
+    def computed(self, x: Traced) -> Array:
+        """Return the real array of a result that is not recorded yet, on another thread than that of the trace."""
+        assert self.follower is not None
+        return self.follower.numbers_of(x)
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         if how == "detach_" and self.follower is not None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ...core.arrays import Array
 from ...core.arrays.devices import NUMPY, Backend, Device, Wrapping, backend_of, cupy_backend
@@ -53,6 +54,9 @@ class Tracing(Protocol):
     def settle(self) -> None:
         """Record the calls of a loop that is being followed."""
 
+    def computed(self, x: Traced) -> Array:
+        """Return the real array of a result that has none yet; called on other threads than that of the trace."""
+
     def read_elements(self, how: str, result: object) -> Any:
         """Return elements that leave the program."""
 
@@ -64,37 +68,42 @@ class Tracing(Protocol):
 
 
 class Traced(Wrapping):
-    """An array of a trace: ``numbers`` is the real array, ``node`` its value in the program."""
+    """An array of a trace: ``numbers`` is the real array, ``node`` its value in the program.
 
-    __slots__ = ("__weakref__", "node", "numbers", "tracer")
+    The result of a call in a loop that is being followed (``compiler/loops/following``) has no node yet. If ``form`` is
+    set, it has no numbers yet either: ``form`` has their shape, dtype and strides.
+    """
+
+    __slots__ = ("__weakref__", "form", "node", "numbers", "tracer")
     __array_priority__ = 100
 
     def __init__(self, tracer: Tracing, numbers: Any, node: Value) -> None:
         self.tracer = tracer
         self.numbers = numbers
         self.node = node
+        self.form: Value | None = None
         tracer.traced_objects.append(ref(self))
 
     # Metadata
 
-    shape = property(lambda self: self.numbers.shape)
-    dtype = property(lambda self: self.numbers.dtype)
-    ndim = property(lambda self: self.numbers.ndim)
-    size = property(lambda self: self.numbers.size)
-    itemsize = property(lambda self: self.numbers.itemsize)
-    nbytes = property(lambda self: self.numbers.nbytes)
-    strides = property(lambda self: self.numbers.strides)
-    flags = property(lambda self: self.numbers.flags)
+    shape = property(lambda self: (self.form or self.numbers).shape)
+    dtype = property(lambda self: (self.form or self.numbers).dtype)
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: (self.form or self.numbers).size)
+    itemsize = property(lambda self: self.dtype.itemsize)
+    nbytes = property(lambda self: (self.form or self.numbers).nbytes)
+    strides = property(lambda self: (self.form or self.numbers).strides)
+    flags = property(lambda self: _like(self).flags)
     base = property(lambda self: backend_of(self.numbers).owner(self.numbers))
     examples = property(lambda self: self)  # value checks read the Traced array, and become guards
 
     @property
     def backend(self) -> Backend:
         """The backend for Traced arrays over that of the real array."""
-        return traced_backend(backend_of(self.numbers))
+        return traced_backend(backend_of(self.numbers) if self.form is None else NUMPY)
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(_like(self))
 
     def takes_loops(self) -> bool:
         return self.tracer.takes_loops()
@@ -141,9 +150,11 @@ class Traced(Wrapping):
             x.array = self
 
     def __getattr__(self, name: str) -> Any:
-        if name == "node":  # the result of a call that is not recorded yet
+        if name in ("node", "numbers"):  # the result of a call that is not recorded yet
             self.tracer.settle()
-            return Traced.__dict__["node"].__get__(self)
+            if name == "numbers" and self.form is not None:
+                return self.tracer.computed(self)
+            return Traced.__dict__[name].__get__(self)
         if name.startswith("_") or not hasattr(self.numbers, name):
             raise AttributeError(f"{type(self.numbers).__name__!r} object has no attribute {name!r}")
         return getattr(self._read_elements(f"{name} of an array"), name)
@@ -227,7 +238,7 @@ class Traced(Wrapping):
         self.tracer.call(method("sort"), (self, *args), kwargs, writes=(self,))
 
     def __iter__(self) -> Any:
-        return (self[index] for index in range(len(self.numbers)))
+        return (self[index] for index in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())
@@ -248,6 +259,12 @@ def _getter(name: str) -> Callable[[Any], Any]:
 
 
 _ATTRIBUTES = {name: _getter(name) for name in ("T", "mT", "real", "imag", "flat")}
+
+
+def _like(x: Traced) -> Array:
+    """Return an array whose metadata are those of the real array."""
+    form = x.form
+    return x.numbers if form is None else as_strided(np.empty(1, form.dtype), form.shape, form.strides)
 
 
 def _unwrap(value: object) -> Any:
@@ -547,7 +564,7 @@ class TracedBackend(Backend):
         self.xp = TracedModule(None, real.xp)
 
     def device(self, array: object) -> Device:
-        return self.real.device(_unwrap(array))
+        return self.real.device(_like(array) if type(array) is Traced else array)
 
     def asarray(self, data: Any, dtype: object = None, device: Device | None = None) -> Any:
         if type(data) is Traced:

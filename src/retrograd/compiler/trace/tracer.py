@@ -22,6 +22,7 @@ from ...core.arrays import Array
 from ...core.arrays.bfloat16 import write_for
 from ...core.arrays.devices import Device, backend_of, is_array
 from ...core.graph.nodes import reachable
+from ...core.graph.observers import Given
 from ...core.source_location import Site, user_site
 from ...core.tensor.storage import Storage, Token
 from ...core.tensor.tensor import Tensor, is_dense
@@ -490,7 +491,8 @@ class Tracer(EffectTracer):
                 self.lift(value)
 
     def opened(self, what: object, inputs: Arguments) -> None:
-        self.lift_nest(inputs)
+        if type(inputs) is not Given:  # primitives lift the arguments of an operator
+            self.lift_nest(inputs)
 
     def closed(self, what: object, inputs: Arguments, result: Any) -> None:
         """Trace the creation of Tensors from numbers or NumPy arrays, so that each replay creates them."""

@@ -276,7 +276,7 @@ def apply1(primitive: Primitive, a: Tensor) -> Tensor:
     if watchers:
         observers = late_observers(primitive)
         if not observers:
-            return apply(primitive, (_operand_of(primitive, a),), {})
+            return _apply(primitive, (_operand_of(primitive, a),), {})
     if not isinstance(a, Tensor):
         a = _operand_of(primitive, a)
     x = a.array
@@ -338,7 +338,7 @@ def apply2(primitive: Primitive, a: Any, b: Any) -> Tensor:
     if watchers:
         observers = late_observers(primitive)
         if not observers:
-            return apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
+            return _apply(primitive, (a, b) if isinstance(a, Tensor) else (a, _operand_of(primitive, b)), {})
     left: Node | Tensor | None = None
     right: Node | Tensor | None = None
     mask = 0
@@ -515,11 +515,12 @@ _NOBODY: tuple[tuple[Any, ...], Any] = (), None
 def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside: list[Any] | None = None) -> Any:
     """The general path of ``apply``."""
     observers, level = (modes.observers, modes.level) if watchers else _NOBODY
+    tracer = modes.tracer if observers else None
+    follow = None if tracer is None or beside is not None else tracer.follow
+    if follow is not None and (out := follow(primitive, inputs, params)) is not NotImplemented:
+        return out
     if primitive.wide and (wide := in_float32(primitive, *inputs)) is not None:
         return wide
-    tracer = modes.tracer if observers else None
-    if tracer is not None and (out := tracer.followed(primitive, inputs, params, beside)) is not NotImplemented:
-        return out
     for observer in observers:
         observer.calling(primitive, inputs, params)
     forward = primitive.forward if tracer is None else tracer.forward_of(primitive)

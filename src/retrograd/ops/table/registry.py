@@ -319,7 +319,7 @@ def _watched(name: str, function: Function, args: tuple[object, ...], kwargs: di
     observers = [observer for observer in modes.observers if observer.nested]
     if not observers:
         return function(*args, **kwargs)
-    inputs = Given((*args, *kwargs.values()))
+    inputs = Given((*args, *kwargs.values()) if kwargs else args)
     inputs.names = tuple(kwargs)
     for observer in observers:
         observer.opened(name, inputs)
