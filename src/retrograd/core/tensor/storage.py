@@ -32,7 +32,7 @@ class Storage:
     derived: list[ref[Any]] | None = None  # views whose history is derived from the current history of their base
     version: int = 0
     limit: int = 16  # the length of ``members`` at which ``share`` removes dead references
-    created_in: Any = None  # the vmap level inside which a factory function allocated the memory
+    created_in: Any = None  # the vmap level inside which the memory was allocated
     recomputed: ref[object] | None = None  # recomputes the array for the backward pass (graph.recomputed)
     origin: object = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
     token: object = None  # what nodes refer to that saved the memory before it was written
