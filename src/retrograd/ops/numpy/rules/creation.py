@@ -39,7 +39,7 @@ def _asarray(
     x = x if dtype is None else x.astype(dtype, copy=False)
     if isinstance(a, Tensor):
         return ops.clone(x) if copy and x is a else x
-    x = new_tensor(x.array.copy()) if copy and x.array is a else x
+    x = ops.clone(x) if copy and x.array is a else x
     return created(x) if copy or isinstance(a, (list, tuple)) else x
 
 
