@@ -122,9 +122,15 @@ def test_von_mises_gradients_are_those_of_its_moments_and_turn_with_the_mean_dir
     np.testing.assert_allclose([by_loc.item(), by_k.item()], [0, 1 - ratio / 2 - ratio**2], atol=5e-3)
     (by_loc,) = rg.autograd.grad(D.VonMises(loc, k).rsample((5,)).sum(), loc)
     assert by_loc.item() == 5
+    concentrations = rg.tensor([0.3, 2.0, 2.0, 2.0, 60.0], dtype=rg.float64, requires_grad=True)
+    samples = rg.tensor([1.0, 0.2, -1.5, 3.1, 0.2], dtype=rg.float64, requires_grad=True)
+    assert rg.autograd.gradcheck(
+        lambda k, z: VON_MISES_SLOPE(k, z), (concentrations, samples), atol=1e-7
+    )  # second order
     (by_k,) = rg.autograd.grad(D.VonMises(loc, k).rsample(), k, create_graph=True)
+    (bent,) = rg.autograd.grad(by_k, k, create_graph=True)
     with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
-        by_k.backward()
+        bent.backward()
     slopes = rg.func.vmap(
         rg.func.grad(lambda k: D.VonMises(0.0, k, validate_args=False).rsample().cos()), randomness="different"
     )(rg.full((20_000,), 2.0, dtype=rg.float64))

@@ -426,3 +426,15 @@ def test_a_function_is_against_pytorchs_under_its_transforms():
             getattr(torch.func, transform)(build(torch))(torch.tensor(x)),
         )
     assert_same(func.grad(lambda x: func.grad(build(rg))(x).sum())(rg.tensor(x)), rg.tensor(2 * np.cos(2 * x)))
+
+
+def test_compile_takes_a_custom_rule_whether_or_not_an_input_requires_a_gradient():
+    @custom_vjp
+    def square(x):
+        return x * x
+
+    square.defvjp(lambda x: (x * x, x), lambda x, g: (3 * g * x,))
+    for function in (lambda x: square(x).sum(), grad(lambda x: square(x).sum())):
+        compiled = rg.compile(function)
+        for x in (rg.tensor([1.0, 2.0]), rg.tensor([-1.0, 3.0])):
+            assert compiled(x).tolist() == function(x).tolist()

@@ -347,7 +347,28 @@ def test_a_mapped_value_is_written_into_what_the_function_created_and_not_into_w
     close(vmap(lambda a: rg.zeros(3, dtype=rg.float64).add_(a))(x), x.array)
     close(vmap(lambda a: a.new_zeros(3).add_(a))(x), x.array)
     close(vmap(lambda a: rg.zeros_like(a).copy_(a))(x), x.array)
-    close(vmap(lambda a: captured.clone().add_(a))(x), x.array)
+    bare, double = np.zeros(3), rg.float64
+    for copied in (
+        rg.Tensor.clone, rg.tensor, lambda c: rg.tensor(bare), lambda c: rg.Tensor([0.0] * 3, dtype=double),
+        lambda c: rg.cat([c[:1], c[1:]]), lambda c: c + 1 - 1, lambda c: rg.diag(c)[0], np.copy,
+        lambda c: np.array(bare, like=c), lambda c: np.zeros(3, like=c), lambda c: rg.as_tensor([0.0] * 3).double(),
+    ):  # fmt: skip
+        close(vmap(lambda a, copied=copied: copied(captured).add_(a))(x), x.array)
+    with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, .*create self inside the mapped function"):
+        vmap(lambda a: captured[1:].view(2).add_(a[1:]))(x)
+
+    def store(a):
+        bare[0] = a[0]
+
+    for write in (
+        store,
+        lambda a: np.add(0, a, out=bare),
+        lambda a: np.copyto(bare, a),
+        lambda a: np.add.at(bare, 0, a),
+    ):
+        with pytest.raises(RuntimeError, match=r"one memory for all examples.*np\.array\(array, like=x\)"):
+            vmap(write)(x)
+    assert not bare.any()
     with pytest.raises(RuntimeError, match=r"vmap: inplace arithmetic\(self, .*create self inside the mapped function"):
         vmap(lambda a: captured.add_(a))(x)
     assert not captured.array.any()
@@ -429,8 +450,15 @@ def test_views_of_a_created_buffer_and_its_history_follow_when_each_example_gets
         tail[1] = a
         return buffer, tail
 
+    def fill_a_result(a):
+        result = weight * rg.ones(3, dtype=rg.float64)
+        square, tail = result**2, result[1:]
+        tail[0] = a * weight
+        result *= a
+        return square, result, tail
+
     x = rg.Tensor(array(4))
-    for function in (fill, fill_with_history):
+    for function in (fill, fill_with_history, fill_a_result):
         got, wanted = vmap(function)(x), [rg.stack(list(parts)) for parts in zip(*map(function, x), strict=True)]
         for ours, theirs in zip(got, wanted, strict=True):
             close(ours, theirs.detach().array)

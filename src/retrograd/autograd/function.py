@@ -356,7 +356,8 @@ def _run_jvp(cls: type[Function], ctx: Context, given: dict[int, Any], recorded:
 
 def requires_on_some_layer(x: Tensor) -> bool:
     """Return whether a Tensor requires grad, on its own layer or, inside vmap, on a layer below."""
-    return x._requires or isinstance(x.array, Wrapping) and requires_on_some_layer(x.array.value)
+    below = getattr(x.array, "value", None) if isinstance(x.array, Wrapping) else None  # compile's arrays have none
+    return x._requires or isinstance(below, Tensor) and requires_on_some_layer(below)
 
 
 def highest_level(args: Sequence[object]) -> Any:

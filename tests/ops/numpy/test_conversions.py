@@ -281,3 +281,11 @@ def test_a_function_of_numbers_that_has_often_been_called_still_refuses_a_tensor
         north([0.5])
     with pytest.raises(ConversionError, match="use np.cos"):
         north(rg.tensor([0.5], requires_grad=True))
+
+
+def test_array_with_like_copies_and_asarray_shares():
+    bare, x = np.zeros(2), rg.zeros(1)
+    np.array(bare, like=x)[0] = 5
+    assert bare.tolist() == [0, 0]
+    np.asarray(bare, like=x)[0] = 5
+    assert bare.tolist() == [5, 0]

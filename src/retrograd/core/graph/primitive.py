@@ -30,7 +30,7 @@ from ..arrays.fp_warnings import silently
 from ..arrays.half_precision import in_float32
 from ..arrays.layout import in_row_major
 from ..errors import call_error, operator_error
-from ..tensor.storage import Storage, Token, borrowed, share_view, shares_memory, token_of
+from ..tensor.storage import Storage, Token, borrowed, mark_created, share_view, shares_memory, token_of
 from ..tensor.tensor import Tensor, new_tensor, to_array
 from .modes import modes, unrecorded, watchers
 from .nodes import NOTHING, Node, new_node, next_sequence
@@ -524,8 +524,8 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
     for observer in observers:
         observer.calling(primitive, inputs, params)
     forward = primitive.forward if tracer is None else tracer.forward_of(primitive)
-    if level is not None and (entered := level.entering(primitive, inputs, params)) is not None:
-        inputs, forward = entered
+    entered = None if level is None else level.entering(primitive, inputs, params)
+    inputs, forward = (inputs, forward) if entered is None else entered
     arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
     try:
         if primitive.promote is not None:
@@ -573,6 +573,8 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         for tensor in tensors:
             if shares_memory(tensor.array, arrays[0]):
                 share_view(tensor, inputs[0], modes.grad_enabled)
+    if level is not None and entered is None:
+        mark_created(tensors, arrays, level)
     for observer in observers:
         observer.called(primitive, inputs, params, tensors, node)
     return tensors if primitive.outputs != 1 else tensors[0]

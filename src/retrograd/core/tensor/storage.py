@@ -13,14 +13,14 @@ large graph may otherwise take longer than its operators.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 from weakref import ref
 
 import numpy as np
 
 from ...core.arrays import Array
-from ..arrays.devices import Wrapping, array_module, backend_of
+from ..arrays.devices import Wrapping, array_module, backend_of, is_array
 
 Token = object  # the identity of a piece of memory that one Tensor uses, and that no write has changed
 
@@ -32,7 +32,7 @@ class Storage:
     derived: list[ref[Any]] | None = None  # views whose history is derived from the current history of their base
     version: int = 0
     limit: int = 16  # the length of ``members`` at which ``share`` removes dead references
-    created_in: Any = None  # the vmap level inside which a factory function allocated the memory
+    created_in: Any = None  # the vmap level inside which the memory was allocated
     recomputed: ref[object] | None = None  # recomputes the array for the backward pass (graph.recomputed)
     origin: object = None  # for a Tensor that the engine created on saved memory: the Storage of that memory
     token: object = None  # what nodes refer to that saved the memory before it was written
@@ -243,6 +243,13 @@ def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
         else:
             high += reach
     return low, high + array.dtype.itemsize
+
+
+def mark_created(results: Iterable[Member], arrays: Iterable[object], level: object) -> None:
+    """Note for the results of a call inside ``vmap`` that are not views that their memory was allocated there."""
+    for x in results:
+        if not any(is_array(array) and shares_memory(x.array, array) for array in arrays):
+            storage_of(x).created_in = level
 
 
 def shares_memory(view: Array, array: Array) -> bool:

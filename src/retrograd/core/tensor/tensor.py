@@ -40,7 +40,7 @@ from ..graph.nodes import edge_of
 from ..missing_names import lazy_methods, provided
 from .copies import Copies
 from .printing import tensor_repr
-from .storage import known_storage, leave, share, sharers
+from .storage import known_storage, leave, share, sharers, storage_of
 
 if TYPE_CHECKING:
     from ..._generated.tensor_methods import TensorMethods
@@ -111,6 +111,8 @@ class Tensor(Copies, TensorMethods):
         self, *data: object, dtype: object = None, device: str | Device | None = None, requires_grad: bool = False
     ) -> None:
         self._initialise(constructed("Tensor", data, dtype, device))
+        if watchers and modes.level is not None:
+            storage_of(self).created_in = modes.level
         if requires_grad:
             self.requires_grad = True
 

@@ -54,8 +54,7 @@ def create(
         _meet(array)
     out = new_tensor(array)
     if watchers:
-        if modes.level is not None:
-            storage_of(out).created_in = modes.level
+        created(out)
         if repeatable and place is None and not requires_grad:
             for observer in modes.observers:
                 observer.made(array, partial(make, xp))
@@ -75,6 +74,13 @@ def with_grad(x: Tensor, requires_grad: bool) -> Tensor:
         if not is_differentiable(x.array.dtype):
             raise RuntimeError(f"only floating and complex Tensors can require gradients, not {x.array.dtype}")
         x._requires = True
+    return x
+
+
+def created(x: Tensor) -> Tensor:
+    """Return a Tensor on memory of its own; inside ``vmap``, mapped values may be written to it."""
+    if watchers and modes.level is not None:
+        storage_of(x).created_in = modes.level
     return x
 
 
@@ -142,7 +148,7 @@ def tensor(
     array = to_array(data, dtype, device, copy=True)
     if array.size >= memory.LARGE and type(array) is np.ndarray:
         _meet(array)
-    return with_grad(new_tensor(array), requires_grad)
+    return with_grad(created(new_tensor(array)), requires_grad)
 
 
 @operator(
@@ -167,7 +173,8 @@ def as_tensor(data: object, dtype: DTypeLike | None = None, device: DeviceLike |
         if same_dtype and (device is None or _is_on(data, Device(device))):
             return data
         return data.to(device=device, dtype=dtype)
-    return new_tensor(to_array(data, dtype, device, copy=False))
+    x = new_tensor(to_array(data, dtype, device, copy=False))
+    return x if is_array(data) else created(x)
 
 
 def _is_on(x: Tensor, device: Device) -> bool:
@@ -210,7 +217,7 @@ def asarray(
         except ValueError as error:
             raise InvalidValue(f"the buffer of {len(obj)} bytes does not hold whole numbers: {error}") from None
     if copy:
-        x = new_tensor(to_array(obj, dtype, device, copy=True))
+        x = created(new_tensor(to_array(obj, dtype, device, copy=True)))
     else:
         x = as_tensor(obj, dtype, device)
         if copy is False:
@@ -280,7 +287,7 @@ def new_tensor_(
     """
     place = self.device if device is None else device
     array = to_array(data, self.array.dtype if dtype is None else dtype, place, copy=True)
-    return with_grad(new_tensor(array), requires_grad)
+    return with_grad(created(new_tensor(array)), requires_grad)
 
 
 @operator(method=False, differentiable=False, shape="any")

@@ -26,6 +26,7 @@ from ...core.errors import (
     warn_of_lost_gradient,
 )
 from ...core.graph.modes import modes, watchers
+from ...core.mapping.batched import Batched
 from ...core.tensor.copies import KEEP_HISTORY
 from ...core.tensor.tensor import Tensor
 
@@ -36,6 +37,12 @@ STORE = (
     "a bare array holds numbers without a gradient: make the array with np.zeros_like(x) of a Tensor x, which is "
     "differentiated as it is written, or collect the values in a list and join them with np.stack; "
     "store tensor.detach() where no gradient is wanted"
+)
+
+_STORE_EXAMPLES = (
+    "vmap: a bare array has one memory for all examples, and cannot store a value that differs between them: write to "
+    "a Tensor that the function makes, np.zeros_like(x), np.array(array, like=x) or tensor.clone() for example, or "
+    "collect the values in a list and join them with np.stack"
 )
 
 # Functions of math whose results have no derivative, so converting the argument to a number loses nothing.
@@ -127,6 +134,13 @@ def _numpys_object(frame: FrameType | None) -> object:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("numpy."):
         found, frame = frame.f_locals.get("self"), frame.f_back
     return found
+
+
+def refuse_examples(target: object, source: object) -> None:
+    """Raise an error if a result of ``vmap`` that differs between the examples is to be written to a bare array."""
+    array = source.array if isinstance(source, Tensor) else source
+    if isinstance(array, Batched) and array.mapped and isinstance(target, np.ndarray):
+        raise ConversionError(_STORE_EXAMPLES)
 
 
 def _advice_on_polynomials(function: str, owner: object) -> str:
@@ -269,7 +283,10 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
         try:
             return self.array.__array__(dtype, copy)  # type: ignore[attr-defined]
         except RuntimeError as error:
-            raise ConversionError(f"{str(error).rstrip('.')}: {advice(sys._getframe(1))}") from None
+            instead = advice(sys._getframe(1))
+            if instead is STORE and isinstance(self.array, Batched):
+                raise ConversionError(_STORE_EXAMPLES) from None
+            raise ConversionError(f"{str(error).rstrip('.')}: {instead}") from None
     if not isinstance(self.array, np.ndarray) or self.device.type != "cpu":
         raise TypeError(f"can't convert a Tensor on {self.device} to a NumPy array; use tensor.cpu() first")
     if copy is False and dtype is not None and np.dtype(dtype) != self.array.dtype:
@@ -341,6 +358,8 @@ def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
     try:
         return _only(x).item()
     except RuntimeError as error:
+        if isinstance(x.array, Batched) and caller_of(frame).stores:
+            raise ConversionError(_STORE_EXAMPLES) from None
         if isinstance(x.array, Wrapping) and caller_of(frame).stores:
             raise ConversionError(f"{str(error).rstrip('.')}: {STORE}") from None
         raise

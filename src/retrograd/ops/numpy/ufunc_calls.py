@@ -22,6 +22,7 @@ from ..table.registry import UFUNCS, assign
 from . import scipy_bessel as scipy_bessel  # adds its rules to those of scipy_special
 from . import scipy_special
 from .arguments import tensor, wrapped
+from .bare_arrays import refuse_examples
 from .promotion import common_dtype, kind_of, loop_of, without_gradient
 from .rules import linear_algebra, mathematics
 
@@ -169,6 +170,8 @@ def writable(name: str, target: object, sources: Any) -> Tensor:
         needing = [x for x in sources if isinstance(x, Tensor) and x.requires_grad]
         if needing:
             raise _bare(name, needing[0])
+        for source in sources:
+            refuse_examples(target, source)
     return tensor(target)
 
 
@@ -193,5 +196,6 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         return assign(name, out, result)
     if result.requires_grad:
         raise _bare(name, result)
+    refuse_examples(out, result)
     np.copyto(out, result.array, casting="same_kind")
     return out

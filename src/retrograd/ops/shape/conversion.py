@@ -14,9 +14,7 @@ from ...core.arrays.layout import order_like
 from ...core.arrays.public_dtypes import DTYPES
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.errors import InvalidValue
-from ...core.graph.modes import modes, watchers
 from ...core.graph.primitive import Primitive, apply, apply1, operand
-from ...core.tensor.storage import storage_of
 from ...core.tensor.tensor import Tensor
 from ...kernels.loops.layout import copies
 from ..table.batching import in_front
@@ -317,10 +315,7 @@ def clone(input: Tensor, *, memory_format: object = None) -> Tensor:
     >>> x.grad
     tensor([1., 1.])
     """
-    out = apply1(CLONE, input)
-    if watchers and modes.level is not None:
-        storage_of(out).created_in = modes.level  # since a mapped value may be written to the copy
-    return out
+    return apply1(CLONE, input)
 
 
 @operator(namespace="Tensor", derivative="g")

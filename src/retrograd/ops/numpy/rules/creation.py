@@ -10,6 +10,7 @@ import numpy as np
 from ...._generated import toplevel as ops
 from ....core.arrays.devices import backend_of
 from ....core.tensor.tensor import Tensor, new_tensor
+from ...make.creation import created
 from ..arguments import only, tensors
 
 
@@ -36,14 +37,17 @@ def _asarray(
         a = backend_of(like.array).asarray(np.asarray(a) if np.isscalar(a) else a)
     x = tensors(a)[0]
     x = x if dtype is None else x.astype(dtype, copy=False)
-    return ops.clone(x) if copy and x is a else x
+    if isinstance(a, Tensor):
+        return ops.clone(x) if copy and x is a else x
+    x = ops.clone(x) if copy and x.array is a else x
+    return created(x) if copy or isinstance(a, (list, tuple)) else x
 
 
 def _creation_rule(function: Callable[..., object]) -> Callable[..., Tensor]:
     """Wrap a function of lengths and numbers so that it returns a Tensor on the device of ``like``."""
 
     def rule(like: Tensor, *args: object, **options: object) -> Tensor:
-        return new_tensor(backend_of(like.array).asarray(function(*args, **options)))
+        return created(new_tensor(backend_of(like.array).asarray(function(*args, **options))))
 
     return rule
 

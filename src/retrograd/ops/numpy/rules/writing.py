@@ -9,6 +9,7 @@ from ....core.errors import describe
 from ....core.tensor.tensor import Tensor
 from ...table.arguments import dimension
 from ..arguments import Rules, tensor, tensors, unwrapped
+from ..bare_arrays import refuse_examples
 
 
 def _target(name: str, target: object, *sources: object) -> Tensor:
@@ -21,6 +22,8 @@ def _target(name: str, target: object, *sources: object) -> Tensor:
         return target
     if any(isinstance(source, Tensor) and source.requires_grad for source in sources):
         raise TypeError(f"np.{name}: {describe(target)} is a bare array and cannot hold a gradient; write to a Tensor")
+    for source in sources:
+        refuse_examples(target, source)
     return tensor(target)
 
 
