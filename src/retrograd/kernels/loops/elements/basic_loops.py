@@ -89,6 +89,24 @@ def _exp_down(x):
 
 
 @_inlined
+def _one_plus_exp(x):
+    """1 + e^x for x >= -30 with the bits of ``_exp``, whose subnormal results need more operations."""
+    y = f(89.0) if x > f(89.0) else x
+    t = y * f(1.44269504088896341) + f(12582912.0)
+    n = t - f(12582912.0)
+    r = y - n * f(0.693359375) + n * f(2.12194440e-4)
+    p = f(1.9875691500e-4)
+    p = p * r + f(1.3981999507e-3)
+    p = p * r + f(8.3334519073e-3)
+    p = p * r + f(4.1665795894e-2)
+    p = p * r + f(1.6666665459e-1)
+    p = p * r + f(5.0000001201e-1)
+    p = p * r * r + r + _ONE
+    half = np.int32(i(np.float32(t).view(np.int32) - 0x4B400000 + 126) << 23).view(np.float32)  # 2^n / 2: n may be 128
+    return _ONE + (p + p) * half
+
+
+@_inlined
 def _tanh(x):
     """Near 0 by the polynomial of Cephes' tanhf, otherwise by 1 - 2 / (e^2x + 1)."""
     z = x * x
@@ -98,7 +116,7 @@ def _tanh(x):
     p = p * z + f(1.33314422036e-1)
     p = p * z + f(-3.33332819422e-1)
     near = x * (p * z + _ONE)
-    far = _ONE - f(2.0) / (_exp(f(2.0) * abs(x)) + _ONE)
+    far = _ONE - f(2.0) / _one_plus_exp(f(2.0) * abs(x))
     far = far if x > f(0.0) else -far
     return near if abs(x) < f(0.625) else far
 
@@ -125,7 +143,7 @@ def _erf(x):
 
 @_inlined
 def _sigmoid(x):
-    return _ONE / (_ONE + _exp(-x))
+    return _ONE / _one_plus_exp(f(-30.0) if x > f(30.0) else -x)  # 1 + e^-30 is 1
 
 
 @shared("contract")
@@ -192,7 +210,7 @@ def erf(x):
 @_map
 @_inlined
 def silu(x):
-    return x / (_ONE + _exp(-x))
+    return x / _one_plus_exp(f(-30.0) if x > f(30.0) else -x)
 
 
 @_map

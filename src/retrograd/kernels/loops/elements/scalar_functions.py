@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import overload
 
 from ...runtime.numba_functions import njit
-from .basic_loops import _clip, _exp, _inlined, _tanh
+from .basic_loops import _clip, _exp, _inlined, _sigmoid, _tanh
 
 
 @njit(inline="always")
@@ -85,6 +85,11 @@ def _expm1_in_double(x):
     return horner(_SERIES, x) * x if abs(x) < 0.35 else _exp_in_double(x) - 1.0
 
 
+@_inlined
+def _sigmoid_in_double(x):
+    return 1.0 / (1.0 + _exp_in_double(-x))
+
+
 _OPTIONS: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
 
@@ -98,6 +103,10 @@ def expm1(x):
 
 def tanh(x):
     """``tanh(x)`` in the precision of x, for compiled loops."""
+
+
+def sigmoid(x):
+    """``1 / (1 + e^-x)`` in the precision of x, for compiled loops."""
 
 
 @overload(exp, jit_options=_OPTIONS)
@@ -115,11 +124,9 @@ def _tanh_of(x):
     return _tanh.py_func if x == types.float32 else _tanh_in_double.py_func
 
 
-@njit(**_OPTIONS)
-def sigmoid(x):
-    """``1 / (1 + e^-x)`` in the precision of x, for compiled loops."""
-    one = type(x)(1)
-    return one / (one + exp(-x))
+@overload(sigmoid, jit_options=_OPTIONS)
+def _sigmoid_of(x):
+    return _sigmoid.py_func if x == types.float32 else _sigmoid_in_double.py_func
 
 
 # In double precision

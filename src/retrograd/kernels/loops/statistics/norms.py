@@ -24,7 +24,10 @@ FEW = 1 << 13  # elements of a batch below which NumPy's overhead is larger than
 
 def _or(value: Any, number: float, *shape: int) -> Any:
     """Return a weight or bias in a shape, by default filled with the neutral number."""
-    return _constant(number, shape) if value is None else np.ascontiguousarray(shaped(value, shape))
+    if value is None:
+        return _constant(number, shape)
+    array = shaped(value, shape)
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 @lru_cache(maxsize=64)
@@ -86,6 +89,9 @@ class Rows:
         )
         shape = x.shape[x.ndim - self.axes :]
         return by_dy.reshape(x.shape), by_x.reshape(x.shape), by_w.sum(axis=0).astype(np.float32).reshape(shape)
+
+
+rows_of = lru_cache(Rows)
 
 
 class Groups:

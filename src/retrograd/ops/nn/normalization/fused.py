@@ -58,7 +58,7 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
         return None
     view, axes = layout.view, layout.axes
     if view is None and axes[0] < 0:
-        return norms.Rows(len(axes), layout.centred)
+        return norms.rows_of(len(axes), layout.centred)
     if view is None and axes == (0, *range(2, x.ndim)):
         return norms.CHANNELS if norms.along_channels(x) else None
     if view is None and axes == tuple(range(2, x.ndim)):
