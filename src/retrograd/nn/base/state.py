@@ -15,11 +15,10 @@ from ...core.errors import describe
 from ...core.graph.handles import RemovableHandle
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor, new_tensor, to_array
-from ...ops.linear.sparse.sparse import SparseTensor
 from ..parameter import Parameter, get_swap_module_params_on_conversion
+from .arguments import is_buffer
 
 ABSENT = object()
-BUFFERS = (Tensor, SparseTensor)  # what a buffer may be
 _ASSIGN = "assign_to_params_buffers"  # metadata key; PyTorch's name
 
 
@@ -204,6 +203,8 @@ class State:
         error_msgs: list[str],
     ) -> None:
         """Load this module's own entries. PyTorch's method, which subclasses override to convert older layouts."""
+        from ...ops.linear.sparse.sparse import SparseTensor
+
         for hook in self._load_state_dict_pre_hooks.values():
             hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         now: list[Callable[[], object]] = []  # for direct callers, which do not pass a list of deferred writes
@@ -223,7 +224,7 @@ class State:
             if name == "_extra_state":
                 assignments.append(partial(self.set_extra_state, value))
                 continue
-            if not isinstance(value, BUFFERS):
+            if not is_buffer(value):
                 found = _as_tensor(value)
                 if found is None:
                     error_msgs.append(

@@ -1,12 +1,11 @@
 """Utilities for modules: gradient clipping, parameters as a vector, parametrizations."""
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from ...core.missing_names import legacy_names
+from ...core.missing_names import legacy_names as _legacy_names
 from . import fusion as fusion
-from . import parametrizations as parametrizations
-from . import parametrize as parametrize
-from . import prune as prune
 from . import rnn as rnn
 from . import stateless as stateless
 from .clip_grad import clip_grad_norm_ as clip_grad_norm_
@@ -24,5 +23,15 @@ from .weight_hooks import remove_weight_norm as remove_weight_norm
 from .weight_hooks import spectral_norm as spectral_norm
 from .weight_hooks import weight_norm as weight_norm
 
-if not TYPE_CHECKING:
-    __getattr__ = legacy_names(__name__)
+if TYPE_CHECKING:
+    from . import parametrizations as parametrizations
+    from . import parametrize as parametrize
+    from . import prune as prune
+else:
+    _legacy, _LAZY = _legacy_names(__name__), ("parametrizations", "parametrize", "prune")
+
+    def __getattr__(name: str) -> _Any:
+        return _import_module(f"{__name__}.{name}") if name in _LAZY else _legacy(name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})

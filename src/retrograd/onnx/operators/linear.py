@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import _generated
+from ..._generated import linalg
+from ..._generated import toplevel as rg
 from ...core.tensor.tensor import Tensor
 from ..table import OPERATORS, Attributes, operator, plain
-
-rg = _generated.toplevel
-linalg = _generated.linalg
 
 OPERATORS.update({"MatMul": plain(rg.matmul), "Det": plain(linalg.det)})
 
