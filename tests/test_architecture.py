@@ -31,6 +31,12 @@ FULLER_FOLDERS: dict[str, int] = {}  # and how many they may have; these bounds 
 # Modules that users import, which name rooms for them: only what they import themselves at once is an edge.
 TOP = {"retrograd", "retrograd._hooks"}
 
+# Folders with one module, or with one per folder of ops/.
+ONE_SUBJECT = {
+    "retrograd._generated", "retrograd.distributed.nn", "retrograd.distributed.optim", "retrograd.signal",
+    "retrograd.testing.cases.linear", "retrograd.testing.cases.math", "retrograd.testing.cases.nn", "retrograd.utils",
+}  # fmt: skip
+
 # Strings that are names of modules and import nothing: advice in messages.
 NAMES_IN_MESSAGES = {"retrograd.ops.numpy.alternatives"}
 
@@ -186,6 +192,12 @@ def test_no_folder_has_grown_full():
     assert full == {}, f"folders with more than {FILES_PER_FOLDER} modules: give each family of them a folder"
     known = {name for name in FULLER_FOLDERS if counts[name] <= FILES_PER_FOLDER}
     assert known == set(), "these folders need no bound of their own any more"
+
+
+def test_each_folder_says_what_lives_there_and_who_calls_it():
+    folders = [name for name, path in MODULES.items() if path.name == "__init__.py" and name not in TOP | ONE_SUBJECT]
+    short = [name for name in folders if len((ast.get_docstring(tree(name)) or "").split()) < 20]
+    assert short == [], "say in each `__init__` what lives in the folder and who may call it"
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ HOMES = definitions({
     "ops.make.random": "normal rand rand_like randint randint_like randn randn_like randperm",
     "ops.make.ranges": "arange linspace logspace tril_indices triu_indices",
     "ops.make.sampling": "bernoulli multinomial",
-    "ops.make.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+    "ops.make.window_functions": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     "ops.math.arithmetic": "add div floor_divide fmod gcd lcm mul neg positive remainder rsub sgn sign sub true_divide abs=abs_ absolute=abs_ divide=div multiply=mul negative=neg subtract=sub",
     "ops.math.bounds": "clamp clamp_max clamp_min copysign fmax fmin maximum minimum nan_to_num clip=clamp",
     "ops.math.comparison": "allclose eq equal ge gt isclose isfinite isinf isnan isneginf isposinf le lt ne signbit greater_equal=ge greater=gt less_equal=le less=lt not_equal=ne",

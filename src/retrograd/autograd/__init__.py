@@ -1,4 +1,9 @@
-"""Automatic differentiation: ``grad`` and ``backward``, user-defined Functions, anomaly mode, and gradient checks."""
+"""Automatic differentiation: ``grad`` and ``backward``, user-defined Functions, anomaly mode, and gradient checks.
+
+``gradients`` is ``grad``, ``function`` and ``context`` have user-defined operators, ``graph`` hooks and saved Tensors,
+``gradcheck`` and ``numerical`` compare with differences, ``forward_ad`` has dual numbers. ``nn``, ``func`` and
+``inspect`` import modules.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -23,7 +23,7 @@ from ..core.tensor.printing import details
 from ..core.tensor.storage import share, storage_of
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.forward import Tangent, jvp_through
-from ..func.record import Edge
+from ..func.function_graph import Edge
 from ..ops.table.elementwise import IDENTITY
 
 

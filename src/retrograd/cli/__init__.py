@@ -1,3 +1,7 @@
-"""The command `retrograd`: check gradients, train on real data, show what is installed."""
+"""The command `retrograd`: check gradients, train on real data, show what is installed.
+
+``parser`` and ``arguments`` read the command line, ``application`` calls the module of ``commands``, ``console``
+prints. Nothing imports it but ``python -m retrograd`` and the installed script.
+"""
 
 from .application import main as main

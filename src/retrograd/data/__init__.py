@@ -1,4 +1,8 @@
-"""Data sets, samplers and the DataLoader, as in ``torch.utils.data``, and the named data sets."""
+"""Data sets, samplers and the DataLoader, as in ``torch.utils.data``, and the named data sets.
+
+``loader`` and ``worker`` load batches, in other processes if asked, ``named`` and ``download`` fetch and cache public
+data sets. ``training``, ``sklearn`` and the command import it.
+"""
 
 from typing import TYPE_CHECKING
 

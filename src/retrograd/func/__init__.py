@@ -1,4 +1,9 @@
-"""Function transforms with torch.func's names. Each submodule is imported at the first use of one of its names."""
+"""Function transforms with torch.func's names. Each submodule is imported at the first use of one of its names.
+
+``function_graph`` records the graph of the function, ``reverse``, ``forward`` and ``jacobians`` differentiate it,
+``batching`` has ``vmap``; ``loops``, ``implicit``, ``taylor`` and ``memory`` are further families. ``autograd``,
+``scipy``, ``ode`` and ``compiler`` import modules.
+"""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

@@ -15,8 +15,8 @@ from ..core.graph.primitive import operand
 from ..core.tensor.tensor import Tensor, is_dense
 from ..ops.make.generators import get_rng_state, set_rng_state
 from ..ops.table.documentation import like
+from .function_graph import record, zeros_at
 from .nests import Mismatch, Structure, flatten
-from .record import record, zeros_at
 from .reverse import apply_vjp
 
 

@@ -26,8 +26,8 @@ from ..core.tensor.storage import shares_memory
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from ..ops.table.elementwise import IDENTITY
+from .function_graph import Edge, Recorded, as_point, directions_of, record, zeros_at
 from .nests import Structure, flatten
-from .record import Edge, Recorded, as_point, directions_of, record, zeros_at
 
 Tangent = Tensor | Array
 

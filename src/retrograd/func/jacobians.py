@@ -16,7 +16,7 @@ from ..ops.shape.joining import cat
 from ..ops.table.documentation import like
 from .batching import vmap
 from .forward import apply_jvp
-from .record import record
+from .function_graph import record
 from .reverse import Argnums, apply_vjp, check_outputs, chosen_arguments, grad, points_of, vjp
 
 

@@ -15,8 +15,8 @@ from ..core.graph.nodes import edge_of, oldest, reachable
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.table.documentation import like
 from .forward import has_forward_rule, tangent_through
+from .function_graph import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
 from .nests import Structure, flatten
-from .record import Edge, Recorded, as_point, directions_of, ones_at, record, zeros_at
 
 Argnums = int | tuple[int, ...]
 

@@ -1,4 +1,8 @@
-"""The networks of ``retrograd train``, and those for which published weights exist; programs may modify them."""
+"""The networks of ``retrograd train``, and those for which published weights exist; programs may modify them.
+
+``gpt2``, ``llama`` and ``bert`` have the parameter names of their published weights, ``cache`` keeps keys and values
+between tokens, ``language`` generates text, ``classifiers`` are small networks. ``weights`` and the command import it.
+"""
 
 from .bert import BERT as BERT
 from .cache import KeyValueCache as KeyValueCache

@@ -1,4 +1,9 @@
-"""Layers, networks and their parameters."""
+"""Layers, networks and their parameters.
+
+``base`` has ``Module`` and its parts, ``layers``, ``sequence`` and ``losses`` the modules by family, ``utils`` and
+``parallel`` what programs import under those names, ``init`` and ``functional`` PyTorch's modules of that name.
+``training``, ``models``, ``onnx`` and ``inspect`` import it.
+"""
 
 from typing import TYPE_CHECKING
 

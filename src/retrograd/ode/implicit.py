@@ -14,10 +14,10 @@ from ..core.arrays import Array
 from ..core.arrays.devices import array_module
 from ..core.graph.modes import modes, no_grad
 from ..func.forward import apply_jvp
+from ..func.function_graph import record
 from ..func.implicit.attach import LinearSolve, attached, matrix_of
 from ..func.implicit.linear_solvers import MAX_DENSE, NoSolution, gmres
 from ..func.nests import flatten
-from ..func.record import record
 from . import tableaus
 from .explicit import ExplicitMethod, Step
 from .rosenbrock import RODAS5P, RosenbrockMethod

@@ -1,4 +1,8 @@
-"""ONNX files: ``load`` returns a Module with differentiable parameters, ``export`` writes a model."""
+"""ONNX files: ``load`` returns a Module with differentiable parameters, ``export`` writes a model.
+
+``loading`` and ``graph`` run files by the rules of ``operators``; ``exporting`` records a model by ``recording`` and
+writes it by the rules of ``writing``; ``building`` creates the nodes of a file. Programs and the command import it.
+"""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

@@ -1,4 +1,8 @@
-"""Minimal reverse-mode differentiation on single numbers: ``Value``, networks of Values, and drawings of graphs."""
+"""Minimal reverse-mode differentiation on single numbers: ``Value``, networks of Values, and drawings of graphs.
+
+``value`` is an autograd engine in one file, to be read; ``compile`` replays a recorded function of Values on Tensors,
+for many inputs at once. Chapters of ``docs/learn`` and the command import it.
+"""
 
 from .compile import DataDependent, compile
 from .draw import Drawing, draw_graph, trace_graph

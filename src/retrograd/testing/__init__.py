@@ -1,4 +1,8 @@
-"""The operator harness: example calls of every operator, and the properties that each operator must satisfy."""
+"""The operator harness: example calls of every operator, and the properties that each operator must satisfy.
+
+``case`` declares example calls, ``cases`` has those of all operators and ``scipy_cases`` those of SciPy's functions,
+``harness`` checks them. ``retrograd check`` and tests import it.
+"""
 
 from typing import TYPE_CHECKING
 

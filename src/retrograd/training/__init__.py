@@ -1,4 +1,8 @@
-"""A training loop and its helpers: checkpoints, metrics, early stopping and averaged weights."""
+"""A training loop and its helpers: checkpoints, metrics, early stopping and averaged weights.
+
+``loop`` is ``fit``; every helper also works alone, in a loop that the program writes itself. The command ``retrograd
+train`` is built on it.
+"""
 
 from .accumulation import accumulate as accumulate
 from .checkpoint import Checkpoint as Checkpoint

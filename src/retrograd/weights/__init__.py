@@ -1,4 +1,8 @@
-"""Load published weights into ``retrograd.models``, and save them, in the layout of Hugging Face's transformers."""
+"""Load published weights into ``retrograd.models``, and save them, in the layout of Hugging Face's transformers.
+
+``loading`` and ``saving`` convert between names by the tables of ``names``; ``tokens`` reads tokenizer files. Programs
+and the command import it.
+"""
 
 from .loading import load_model as load_model
 from .loading import renamed as renamed

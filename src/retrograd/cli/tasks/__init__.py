@@ -1,4 +1,8 @@
-"""The tasks of `retrograd train`, by name."""
+"""The tasks of `retrograd train`, by name.
+
+``base`` says what a task must define; ``tables`` and ``csv_files`` read the user's tables. Only other folders of
+``cli`` import it.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -24,8 +24,8 @@ from ...core.arrays.devices import cupy_backend
 from ..program import SHAPED_BY_DATA, Instruction, Source, Value
 from ..run.replay import Replay
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
+from .captured_products import captured_products
 from .kernels import Copies, Module
-from .products import captured_products
 
 MAX_CAPTURES = 3  # graphs that are captured for changed addresses
 _PURE = ("array", "primitive", "whole", "loop")

@@ -1,4 +1,8 @@
-"""Optimize a program before it is replayed: each file is one pass, or a part of the fusion pass."""
+"""Optimize a program before it is replayed: each file is one pass, or a part of the fusion pass.
+
+A pass takes a list of instructions and returns another; ``optimized`` calls the passes in order, and ``compiler.run``
+calls it. The code generators of ``cpu``, ``cuda`` and ``loops`` import ``expressions`` and the fusion.
+"""
 
 from __future__ import annotations
 

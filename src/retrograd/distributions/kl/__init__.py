@@ -1,4 +1,8 @@
-"""The Kullback-Leibler divergence, with a function per pair of families."""
+"""The Kullback-Leibler divergence, with a function per pair of families.
+
+``within`` has pairs of one family and ``across`` of two, ``registry`` finds the function of a pair. Programs call
+``kl_divergence`` in ``retrograd.distributions``.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,8 @@
-"""Invertible functions with their log-determinants, under the names of ``torch.distributions.transforms``."""
+"""Invertible functions with their log-determinants, under the names of ``torch.distributions.transforms``.
+
+``base`` has the class, composition and inverse, ``elementwise``, ``joined`` and ``shaped`` the transforms by kind.
+``families`` and ``TransformedDistribution`` import them.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -30,8 +30,8 @@ from ...core.tensor.storage import borrowed, storage_of
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.elementwise import IDENTITY
 from ..forward import Tangent, jvp_through
+from ..function_graph import Edge
 from ..nests import Structure
-from ..record import Edge
 from .linear_solvers import KRYLOV, MAX_DENSE, default_tolerance, dense
 from .vectors import Vectors, bare, levels, lifted
 

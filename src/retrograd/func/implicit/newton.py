@@ -12,8 +12,8 @@ from ...core.arrays.fp_warnings import silently
 from ...core.graph.modes import no_grad
 from ...core.tensor.tensor import Tensor
 from ..forward import apply_jvp
+from ..function_graph import record
 from ..nests import flatten
-from ..record import record
 from .attach import Leaves, matrix_of
 from .linear_solvers import MAX_DENSE, NoSolution, dense, gmres
 from .vectors import Vectors, norm

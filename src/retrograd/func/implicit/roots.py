@@ -9,8 +9,8 @@ from ...core.errors import describe
 from ...core.graph.modes import no_grad
 from ...core.graph.primitive import operand
 from ...core.tensor.tensor import Tensor
+from ..function_graph import as_point
 from ..nests import Mismatch, Structure, flatten
-from ..record import as_point
 from .attach import LinearSolve, Solver, attached
 from .newton import newton
 from .vectors import Vectors

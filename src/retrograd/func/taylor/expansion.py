@@ -23,7 +23,7 @@ from ...core.graph.plan import rule_arguments
 from ...core.graph.primitive import Primitive
 from ...core.tensor.tensor import Tensor, new_tensor
 from ..forward import tangent_through
-from ..record import Edge, begin
+from ..function_graph import Edge, begin
 from .rules import BILINEAR, RULES, Coefficient, Expanded, Recurrence, Series, at, plus
 
 Saved: TypeAlias = tuple[Any, ...]  # in the order of a primitive's layout

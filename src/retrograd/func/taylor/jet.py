@@ -13,8 +13,8 @@ from ...core.tensor.storage import shares_memory
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...ops.table.documentation import like
 from ..forward import jvp, points_of
+from ..function_graph import Edge, Recorded, directions_of, ones_at, record, zeros_at
 from ..nests import flatten
-from ..record import Edge, Recorded, directions_of, ones_at, record, zeros_at
 from .expansion import Expansion, NoSeries
 from .rules import Series, at
 

@@ -9,12 +9,12 @@ from ..tracing import Records
 from .formats.svg import summary, svg_of
 from .formats.text import dot_of, mermaid_of
 from .gradients import usual_norm
+from .graph_picture import named_outputs, parameter_names, picture_of
 from .grouping import group, shorten_names
 from .layout.layering import CircleError
 from .layout.scene import Scene
-from .parts import add_box_flows, divide, name_once
+from .nested_boxes import add_box_flows, divide, name_once
 from .picture import Picture
-from .recorded import named_outputs, parameter_names, picture_of
 from .repeats import fold_repeats
 from .scalars import is_value, scalar_picture
 from .traced import traced_picture

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..record import Departure, Record
 from ..statistics import Statistics
 from ..tracing import Records
-from .recorded import norm_of
+from .graph_picture import norm_of
 
 _MOST = 60  # steps whose gradients are kept
 

@@ -14,8 +14,8 @@ from operator import attrgetter
 from ..record import Departure, Input, Record
 from ..tracing import Records
 from .figures import byte_text, number, shape_text, short_shape
+from .graph_picture import add_record_details, kind_of
 from .picture import Edge, Picture, Vertex
-from .recorded import add_record_details, kind_of
 from .steps import Step, alike, drawn_step, flows_of, leaf_flows, steps_of, without_buffer_updates
 
 

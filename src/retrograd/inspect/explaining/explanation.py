@@ -22,8 +22,8 @@ from ..table import columns_of_terminal
 from ..tracing import recorders, site_of
 from .flow import Flow, PathObserver, Root
 from .labels import call_of, distinct, line_of
+from .loss_terms import NoExamples, examples, number_of_examples, terms
 from .missing_gradient import reasons_of_none
-from .parts import NoExamples, examples, number_of_examples, terms
 from .paths import Path, distinct_texts, flows_along, largest_paths
 from .zero_gradient import reasons_of_zero
 

@@ -17,7 +17,7 @@ from ...core.graph.nodes import Node, leading_to, reachable, saved_by
 from ...core.graph.observers import Observer
 from ...core.graph.plan import pull
 from ...core.tensor.tensor import Tensor
-from ...func.record import Edge
+from ...func.function_graph import Edge
 
 # Cotangents by node or leaf; for a node with several outputs, a list with one per output.
 Cotangents: TypeAlias = dict[Any, Any]

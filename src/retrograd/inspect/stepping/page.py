@@ -13,10 +13,10 @@ from ...core.tensor.tensor import Tensor
 from ..drawing.draw import prepared
 from ..drawing.figures import figures, number, numbers_of
 from ..drawing.formats.page import page_of
+from ..drawing.graph_picture import picture_of
 from ..drawing.grouping import group
 from ..drawing.layout.scene import Scene
 from ..drawing.picture import LEAVES
-from ..drawing.recorded import picture_of
 from ..notebook.heatmap import blocks, plane
 from ..pages.template import asset, json_inside
 from .events import Event, summary

@@ -1,4 +1,8 @@
-"""Modules for several devices or processes, as in ``torch.nn.parallel``."""
+"""Modules for several devices or processes, as in ``torch.nn.parallel``.
+
+``data_parallel`` splits a batch among devices, ``distributed`` averages gradients among processes in ``buckets``; the
+other modules have PyTorch's helper functions. Only programs, ``training`` and the command import it.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,8 @@
-"""Utilities for modules: gradient clipping, parameters as a vector, parametrizations."""
+"""Utilities for modules: gradient clipping, parameters as a vector, parametrizations.
+
+``parametrize`` and ``parametrizations`` compute parameters from others, ``prune`` masks them, ``rnn`` packs sequences,
+``fusion`` merges a batch normalization into the layer before it. Programs and ``nn.sequence`` import them.
+"""
 
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING

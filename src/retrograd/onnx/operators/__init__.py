@@ -1,4 +1,7 @@
-"""ONNX operators by family; importing this package registers them in the table."""
+"""ONNX operators by family; importing this package registers them in the table.
+
+Each rule is a function of the node's attributes and inputs, under ONNX's name and version. ``onnx.graph`` calls it.
+"""
 
 from . import (
     attention,

@@ -10,7 +10,7 @@ from ...core.errors import InvalidValue
 from ...core.tensor.tensor import Tensor
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
-from .windows import BLACKMAN, HANN, kaiser_shape, sampled_window, sum_of_cosines, triangle
+from .window_functions import BLACKMAN, HANN, kaiser_shape, sampled_window, sum_of_cosines, triangle
 
 _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 

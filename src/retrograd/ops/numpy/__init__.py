@@ -1,4 +1,8 @@
-"""NumPy's functions on Tensors. The rules are imported when NumPy first calls a method of its protocols."""
+"""NumPy's functions on Tensors. The rules are imported when NumPy first calls a method of its protocols.
+
+``protocol`` answers NumPy's calls, ``functions`` and ``ufuncs`` find the rule, ``rules`` has the rules by family,
+``alternatives`` the advice in errors. ``scipy``, ``func`` and ``array_api`` import modules.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""Operators on shapes and layouts: views, joins, copies and conversions."""
+"""Operators on shapes and layouts: views, joins, copies and conversions.
+
+``views`` and ``permutation`` share memory with their input, ``copies`` has the same under names with ``_copy``,
+``joining`` concatenates, ``conversion`` changes dtype and device. Any package above ``core`` may import them.
+"""

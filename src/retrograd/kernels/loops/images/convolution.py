@@ -17,7 +17,7 @@ from ....core.arrays import Array
 from ... import loop, multiplies
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch_products
-from .windows import Window3, in_three_axes
+from .three_axes import Window3, in_three_axes
 
 WORTHWHILE = 1 << 18  # multiplications from which the loops gain more time than their call costs
 CACHED = 1 << 19  # bytes of columns that fit in a core's cache

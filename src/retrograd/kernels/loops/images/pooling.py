@@ -16,7 +16,7 @@ from ....core.named_tuples import NamedTuple
 from ... import SEVERAL, WORTH_SHARING, compiled, loop
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
-from .windows import Window3, in_three_axes
+from .three_axes import Window3, in_three_axes
 
 TABLED = 1 << 12  # elements read by windows up to which tables of positions are fastest for sums
 

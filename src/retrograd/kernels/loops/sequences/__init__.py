@@ -1,1 +1,5 @@
-"""Attention, recurrent layers, lookups and CTC alignments."""
+"""Attention, recurrent layers, lookups and CTC alignments.
+
+``recurrent`` runs the steps of an LSTM or GRU, ``lookups`` are embeddings, ``alignments`` the sums of CTC. Only ``ops``
+calls them.
+"""

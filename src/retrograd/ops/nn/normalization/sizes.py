@@ -12,7 +12,7 @@ from ...table.arguments import dimension, integer
 from ...table.registry import operator
 from ...table.types import Dims
 from ..pooling.average import AVG_POOL
-from ..spatial.windows import Window
+from ..spatial.sliding_windows import Window
 
 
 @operator(namespace="nn.functional", method=False, args="p norm", dtype="kept")

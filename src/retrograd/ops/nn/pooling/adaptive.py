@@ -21,7 +21,7 @@ from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
 from ...table.types import Size
 from ..spatial.resampling import RESAMPLE, AxisMap
-from ..spatial.windows import Ints, Window, for_axes, per_axis, with_batch
+from ..spatial.sliding_windows import Ints, Window, for_axes, per_axis, with_batch
 from . import tables
 from .average import AVG_POOL
 from .maximum import MaxPool, at_maxima, maxima_at, places_of_maxima

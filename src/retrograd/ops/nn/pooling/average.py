@@ -23,7 +23,7 @@ from ....kernels.loops.images import pooling
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.windows import Window, axis_taps, for_axes, with_batch
+from ..spatial.sliding_windows import Window, axis_taps, for_axes, with_batch
 from . import tables
 from .sliding import along, real_operand, sliding_windows
 

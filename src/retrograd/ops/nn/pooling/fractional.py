@@ -23,7 +23,7 @@ from ...table.arguments import floating_operand, integers
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Operand
-from ..spatial.windows import Ints, with_batch
+from ..spatial.sliding_windows import Ints, with_batch
 from .maximum import at_maxima, maxima_at
 
 

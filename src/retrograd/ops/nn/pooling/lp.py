@@ -9,7 +9,7 @@ from ....core.graph.primitive import operand
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...indexing.selection import where
 from ...table.types import Size
-from ..spatial.windows import for_axes, per_axis
+from ..spatial.sliding_windows import for_axes, per_axis
 from .average import average_pool
 from .maximum import maximum_pool
 

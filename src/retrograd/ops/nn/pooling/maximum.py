@@ -25,7 +25,7 @@ from ....kernels import or_reference
 from ....kernels.loops.images import pooling
 from ...table.batching import folded, takes_rows
 from ...table.types import Size
-from ..spatial.windows import EVERY, Ints, Window, axis_taps, for_axes, taps, with_batch
+from ..spatial.sliding_windows import EVERY, Ints, Window, axis_taps, for_axes, taps, with_batch
 from . import tables
 from .places import READ_AT
 from .sliding import along, real_operand, sliding_windows

@@ -8,7 +8,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.graph.primitive import Primitive
 from ...table.batching import folded
-from ..spatial.windows import Ints
+from ..spatial.sliding_windows import Ints
 
 
 def _in_all_planes(index: Array, size: Ints) -> Array:

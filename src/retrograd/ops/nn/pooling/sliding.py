@@ -8,7 +8,7 @@ from ....core.errors import describe
 from ....core.graph.primitive import operand
 from ....core.tensor.tensor import Tensor
 from ...table.types import Operand, Size
-from ..spatial.windows import Ints, Window, per_axis
+from ..spatial.sliding_windows import Ints, Window, per_axis
 
 
 def real_operand(value: Operand) -> Tensor:

@@ -12,7 +12,7 @@ from numpy import ndarray
 from ....core.arrays import Array
 from ....core.arrays.summation import accurate_sum, small_sum
 from ....kernels.loops.images.pooling import TABLED
-from ..spatial.windows import Ints, Window, axis_taps
+from ..spatial.sliding_windows import Ints, Window, axis_taps
 
 
 def table(x: Array, window: Window) -> Any:

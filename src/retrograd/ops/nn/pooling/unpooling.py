@@ -13,7 +13,7 @@ from ....core.graph.primitive import apply, operand
 from ....core.tensor.tensor import Tensor
 from ...table.arguments import floating_operand
 from ...table.types import Size
-from ..spatial.windows import for_axes, per_axis, with_batch
+from ..spatial.sliding_windows import for_axes, per_axis, with_batch
 from .places import WRITE_AT
 from .sliding import strides_of
 

@@ -10,7 +10,7 @@ from ....core.tensor.tensor import Tensor
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .convolution_primitives import CONV, CONV_BIAS, CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS
-from .windows import Window, for_axes, per_axis, with_batch
+from .sliding_windows import Window, for_axes, per_axis, with_batch
 
 
 def _operands(

@@ -29,7 +29,7 @@ from ....kernels.loops.images import convolution
 from ....kernels.loops.matrices.products import dot
 from ....kernels.loops.statistics import norms
 from ...table.batching import fold, unfold
-from .windows import Window, gather_windows, scatter_windows
+from .sliding_windows import Window, gather_windows, scatter_windows
 
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call

@@ -17,7 +17,7 @@ from ....core.graph.primitive import apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.registry import operator
 from .sampling import SAMPLE, Way
-from .windows import Ints
+from .sliding_windows import Ints
 
 
 @operator(namespace="nn.functional", method=False, dtype="equal real", raises="dtypes")

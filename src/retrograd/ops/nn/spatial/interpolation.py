@@ -19,7 +19,7 @@ from ...table.registry import operator
 from ...table.types import Size
 from ..pooling.adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .resampling import RESAMPLE, AxisMap, in_fixed_point
-from .windows import Ints
+from .sliding_windows import Ints
 
 CUBIC = -0.75  # the free parameter of cubic convolution (Keys, 1981), as in PyTorch
 CUBIC_ANTIALIASED = -0.5

@@ -28,7 +28,7 @@ from ...table.batching import folded
 from ...table.composites import raw, second_order
 from .convolution_primitives import in_single_precision
 from .interpolation import CUBIC
-from .windows import Ints
+from .sliding_windows import Ints
 
 AT_ONCE = 1 << 12  # elements up to which all terms are read together, not one after the other
 

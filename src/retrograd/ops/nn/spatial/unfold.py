@@ -12,7 +12,7 @@ from ....core.tensor.tensor import Tensor
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
-from .windows import Ints, Window, gather_windows, per_axis, scatter_windows, with_batch
+from .sliding_windows import Ints, Window, gather_windows, per_axis, scatter_windows, with_batch
 
 
 def _unfold(x: Array, window: Window) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.compiler.cuda import products
+from retrograd.compiler.cuda import captured_products as products
 from tests.helpers.guarded import cupy, guarded_backend
 
 KINDS = {2: np.float16, 0: np.float32, 1: np.float64}

@@ -11,7 +11,7 @@ from ...core.arrays.devices import is_array
 from ...core.tensor.tensor import Tensor
 from ..drawing.figures import Figures, byte_text, number, numbers_of
 from ..drawing.gradients import LOOKS, level, reference
-from ..drawing.recorded import is_mask, norm_of
+from ..drawing.graph_picture import is_mask, norm_of
 from ..record import Record
 from ..stepping.events import Event, summary
 from ..table import duration, output_of, percent
