@@ -86,9 +86,12 @@ def _no_third_order(g: object) -> NoReturn:
     raise NotImplementedError("the second derivative of von Mises samples cannot be differentiated again")
 
 
-_REFUSED = [_no_third_order] * 3
-SLOPE_BY_K = elementwise("von_mises_slope_by_k", _slope_by_k, "k z slope", _REFUSED)
-SLOPE_BY_Z = elementwise("von_mises_slope_by_z", _slope_by_z, "k z slope", _REFUSED)
+SLOPE_BY_K, SLOPE_BY_Z = (
+    elementwise(
+        f"von_mises_slope_by_{name}", function, "k z slope", [_no_third_order, _no_third_order, _no_third_order]
+    )
+    for name, function in (("k", _slope_by_k), ("z", _slope_by_z))
+)
 SLOPE = elementwise(
     "von_mises_slope",
     _slope,
