@@ -466,7 +466,7 @@ class Optimizer:
                 state[name] = self._scalar(value)
         count = state["step"].array
         step = int(count) + 1
-        count[...] = step  # takes a third of the time of +=
+        count[...] = step  # three times as fast as count += 1, for an array with one element
         return state, step
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:

@@ -145,6 +145,7 @@ def test_extremes_of_nothing(name):
         (lambda x: rg.gradient(x[:1]), RuntimeError, "gradient.*at least 2"),
         (lambda x: rg.trapezoid(x, rg.tensor([1.0])), RuntimeError, "trapezoid.*same length"),
         (lambda x: rg.cov(x[None]), RuntimeError, "cov.*at most 2"),
+        (lambda x: rg.cov(rg.ones(2), fweights=rg.ones(2)), RuntimeError, "fweights must have integer dtype.*float32"),
         (lambda x: rg.softmax(rg.tensor([1]), 0), NotImplementedError, "softmax.*int64"),
         (lambda x: rg.sum("x"), TypeError, "sum.*input.*str"),
     ],

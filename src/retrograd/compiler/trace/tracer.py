@@ -432,7 +432,10 @@ class Tracer(EffectTracer):
         return TracedModule(self, xp) if self.tracing else xp
 
     def made_by(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
-        """Create an array, anew in each replay; with Traced arguments also numbers and tuples of arrays."""
+        """Call a function that creates an array, and record the call, so that each replay creates a new array.
+
+        With Traced arguments the function may also return a number or a tuple of arrays.
+        """
         bare_args, bare_kwargs = replaced(args, unwrap), replaced(kwargs, unwrap)
         bare = function(*bare_args, **bare_kwargs)
         plain = bare_args is args and bare_kwargs is kwargs or is_metadata_function(function)
@@ -445,7 +448,11 @@ class Tracer(EffectTracer):
     # Numbers that leave the program
 
     def read_number(self, number: Any) -> Any:
-        """Return the plain number. A read by the package or of an argument becomes a guard, one by the user fails."""
+        """Return the plain number.
+
+        If the package reads the number, or the number is an argument of the function, a guard compares it in each
+        replay. If the user's program reads a computed number, the function cannot be traced.
+        """
         if self.suspended is not None:
             self.suspended.breaks("the body of a loop reads a number from outside")
         self.settle()

@@ -268,12 +268,12 @@ def cov(
 
 
 def _observation_weights(fweights: Tensor | None, aweights: Tensor | None, observations: int) -> Tensor | None:
-    for name, weights, kinds in (("fweights", fweights, "iu"), ("aweights", aweights, "f")):
+    for name, weights, kinds in (("fweights", fweights, "integer"), ("aweights", aweights, "floating")):
         if weights is not None:
             if weights.shape != (observations,):
                 raise RuntimeError(f"{name} must have shape ({observations},), got {describe(weights)}")
-            if weights.dtype.kind not in kinds:
-                raise RuntimeError(f"{name} has the wrong dtype: {describe(weights)}")
+            if weights.dtype.kind not in ("iu" if kinds == "integer" else "f"):
+                raise RuntimeError(f"{name} must have {kinds} dtype, got {describe(weights)}")
             if bool((all_examples(operand(weights).array) < 0).any()):
                 raise RuntimeError(f"{name} must not be negative")
     if fweights is None:

@@ -12,17 +12,19 @@ from typing import NamedTuple
 from .layering import segments
 from .nesting import Level, Value
 
-GAP = 40.0  # between two rows; contains shapes and curves
+GAP = 40.0  # between two rows: space for the shapes of values and for curved edges
 PORT_GAP = 18.0  # below the values that enter a box, and above those that leave it
 TRUNK = 14.0  # below a vertex, for the shape of its value
 APART = 22.0  # between two items of a row
-LINE = 14.0  # the width of a passing line
+LINE = 14.0  # the width of an edge that crosses a row without ending there
 SIDE = 16.0  # the left and right margin inside a box
 HEADER = 28.0  # the height of a box's title
 FOOTER = 8.0
 STEP = 18.0  # between two edges that enter one vertex
 SWEEPS = 10
-STRAIGHT, LIGHT = 8.0, 0.0005  # weights of passing lines and leaves; operators have weight 1
+# How strongly an edge pulls its ends above each other (1.0 between operators): STRAIGHT for the parts of an edge that
+# crosses rows, so that it is drawn straight; LIGHT for edges of leaves, which go where there is room.
+STRAIGHT, LIGHT = 8.0, 0.0005
 
 Size = tuple[float, float]
 
