@@ -46,7 +46,7 @@ class Tracing(Protocol):
         """Return the result of a function of traced arrays; each replay computes it again."""
 
     def read_number(self, number: object) -> Any:
-        """Return the plain number."""
+        """Return the number that a traced one stands for."""
 
     def breaks(self, reason: str) -> None:
         """Stop the trace."""

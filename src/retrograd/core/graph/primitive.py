@@ -525,7 +525,8 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         observer.calling(primitive, inputs, params)
     forward = primitive.forward if tracer is None else tracer.forward_of(primitive)
     entered = None if level is None else level.entering(primitive, inputs, params)
-    inputs, forward = (inputs, forward) if entered is None else entered
+    if entered is not None:
+        inputs, forward = entered
     arrays = tuple([value.array if isinstance(value, Tensor) else value for value in inputs])
     try:
         if primitive.promote is not None:
@@ -556,19 +557,17 @@ def _apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside
         outs = [out]
         tensors = (new_tensor(out),)
         record = record and is_differentiable(out.dtype)
-    node = None
-    if record:
-        node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs)
-        if node is not None:
-            if primitive.outputs == 1:
-                tensors[0]._node = node
-                tensors[0]._requires = True
-            else:
-                for index, tensor in enumerate(tensors):
-                    if is_differentiable(tensor.dtype):
-                        array = tensor.array
-                        tensor._node = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
-                        tensor._requires = True
+    node = record_node(primitive, inputs, arrays, params, residuals, outs, tensors, needs) if record else None
+    if node is not None:
+        if primitive.outputs == 1:
+            tensors[0]._node = node
+            tensors[0]._requires = True
+        else:
+            for index, tensor in enumerate(tensors):
+                if is_differentiable(tensor.dtype):
+                    array = tensor.array
+                    tensor._node = new_node(select_plan(index), (node,), NOTHING, array.shape, array.dtype)
+                    tensor._requires = True
     if primitive.view and isinstance(inputs[0], Tensor):
         for tensor in tensors:
             if shares_memory(tensor.array, arrays[0]):
