@@ -254,7 +254,7 @@ def test_compiling_can_be_turned_off(monkeypatch):
         f(rg.ones(1))
     assert len(calls) == 3 and f.traces == 0
     monkeypatch.setenv("RETROGRAD_COMPILE", "perhaps")
-    with pytest.raises(RuntimeError, match="wanted on or off"):
+    with pytest.raises(RuntimeError, match="must be on or off"):
         f(rg.ones(1))
 
 

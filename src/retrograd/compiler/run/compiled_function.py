@@ -581,20 +581,13 @@ def _casts() -> Arguments:
     return casting[0]() if casting else ()
 
 
-_SWITCH = "RETROGRAD_COMPILE"
-_variables: Any = getattr(os.environ, "_data", os.environ)  # `os.environ.get` is slow for variables that are not set
-_encoded_switch: Any = getattr(os.environ, "encodekey", str)(_SWITCH)
-
-
 def turned_on() -> bool:
     """Whether the environment variable ``RETROGRAD_COMPILE`` is not ``off``.
 
     Raises:
         RuntimeError: it is neither ``on`` nor ``off``.
     """
-    if _encoded_switch not in _variables:
-        return True
-    wanted = os.environ.get(_SWITCH, "on")
+    wanted = os.environ.get("RETROGRAD_COMPILE", "on")
     if wanted not in ("on", "off"):
-        raise RuntimeError(f"{_SWITCH}: wanted on or off, got {wanted!r}")
+        raise RuntimeError(f"RETROGRAD_COMPILE must be on or off, got {wanted!r}")
     return wanted == "on"
