@@ -26,6 +26,26 @@ for step in range(80):
         with torch.no_grad():
             G(fixed).detach()
 """,
+    "a GAN whose discriminator needs no gradient in the generator's turn": """
+torch.manual_seed(10)
+G = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 2))
+D = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
+og = torch.optim.Adam(G.parameters(), lr=2e-3, betas=(0.5, 0.9)); od = torch.optim.Adam(D.parameters(), lr=2e-3, betas=(0.5, 0.9))
+bce = nn.BCEWithLogitsLoss()
+goal = torch.tensor([2.0, -1.0])
+for it in range(300):
+    for p in D.parameters():
+        p.requires_grad_(True)
+    real = goal + 0.3 * torch.randn(64, 2)
+    with torch.no_grad():
+        fake = G(torch.randn(64, 4))
+    d_loss = bce(D(real), torch.full((64, 1), 0.9)) + bce(D(fake), torch.zeros(64, 1))
+    od.zero_grad(); d_loss.backward(); od.step()
+    for p in D.parameters():
+        p.requires_grad_(False)
+    g_loss = bce(D(G(torch.randn(64, 4))), torch.ones(64, 1))
+    og.zero_grad(); g_loss.backward(); og.step()
+""",
     "a language model with truncated backpropagation": """
 class LM(nn.Module):
     def __init__(self):

@@ -310,6 +310,8 @@ def _features_that_do_not_serve(case: Case) -> Found | None:
     frozen = [p for p in leaves if not p._requires and id(p) in case.graded and id(p) in case.run.frozen]
     if not frozen or not any(p._requires and id(p) in case.graded for p in leaves):
         return None
+    if any(len({one.marks.get(id(p)) for one in case.run.steps[-2:]}) > 1 for p in frozen):
+        return None  # trained in turn, such as a discriminator
     curves = compare(case.run, case.program, _THAWED, case.budget)
     if curves is None or not better(curves):
         return None
