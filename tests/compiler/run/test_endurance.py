@@ -63,8 +63,9 @@ def others() -> tuple[int, int, int]:
 @pytest.mark.slow
 def test_recompilations_leak_nothing(pytestconfig):
     times = 1000 if pytestconfig.getoption("--long") else 20
-    objects, blocks = grown(times)
-    assert objects < times / 10 and blocks < times * 2
+    # What is kept once, such as an entry of a cache, is kept in one of three measurements; a leak shows in all.
+    measured = (grown(times) for _ in range(3))
+    assert any(objects < times / 10 and blocks < times * 2 for objects, blocks in measured)
 
 
 @pytest.mark.slow
