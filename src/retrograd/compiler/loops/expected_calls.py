@@ -8,6 +8,7 @@ which everything is known but the call: which input is which result, and what ea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import unwrap
 from typing import Protocol, TypeAlias
 from weakref import ref
 
@@ -196,7 +197,7 @@ def is_predictable(block: Block) -> bool:
 
 def _is_predictable(call: Call) -> bool:
     primitive = call.primitive
-    forward = getattr(primitive.forward, "reference", primitive.forward)  # that of a kernel
+    forward = unwrap(getattr(primitive.forward, "reference", primitive.forward))  # of a kernel; of ``core/meta``
     if not (isinstance(forward, np.ufunc) or is_package_function(forward)):
         return False
     if primitive.elementwise or primitive.view:
