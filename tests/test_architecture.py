@@ -5,6 +5,7 @@ package (`TOP`) gives users rooms by name, as they ask for them: what it imports
 """
 
 import ast
+import gc
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -136,7 +137,11 @@ def imported(module: str) -> Iterator[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    return {module: set(imported(module)) - {module} for module in MODULES}
+    gc.disable()  # a million nodes of syntax trees are no garbage
+    try:
+        return {module: set(imported(module)) - {module} for module in MODULES}
+    finally:
+        gc.enable()
 
 
 def repeats(nodes: Iterable[Described]) -> int:
