@@ -231,7 +231,7 @@ class RolledLoop:
         forward = Forward(self.execution, steps, saved, self.carries, self.slices)
         primitive = Primitive("scan", forward, "*xs", vjp=pull_back, outputs=len(self._outputs) + sum(saved))
         primitive.fills = False
-        primitive.batch = _each_example
+        primitive.batch = Call.looped  # a compiled step takes arrays of one example
         self._primitives[steps, saved] = primitive
         return primitive
 
@@ -446,11 +446,6 @@ class _Pull:
         for at in order:
             state, rows[at] = self.step(state, [x[at] for x in slices], constants)
         return state, [stack([rows[at][k] for at in range(steps)]) for k in range(len(self.moved))]
-
-
-def _each_example(call: Call) -> object:
-    """Run a compiled loop once per example: its step takes arrays of one example."""
-    return call.looped() if call.size else call.of_no_example()
 
 
 def _real(x: object) -> Array:

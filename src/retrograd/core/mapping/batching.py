@@ -141,7 +141,7 @@ class Call:
 
     def looped(self) -> Any:
         """Run the primitive on each example and stack the results."""
-        return looped(self)
+        return looped(self) if self.size else of_no_example(self)
 
     def of_no_example(self) -> Any:
         """Return the results for zero examples."""
@@ -423,13 +423,12 @@ def _padded(x: Tensor, ndim: int) -> Tensor:
 
 def by_loop(call: Call) -> Any:
     """Run the primitive once per example, with a warning."""
-    primitive, size = call.primitive, call.size
     warnings.warn(
-        f"vmap: {primitive.name} has no batching rule; it runs in a loop over the examples, which is slow",
+        f"vmap: {call.primitive.name} has no batching rule; it runs in a loop over the examples, which is slow",
         UserWarning,
         stacklevel=6,
     )
-    return looped(call) if size else of_no_example(call)
+    return call.looped()
 
 
 def looped(call: Call) -> Any:

@@ -69,11 +69,9 @@ def _slope_by_k(k: Array, z: Array, slope: Array) -> Array:
     concentration, angle = k.astype("float64"), z.astype("float64")
     v = _circular_variance(concentration)
     variation = 2 * v - v * v - (1 - v) / concentration
-    total, inner = _integral(
-        concentration, angle, lambda v, t: (v - 2 * np.sin(t / 2) ** 2) ** 2 - variation
-    )  # fmt: skip
-    bent = -np.sign(z) * np.where(inner, total, -total) - (v - 2 * np.sin(angle / 2) ** 2) * slope
-    return bent.astype(k.dtype)
+    total, inner = _integral(concentration, angle, lambda v, t: (v - 2 * np.sin(t / 2) ** 2) ** 2 - variation)
+    curvature = -np.sign(z) * np.where(inner, total, -total) - (v - 2 * np.sin(angle / 2) ** 2) * slope
+    return curvature.astype(k.dtype)
 
 
 def _slope_by_z(k: Array, z: Array, slope: Array) -> Array:

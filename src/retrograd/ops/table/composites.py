@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...core.arrays import Array
 from ...core.graph.backward import as_array, differentiate
@@ -18,9 +18,6 @@ from ...core.graph.nodes import NOTHING, edge_of, new_node
 from ...core.graph.primitive import Primitive, apply1, select_plan
 from ...core.tensor.tensor import Tensor, new_tensor
 from .elementwise import IDENTITY
-
-if TYPE_CHECKING:
-    from ...core.mapping.batching import Call
 
 
 def one_node(name: str) -> Callable[..., tuple[Tensor, ...]]:
@@ -122,10 +119,7 @@ def by_example(name: str, function: Callable[..., object], outputs: int = 1) -> 
         found = derivative(needs)(*(g if isinstance(g, tuple) else (g,)), *xs)
         return where_needed(found if sum(needs) != 1 else (found,), needs)
 
-    def batch(call: Call) -> object:
-        return call.looped() if call.size else call.of_no_example()
-
-    return Primitive(name, function, "*xs", vjp=rule, outputs=outputs, batch=batch)
+    return Primitive(name, function, "*xs", vjp=rule, outputs=outputs, batch=lambda call: call.looped())
 
 
 def _pulled(

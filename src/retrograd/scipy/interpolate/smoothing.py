@@ -78,12 +78,12 @@ def make_smoothing_spline(
     second = a * columns[:-2] + b * columns[1:-1] + c * columns[2:]
     curvature = solveh_banded(bands, second, check_finite=False)
     edge = ops.zeros((1, columns.shape[1]), dtype=columns.dtype)
-    bent = (
+    deviation = (
         ops.cat([a * curvature, edge, edge])
         + ops.cat([edge, b * curvature, edge])
         + ops.cat([edge, edge, c * curvature])
     )
-    smooth = (columns - weight * v[:, None] * bent).reshape(values.shape)
+    smooth = (columns - weight * v[:, None] * deviation).reshape(values.shape)
     return make_interp_spline(detached(x), ops.moveaxis(smooth, 0, axis), bc_type="natural", axis=axis)
 
 
