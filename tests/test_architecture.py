@@ -93,13 +93,22 @@ MODULES = modules()
 
 
 @cache
+def trees() -> dict[str, tuple[ast.Module, list[ast.AST]]]:
+    """The syntax tree of each module, and all its nodes: a million, which are no garbage."""
+    gc.disable()
+    try:
+        parsed = {module: ast.parse(path.read_text()) for module, path in MODULES.items()}
+        return {module: (tree, list(ast.walk(tree))) for module, tree in parsed.items()}
+    finally:
+        gc.enable()
+
+
 def tree(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text())
+    return trees()[module][0]
 
 
-@cache
 def nodes(module: str) -> list[ast.AST]:
-    return list(ast.walk(tree(module)))
+    return trees()[module][1]
 
 
 def parts_that_count(module: str) -> Iterator[ast.AST]:
@@ -137,11 +146,7 @@ def imported(module: str) -> Iterator[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    gc.disable()  # a million nodes of syntax trees are no garbage
-    try:
-        return {module: set(imported(module)) - {module} for module in MODULES}
-    finally:
-        gc.enable()
+    return {module: set(imported(module)) - {module} for module in MODULES}
 
 
 def repeats(nodes: Iterable[Described]) -> int:
