@@ -369,3 +369,32 @@ def test_another_thread_reads_the_result_of_a_step():
     got, want = rg.compile(loss, fallback=True)(u, p), loss(u, p)
     assert rg.allclose(got, want)
     np.testing.assert_allclose(seen[0], seen[1], rtol=1e-12)
+
+
+def test_steps_that_write_in_place_are_those_of_an_eager_loop():
+    """A write changes what an earlier call of the step has read, and what a call of the step before returned."""
+
+    def sums(u, p):
+        a, totals = u * 1.0, []
+        for _ in range(STEPS):
+            totals.append(a.sum())
+            a.mul_(0.99)
+        return (a, *totals)
+
+    def exchanged_buffers(u, p):
+        a, b, t = u * 1.0, p * 2.0, u * 0.0
+        for _ in range(STEPS):
+            t = t * 0.9 + a
+            a.mul_(0.99)
+            a, b = b, a
+        return a, b, t
+
+    def results_in_a_buffer(u, p):
+        buffer, a = u * 0.0, u
+        for _ in range(STEPS):
+            rg.mul(a, 0.9, out=buffer)
+            a = buffer + p * 0.01
+        return a, buffer
+
+    for function in (sums, exchanged_buffers, results_in_a_buffer):
+        check(function, (drawn(3), drawn(3)))

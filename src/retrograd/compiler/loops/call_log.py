@@ -169,6 +169,8 @@ class CallLog:
             made = identity(x, tracer)
             results.append(made)
             value = made[0]
+            if value in self._made or any(type(read) is tuple and read[0] is value for read in reads):
+                raise Unknown  # written in place: earlier calls read another value of it
             key.append((value.shape, value.dtype, value.strides, x._requires))
         shares = tuple([primitive.view and memory is not None and x._storage is memory for x in outputs])
         code = self._numbers.setdefault(tuple(key), len(self._numbers))
