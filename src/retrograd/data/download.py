@@ -132,6 +132,7 @@ def _verified(file: RemoteFile, stored: bytes, compressed: bool) -> bytes:
 def _download(file: RemoteFile, progress: Progress | None) -> bytes:
     # Imported lazily: with urllib.request these modules take half of the time of `import retrograd.data`.
     from http.client import HTTPException
+    from urllib.error import HTTPError
     from urllib.parse import urlsplit
 
     failures = []
@@ -144,6 +145,8 @@ def _download(file: RemoteFile, progress: Progress | None) -> bytes:
             content = _verified(file, stored, compressed=url.endswith(".gz"))
         except (OSError, HTTPException, DataCorrupt) as error:
             failures.append(f"{host}: {' '.join(str(error).split()).strip('<>')}")
+            if isinstance(error, HTTPError):
+                error.close()  # it is the response, with a connection
             continue
         path = cache_folder() / (f"{file.path}.gz" if url.endswith(".gz") else file.path)
         try:

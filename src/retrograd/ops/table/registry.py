@@ -99,6 +99,10 @@ def _docstring(name: str, definition: _Definition) -> str:
     return compose(Definition(*definition), like.__doc__ if like else "")
 
 
+# What ``functools.wraps`` copies, so that functions which wrap an operator have its annotations, too.
+_ANNOTATIONS = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
+
+
 def wraps(function: Callable[..., object]) -> Callable[[Any], Any]:
     """A three times faster ``functools.wraps``; importing the package calls it a thousand times."""
 
@@ -107,7 +111,7 @@ def wraps(function: Callable[..., object]) -> Callable[[Any], Any]:
         wrapper.__name__ = function.__name__
         wrapper.__qualname__ = function.__qualname__
         wrapper.__doc__ = function.__doc__
-        wrapper.__annotations__ = function.__annotations__
+        setattr(wrapper, _ANNOTATIONS, getattr(function, _ANNOTATIONS))
         wrapper.__dict__.update(function.__dict__)
         wrapper.__wrapped__ = function
         return wrapper
