@@ -53,7 +53,8 @@ COMPUTE_NAMES = {
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
 ROOMS = {
     "core": {"core"},
-    "kernels": {"core", "_generated"},  # a table of loops that follow each other
+    "elements": set(),
+    "kernels": {"core", "elements", "_generated"},  # a table of loops that follow each other
     "ops": {"core", "kernels", "_generated"},  # NumPy's functions are rules in terms of the public names
     "autograd": {"core", "ops", "func"},
     "func": {"core", "ops", "autograd"},
@@ -66,8 +67,8 @@ ROOMS = {
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},
-    "optim": {"core", "kernels", "ops", "nn", "func"},
-    "compiler": {"core", "ops", "func", "nn", "kernels"},
+    "optim": {"core", "elements", "kernels", "ops", "nn", "func"},
+    "compiler": {"core", "elements", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "data", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func", "_generated"},

@@ -25,8 +25,12 @@ def number(value: float | Tensor) -> float:
 
 
 def numbers(group: ParamGroup, *names: str) -> list[float]:
-    """Return options of a parameter group as Python numbers."""
-    return [number(group[name]) for name in names]
+    """Return options of a parameter group as Python numbers, pairs one by one; unchanged if steps are recorded."""
+    found: list[float] = []
+    for name in names:
+        value = group[name]
+        found += value if isinstance(value, (tuple, list)) else (value,)
+    return found if group.get("differentiable") else list(map(number, found))
 
 
 @dataclass(frozen=True)
