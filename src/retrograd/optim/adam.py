@@ -80,7 +80,8 @@ class Adam(Optimizer):
         return "adam", _MOMENTS, _of_moments(group)
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
-        names, options = self._formula(group)[1], numbers(group, "lr", "eps", "betas")
+        names = (*_MOMENTS, "max_exp_avg_sq") if group["amsgrad"] else _MOMENTS
+        options = numbers(group, "lr", "eps", "betas")
         compute = _rate_and_eps.__wrapped__ if group.get("differentiable") else _rate_and_eps  # Tensors are not cached
         return [compute(*options, self._begin(parameter, *names)[1]) for parameter in parameters]
 

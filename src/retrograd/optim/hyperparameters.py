@@ -29,8 +29,13 @@ def numbers(group: ParamGroup, *names: str) -> list[float]:
     found: list[float] = []
     for name in names:
         value = group[name]
-        found += value if isinstance(value, (tuple, list)) else (value,)
-    return found if group.get("differentiable") else list(map(number, found))
+        if type(value) is tuple or type(value) is list:
+            found += value
+        else:
+            found.append(value)
+    if group.get("differentiable"):
+        return found
+    return [value if type(value) is float else number(value) for value in found]
 
 
 @dataclass(frozen=True)

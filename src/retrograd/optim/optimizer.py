@@ -327,13 +327,13 @@ class Optimizer:
         """Update many parameters in one compiled loop, if there is one; leave the others to ``_update``."""
         if not moved or not self._has_formula():
             return False
-        name, states, _ = self._formula(group)
+        name, states, own = self._formula(group)
         rows = [[parameter.array, parameter._grad.array] for parameter in moved]  # type: ignore[union-attr]
         if states:
             for parameter, row in zip(moved, rows, strict=True):
                 entry = self.state.get(parameter, {})
                 row += [entry[key].array for key in states if entry.get(key) is not None]
-        factors = self._factors(group)
+        factors = (*self._shared_factors(group), *own)
         if len(states) > updates.STATES or not updates.takes(rows, name, len(factors)):
             return False
         for parameter in moved:
@@ -352,12 +352,19 @@ class Optimizer:
         """Return what an update computes: a function of ``elements/updates.py``, and its arguments."""
         raise NotImplementedError(f"{type(self).__name__} implements neither step nor _update")
 
+    def _shared_factors(self, group: ParamGroup) -> tuple[float, float, float]:
+        """Return the factors of every update: decoupled weight decay, weight decay, and direction."""
+        sign = -1.0 if group["maximize"] else 1.0
+        weight_decay = group.get("weight_decay", 0.0)
+        if type(weight_decay) is not float:
+            (weight_decay,) = numbers(group, "weight_decay")
+        if group.get("decoupled_weight_decay"):
+            return 1 - numbers(group, "lr")[0] * weight_decay, 0.0, sign
+        return 1.0, weight_decay, sign
+
     def _factors(self, group: ParamGroup) -> tuple[float, ...]:
         """Return the factors of the formula, with the shared ones."""
-        (weight_decay,), shrink = numbers(group, "weight_decay") if "weight_decay" in group else (0.0,), 1.0
-        if group.get("decoupled_weight_decay"):
-            weight_decay, shrink = 0.0, 1 - numbers(group, "lr")[0] * weight_decay
-        return shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *self._formula(group)[2]
+        return *self._shared_factors(group), *self._formula(group)[2]
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
         """Return ``_rates`` of all parameters."""

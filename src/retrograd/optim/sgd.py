@@ -60,7 +60,8 @@ class SGD(Optimizer):
         return "sgd", (), (lr,)
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        if not group["momentum"] or self.state[parameter].get("momentum_buffer") is None:
+        damped = group["momentum"] and group["dampening"]
+        if not damped or self.state[parameter].get("momentum_buffer") is None:
             return (1.0,)
         return (1 - numbers(group, "dampening")[0],)
 
