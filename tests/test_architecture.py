@@ -20,9 +20,9 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 36,
     "lines of docstrings that repeat another one": 289,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
-    "uses of Any": 3579,
+    "uses of Any": 3578,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 146,
+    "`type: ignore` comments": 144,
 }
 Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14
