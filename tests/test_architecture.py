@@ -21,9 +21,9 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 36,
     "lines of docstrings that repeat another one": 289,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
-    "uses of Any": 3579,
+    "uses of Any": 3578,
     "files with a `# mypy:` switch": 15,
-    "`type: ignore` comments": 146,
+    "`type: ignore` comments": 144,
 }
 Described = ast.FunctionDef | ast.ClassDef | ast.Module
 FILES_PER_FOLDER = 14
@@ -54,7 +54,8 @@ COMPUTE_NAMES = {
 # A room imports itself and what is named here, and the top of the package, which gathers public names.
 ROOMS = {
     "core": {"core"},
-    "kernels": {"core", "_generated"},  # a table of loops that follow each other
+    "elements": set(),
+    "kernels": {"core", "elements", "_generated"},  # a table of loops that follow each other
     "ops": {"core", "kernels", "_generated"},  # NumPy's functions are rules in terms of the public names
     "autograd": {"core", "ops", "func"},
     "func": {"core", "ops", "autograd"},
@@ -67,8 +68,8 @@ ROOMS = {
     "data": {"core", "ops", "files", "distributed"},
     "distributed": {"core", "ops", "autograd", "optim", "_generated"},
     "nn": {"core", "kernels", "ops", "autograd", "func", "distributed", "_generated"},
-    "optim": {"core", "kernels", "ops", "nn", "func"},
-    "compiler": {"core", "ops", "func", "nn", "kernels"},
+    "optim": {"core", "elements", "kernels", "ops", "nn", "func"},
+    "compiler": {"core", "elements", "ops", "func", "nn", "kernels"},
     "inspect": {"core", "ops", "autograd", "func", "nn", "optim", "data", "scalar", "training"},
     "_generated": {"core", "ops"},
     "testing": {"core", "ops", "autograd", "func", "_generated"},

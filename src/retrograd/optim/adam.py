@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,16 @@ import numpy as np
 from ..core.arrays.devices import array_module
 from ..core.tensor.tensor import Tensor
 from ..ops.table.documentation import like
-from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
-from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm, writable
-from .steps import decay_towards, decay_towards_square, descend, descent
+from .differentiable import root
+from .hyperparameters import Betas, LearningRate, NotNegative, ParamGroup, hyperparameters, numbers
+from .optimizer import Formula, Optimizer, ParamsT, UpdateForm, writable
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-def _of_moments(group: ParamGroup) -> tuple[float, float, float, float]:
-    """Return ``1 - beta1``, ``beta1``, ``beta2`` and ``1 - beta2``, rounded as in ``_update``."""
-    beta1, beta2 = map(number, group["betas"])
+def _of_moments(group: ParamGroup) -> tuple[float, ...]:
+    """Return ``1 - beta1``, ``beta1`` as what remains of 1, ``beta2`` and ``1 - beta2``."""
+    beta1, beta2 = numbers(group, "betas")
     return 1 - beta1, 1 - (1 - beta1), beta2, 1 - beta2
 
 
@@ -32,8 +31,8 @@ def _rate_and_eps(lr: float, eps: float, beta1: float, beta2: float, step: int) 
     ``m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + eps * sqrt(c2))`` saves a pass over memory.
     The cache serves the parameters of a group, which are mostly at the same step.
     """
-    root = sqrt(1 - beta2**step)
-    return lr * root / (1 - beta1**step), eps * root
+    of_second = root(1 - beta2**step)
+    return lr * of_second / (1 - beta1**step), eps * of_second
 
 
 class Adam(Optimizer):
@@ -75,41 +74,28 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        beta1, beta2 = map(number, group["betas"])
-        amsgrad = group["amsgrad"]
-        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
-        rate, eps = self._rate_and_eps(group, step)
-        largest = state["max_exp_avg_sq"] if amsgrad else None
-        moments = (state["exp_avg"], state["exp_avg_sq"], largest)
-        for p, g, a, b, m, v, v_max in self._blocks(parameter, gradient, *moments, scratch=2):
-            d = descent(p, g, a, group)
-            decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, beta2, b)
-            np.sqrt(np.maximum(v_max, v, out=v_max) if amsgrad else v, out=b)
-            b += eps
-            descend(p, rate, m, b, a)
-
-    def _rate_and_eps(self, group: ParamGroup, step: int) -> tuple[float, float]:
-        """Return the factor of the first moment, and the summand of the root of the second moment."""
-        return _rate_and_eps(*numbers(group, "lr", "eps"), *map(number, group["betas"]), step)
-
-    def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form ``adam``, with the options and the numbers that are computed from them."""
-        lr, eps, weight_decay = numbers(group, "lr", "eps", "weight_decay")
-        beta1, beta2 = map(number, group["betas"])
-        if group["amsgrad"] or group["maximize"] or 1 - beta1 >= 0.5 or type(self)._update is not Adam._update:
-            return None
-        static = "adam", weight_decay != 0, bool(group.get("decoupled_weight_decay"))
-        made = 1 - lr * weight_decay, 1 - beta1, 1 - beta2
-        return UpdateForm(static, (lr, beta1, beta2, eps, weight_decay, *made), ("exp_avg", "exp_avg_sq", "step"))
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        return None if group["amsgrad"] else ("adam", _MOMENTS, _of_moments(group))
+    def _formula(self, group: ParamGroup) -> Formula:
+        if group["amsgrad"]:
+            return "amsgrad", (*_MOMENTS, "max_exp_avg_sq"), _of_moments(group)
+        return "adam", _MOMENTS, _of_moments(group)
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
-        options = *numbers(group, "lr", "eps"), *map(number, group["betas"])
-        return [_rate_and_eps(*options, self._begin(parameter, *_MOMENTS)[1]) for parameter in parameters]
+        names = (*_MOMENTS, "max_exp_avg_sq") if group["amsgrad"] else _MOMENTS
+        options = numbers(group, "lr", "eps", "betas")
+        compute = _rate_and_eps.__wrapped__ if group.get("differentiable") else _rate_and_eps  # Tensors are not cached
+        return [compute(*options, self._begin(parameter, *names)[1]) for parameter in parameters]
+
+    def update_form(self, group: ParamGroup) -> UpdateForm | None:
+        """Return the form of ``adam``."""
+        if group["amsgrad"] or not self._has_formula():
+            return None
+        name, states, _ = self._formula(group)
+        options = tuple(numbers(group, "lr", "betas", "eps"))
+        return UpdateForm(name, (*states, "step"), self._factors(group), options, of_step=True)
+
+    def rates_of_step(self, group: ParamGroup, step: int) -> tuple[float, float]:
+        """Return the rates of ``adam`` in a step."""
+        return _rate_and_eps(*numbers(group, "lr", "eps", "betas"), step)
 
 
 class AdamW(Adam):
@@ -179,27 +165,13 @@ class Adamax(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        lr, eps = numbers(group, "lr", "eps")
-        beta1, beta2 = map(number, group["betas"])
-        state, step = self._begin(parameter, "exp_avg", "exp_inf")
-        rate = lr / (1 - beta1**step)
-        for p, g, a, b, m, u in self._blocks(parameter, gradient, state["exp_avg"], state["exp_inf"], scratch=2):
-            d = descent(p, g, a, group)
-            decay_towards(m, d, 1 - beta1, b)
-            np.abs(d, out=b)
-            b += eps
-            u *= beta2
-            np.maximum(u, b, out=u)
-            descend(p, rate, m, u, b)
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
+    def _formula(self, group: ParamGroup) -> Formula:
         slow, rest, keep, _ = _of_moments(group)
-        return "adamax", ("exp_avg", "exp_inf"), (slow, rest, keep, number(group["eps"]))
+        return "adamax", ("exp_avg", "exp_inf"), (slow, rest, keep, *numbers(group, "eps"))
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        step = self._begin(parameter, "exp_avg", "exp_inf")[1]
-        return [number(group["lr"]) / (1 - number(group["betas"][0]) ** step)]
+        lr, beta1, _ = numbers(group, "lr", "betas")
+        return (lr / (1 - beta1 ** self._begin(parameter, "exp_avg", "exp_inf")[1]),)
 
 
 class NAdam(Optimizer):
@@ -242,36 +214,22 @@ class NAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
-        gradient_rate, moment_rate, correction = self._rates(parameter, group)
-        state = self.state[parameter]
-        for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
-            d = descent(p, g, a, group)
-            decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, beta2, b)
-            np.multiply(v, correction, out=b)
-            np.sqrt(b, out=b)
-            b += eps
-            descend(p, gradient_rate, d, b, a)
-            descend(p, moment_rate, m, b, a)
+    def _formula(self, group: ParamGroup) -> Formula:
+        return "nadam", _MOMENTS, _of_moments(group)
 
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        return "nadam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
-
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float]:
-        lr, momentum_decay = numbers(group, "lr", "momentum_decay")
-        beta1, beta2 = map(number, group["betas"])
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
+        lr, momentum_decay, eps, beta1, beta2 = numbers(group, "lr", "momentum_decay", "eps", "betas")
         state, step = self._begin(parameter, *_MOMENTS, mu_product=1)
 
         def mu(t: int) -> float:
             return beta1 * (1 - 0.5 * 0.96 ** (t * momentum_decay))
 
-        state["mu_product"].array *= mu(step)
-        product = float(state["mu_product"].array)
+        before = state["mu_product"] if group.get("differentiable") else state["mu_product"].array
+        self._keep(parameter, "mu_product", before * mu(step))
+        product = self._kept(parameter, "mu_product")
         of_gradient = lr * (1 - mu(step)) / (1 - product)
         of_moment = lr * mu(step + 1) / (1 - product * mu(step + 1))
-        return of_gradient, of_moment, 1 / (1 - beta2**step)
+        return of_gradient, of_moment, 1 / (1 - beta2**step), eps
 
 
 @like(NAdam)
@@ -307,35 +265,20 @@ class RAdam(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        eps, (beta1, beta2) = number(group["eps"]), map(number, group["betas"])
-        rate, certain = self._rates(parameter, group)
-        state = self.state[parameter]
-        for p, g, a, b, m, v in self._blocks(parameter, gradient, state["exp_avg"], state["exp_avg_sq"], scratch=2):
-            d = descent(p, g, a, group)
-            decay_towards(m, d, 1 - beta1, b)
-            decay_towards_square(v, d, beta2, b)
-            if certain:
-                np.sqrt(v, out=b)
-                b += eps
-                descend(p, rate, m, b, a)
-            else:
-                p -= np.multiply(m, rate, out=b)
+    def _formula(self, group: ParamGroup) -> Formula:
+        return "radam", _MOMENTS, _of_moments(group)
 
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        return "radam", _MOMENTS, (*_of_moments(group), number(group["eps"]))
-
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, bool]:
-        beta1, beta2 = map(number, group["betas"])
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
+        lr, eps, beta1, beta2 = numbers(group, "lr", "eps", "betas")
         step = self._begin(parameter, *_MOMENTS)[1]
         correction = 1 - beta2**step
         rho = 2 / (1 - beta2) - 1
         rho_t = rho - 2 * step * beta2**step / correction
-        rate = number(group["lr"]) / (1 - beta1**step)
+        rate = lr / (1 - beta1**step)
         if rho_t <= 5:
-            return rate, False
+            return rate, False, eps
         rectification = (rho_t - 4) * (rho_t - 2) * rho / ((rho - 4) * (rho - 2) * rho_t)
-        return rate * sqrt(rectification * correction), True
+        return rate * root(rectification * correction), True, eps
 
 
 class SparseAdam(Optimizer):
@@ -371,9 +314,8 @@ class SparseAdam(Optimizer):
         super().__init__(params, hyperparameters(locals()))
 
     def _update(self, parameter: Tensor, gradient: Any, group: ParamGroup) -> None:
-        lr, eps = numbers(group, "lr", "eps")
-        beta1, beta2 = map(number, group["betas"])
-        state, step = self._begin(parameter, "exp_avg", "exp_avg_sq")
+        lr, eps, beta1, beta2 = numbers(group, "lr", "eps", "betas")
+        state, step = self._begin(parameter, *_MOMENTS)
         xp = array_module(gradient)
         touched = xp.flatnonzero((gradient.reshape(len(gradient), -1) != 0).any(axis=1))
         p, first, second = writable(parameter), state["exp_avg"].array, state["exp_avg_sq"].array

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 
 from ..core.arrays.devices import backend_of
 from ..core.tensor.tensor import Tensor, new_tensor
-from .hyperparameters import Fraction, LearningRate, NotNegative, ParamGroup, Range, hyperparameters, number, numbers
-from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
-from .steps import decay_towards, decay_towards_square, descend, descent
+from .hyperparameters import Fraction, LearningRate, NotNegative, ParamGroup, Range, hyperparameters, numbers
+from .optimizer import Formula, Optimizer, ParamsT, UpdateForm
 
 
 class Adagrad(Optimizer):
@@ -56,19 +56,10 @@ class Adagrad(Optimizer):
         total.array[...] = complex(start, start) if total.array.dtype.kind == "c" else start
         self.state[parameter] = {"step": self._scalar(0), "sum": total}
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        eps, (rate,) = number(group["eps"]), self._rates(parameter, group)
-        for p, g, a, b, total in self._blocks(parameter, gradient, self.state[parameter]["sum"], scratch=2):
-            d = descent(p, g, a, group)
-            total += np.multiply(d, d, out=b)
-            np.sqrt(total, out=b)
-            b += eps
-            descend(p, rate, d, b, a)
+    def _formula(self, group: ParamGroup) -> Formula:
+        return "adagrad", ("sum",), tuple(numbers(group, "eps"))
 
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        return "adagrad", ("sum",), (number(group["eps"]),)
-
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         if not self.state[parameter]:
             self._start(parameter)
         lr, lr_decay = numbers(group, "lr", "lr_decay")
@@ -110,22 +101,7 @@ class Adadelta(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        lr, eps, rho = numbers(group, "lr", "eps", "rho")
-        state, _ = self._begin(parameter, "square_avg", "acc_delta")
-        averages = state["square_avg"], state["acc_delta"]
-        for p, g, a, b, c, v, u in self._blocks(parameter, gradient, *averages, scratch=3):
-            d = descent(p, g, a, group)
-            decay_towards_square(v, d, rho, b)
-            np.sqrt(np.add(u, eps, out=c), out=c)
-            np.sqrt(np.add(v, eps, out=b), out=b)
-            delta = np.divide(c, b, out=c)  # divide the square roots, since the quotient of the squares may overflow
-            delta *= d
-            decay_towards_square(u, delta, rho, b)
-            delta *= lr
-            p -= delta
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
+    def _formula(self, group: ParamGroup) -> Formula:
         lr, eps, rho = numbers(group, "lr", "eps", "rho")
         return "adadelta", ("square_avg", "acc_delta"), (lr, eps, rho, 1 - rho)
 
@@ -168,43 +144,29 @@ class RMSprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
+    def _formula(self, group: ParamGroup) -> Formula:
         lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
-        names = ["square_avg", *(["grad_avg"] if group["centered"] else []), *(["momentum_buffer"] if momentum else [])]
-        state, _ = self._begin(parameter, *names)
-        buffers = [state[name] if name in names else None for name in ("square_avg", "grad_avg", "momentum_buffer")]
-        for p, g, a, b, v, mean, velocity in self._blocks(parameter, gradient, *buffers, scratch=2):
-            d = descent(p, g, a, group)
-            decay_towards_square(v, d, alpha, b)
-            if mean is not None:
-                decay_towards(mean, d, 1 - alpha, b)
-                # mean**2 <= v, so v is inf where mean**2 overflows; clip mean**2, since inf - inf would be NaN
-                np.minimum(np.multiply(mean, mean, out=b), float(np.finfo(b.dtype).max), out=b)
-                np.sqrt(np.subtract(v, b, out=b), out=b)
-            else:
-                np.sqrt(v, out=b)
-            b += eps
-            if velocity is None:
-                descend(p, lr, d, b, a)
-            else:
-                velocity *= momentum
-                velocity += np.divide(d, b, out=b)
-                p -= np.multiply(velocity, lr, out=b)
+        centered = bool(group["centered"])
+        name = "centered" if centered else "rmsprop"
+        states = ("square_avg", *["grad_avg"] * centered)
+        factors = (lr, eps, alpha, 1 - alpha, *[1 - (1 - alpha)] * centered)
+        if momentum:
+            return f"{name}_momentum", (*states, "momentum_buffer"), (*factors, momentum)
+        return name, states, factors
+
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
+        super()._rates(parameter, group)
+        if not group["centered"]:
+            return ()
+        dtype = parameter.array.dtype
+        return (float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max),)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form ``rmsprop`` with the options."""
-        lr, eps, alpha, momentum, decay = numbers(group, "lr", "eps", "alpha", "momentum", "weight_decay")
-        if group["maximize"] or group["centered"] or type(self)._update is not RMSprop._update:
+        """Return the form of ``rmsprop`` or ``rmsprop_momentum``."""
+        if group["centered"] or not self._has_formula():
             return None
-        state = ("square_avg", "step", *(["momentum_buffer"] if momentum else []))
-        return UpdateForm(("rmsprop", decay != 0, momentum != 0), (lr, eps, alpha, 1 - alpha, momentum, decay), state)
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        lr, eps, alpha, momentum = numbers(group, "lr", "eps", "alpha", "momentum")
-        if group["centered"]:
-            return None
-        names = ("square_avg", *(["momentum_buffer"] if momentum else []))
-        return "rmsprop", names, (lr, eps, alpha, 1 - alpha, momentum)
+        name, (first, *others), _ = self._formula(group)
+        return UpdateForm(name, (first, *others, "step"), self._factors(group), ())
 
 
 class Rprop(Optimizer):
@@ -247,29 +209,14 @@ class Rprop(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        (less, more), (smallest, largest) = group["etas"], group["step_sizes"]
-        self._rates(parameter, group)
-        state, number_of = self.state[parameter], parameter.array.real.dtype.type
-        for p, g, a, b, last, size in self._blocks(parameter, gradient, state["prev"], state["step_size"], scratch=2):
-            d = descent(p, g, a, group)
-            agreement = np.multiply(d, last, out=b)
-            turned = agreement < 0
-            size *= np.where(agreement > 0, number_of(more), np.where(turned, number_of(less), number_of(1)))
-            np.minimum(np.maximum(size, smallest, out=size), largest, out=size)
-            last[...] = np.where(turned, 0, d)
-            b[...] = last > 0
-            b -= last < 0  # elements with a NaN gradient are not updated, as in PyTorch
-            b *= size
-            p -= b
+    def _formula(self, group: ParamGroup) -> Formula:
+        return "rprop", ("prev", "step_size"), (*group["step_sizes"], 0.0)
 
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        return "rprop", ("prev", "step_size"), (*group["etas"], *group["step_sizes"])
-
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[()]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         state, _ = self._begin(parameter, "prev")
         if "step_size" not in state:
-            array, lr = parameter.array, number(group["lr"])
+            array, (lr,) = parameter.array, numbers(group, "lr")
             start = complex(lr, lr) if array.dtype.kind == "c" else lr
             state["step_size"] = new_tensor(backend_of(array).xp.full_like(array, start))
-        return ()
+        number_of = parameter.array.real.dtype.type  # also in bfloat16, as in PyTorch
+        return [float(number_of(eta)) for eta in group["etas"]]

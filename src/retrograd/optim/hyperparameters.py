@@ -25,8 +25,17 @@ def number(value: float | Tensor) -> float:
 
 
 def numbers(group: ParamGroup, *names: str) -> list[float]:
-    """Return options of a parameter group as Python numbers."""
-    return [number(group[name]) for name in names]
+    """Return options of a parameter group as Python numbers, pairs one by one; unchanged if steps are recorded."""
+    found: list[float] = []
+    for name in names:
+        value = group[name]
+        if type(value) is tuple or type(value) is list:
+            found += value
+        else:
+            found.append(value)
+    if group.get("differentiable"):
+        return found
+    return [value if type(value) is float else number(value) for value in found]
 
 
 @dataclass(frozen=True)

@@ -102,12 +102,12 @@ class Adafactor(Optimizer):
             row, column = state["row_var"].array, state["col_var"].array
             for average, axis in ((row, -1), (column, -2)):
                 mean = squares.sum(axis=axis, keepdims=True) / g.shape[axis]
-                decay_towards(average, mean, share, np.empty_like(mean))
+                decay_towards(average, mean, share)
             np.multiply(row, column, out=update)
             update /= np.maximum(row.mean(axis=-2, keepdims=True), floor)
         else:
             variance = state["variance"].array
-            decay_towards(variance, squares, share, np.empty_like(squares))
+            decay_towards(variance, squares, share)
             update[...] = variance
         np.maximum(update, floor * floor, out=update)
         np.sqrt(update, out=update)
@@ -188,7 +188,7 @@ class Muon(Optimizer):
             state["momentum_buffer"] = self._zeros_like(parameter)
         buffer = state["momentum_buffer"].array
         (scratch,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(g, 1, g.size))
-        decay_towards(buffer, g, 1 - momentum, scratch)
+        decay_towards(buffer, g, 1 - momentum)
         update = buffer
         if group["nesterov"]:
             update = np.subtract(buffer, g, out=scratch)

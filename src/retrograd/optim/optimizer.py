@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -26,32 +26,32 @@ from ..core.tensor.storage import is_saved, overlaps_itself, storage_of, unshare
 from ..core.tensor.tensor import Tensor, new_tensor, to_array
 from ..kernels import USEFUL
 from ..kernels.loops.elements import updates
-from .hyperparameters import ParamGroup, number
-from .steps import Unscaled, step_with_scaling
+from .differentiable import record_update
+from .hyperparameters import ParamGroup, numbers
+from .steps import Unscaled, step_with_scaling, update_arrays
 
 Step = TypeVar("Step", bound=Callable[..., Any])
-LoopCall: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]  # loop, states, options
+# The name of an update in ``elements/updates.py``, its entries of the state, and its factors without the shared ones.
+Formula: TypeAlias = tuple[str, tuple[str, ...], tuple[float, ...]]
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[ParamGroup] | Iterable[tuple[str, Tensor]]
-
-# Elements per block. Six arrays of as many float32 numbers fit in the second-level cache, so that a step reads and
-# writes main memory once, however many NumPy calls it is made of.
-BLOCK = 1 << 15
 
 
 class UpdateForm(NamedTuple):
-    """A description of the computation of ``_update``, for compiled code that repeats it operation by operation.
+    """A description of an optimizer's step, for compiled code that repeats it operation by operation.
 
-    ``static``: the name of the form and its options; ``numbers``: those that may change from step to step; ``state``:
-    the names of the entries of a parameter's state."""
+    ``rates`` are the update's rates or, with ``of_step``, the numbers from which Adam's are computed in each step.
+    """
 
-    static: tuple[Any, ...]
-    numbers: tuple[float, ...]
+    name: str
     state: tuple[str, ...]
+    factors: tuple[float, ...]
+    rates: tuple[float, ...]
+    of_step: bool = False
 
     @property
-    def name(self) -> str:
-        """The name of the form."""
-        return str(self.static[0])
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that may change from step to step."""
+        return *self.rates, *self.factors
 
 
 class _Required:
@@ -62,9 +62,6 @@ class _Required:
 
 
 required: Final = _Required()
-
-# The functions that replace ``_update`` in a step with ``differentiable=True`` (see differentiable.py).
-recorded_updates: dict[Callable[..., Any], Callable[..., None]] = {}
 
 _pre_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 _post_hooks_of_all: OrderedDict[int, Callable[..., Any]] = OrderedDict()
@@ -93,13 +90,6 @@ def writable(parameter: Tensor) -> Array:
         unshare(parameter, keep_values=True)
     storage_of(parameter).version += 1
     return parameter.array
-
-
-@cache
-def _loop_matches_update(cls: type, loop: Callable[..., Any], update: Callable[..., Any]) -> bool:
-    """Return whether a class inherits ``_loop`` and ``_update`` from the same base, so that they agree."""
-    origins = [next(base for base in cls.__mro__ if name in base.__dict__) for name in ("_loop", "_update")]
-    return origins[0] is origins[1]
 
 
 def with_hooks(step: Step) -> Step:
@@ -322,29 +312,29 @@ class Optimizer:
         return args, kwargs
 
     def _update_recorded(self, moved: list[Tensor], group: ParamGroup) -> None:
-        update = recorded_updates.get(type(self)._update)
-        if update is None:
+        if not self._has_formula():
             raise RuntimeError(
                 f"{type(self).__name__}: differentiable=True is not supported: its steps are not recorded"
             )
         for parameter in moved:
-            update(self, parameter, parameter._grad, group)
+            record_update(self, parameter, group)
+
+    def _has_formula(self) -> bool:
+        """Return whether an update is that of ``_formula``."""
+        return type(self)._update is Optimizer._update
 
     def _update_in_one_loop(self, moved: list[Tensor], group: ParamGroup) -> bool:
         """Update many parameters in one compiled loop, if there is one; leave the others to ``_update``."""
-        cls = type(self)
-        if not moved or not _loop_matches_update(cls, cls._loop, cls._update):  # type: ignore[arg-type]
+        if not moved or not self._has_formula():
             return False
-        loop = self._loop(group)
-        if loop is None:
-            return False
-        name, states, factors = loop
+        name, states, own = self._formula(group)
         rows = [[parameter.array, parameter._grad.array] for parameter in moved]  # type: ignore[union-attr]
         if states:
             for parameter, row in zip(moved, rows, strict=True):
                 entry = self.state.get(parameter, {})
                 row += [entry[key].array for key in states if entry.get(key) is not None]
-        if not updates.takes(rows, name, 3 + len(factors)):
+        factors = (*self._shared_factors(group), *own)
+        if len(states) > updates.STATES or not updates.takes(rows, name, len(factors)):
             return False
         for parameter in moved:
             if is_saved(parameter):
@@ -354,17 +344,27 @@ class Optimizer:
             if len(row) < 2 + len(states):
                 row[2:] = [self._state_array(parameter, key) for key in states]
             storage_of(parameter).version += 1  # the loops accept writable arrays only, so nothing is copied
-        weight_decay, shrink = number(group.get("weight_decay", 0)), 1.0
-        if group.get("decoupled_weight_decay"):
-            weight_decay, shrink = 0.0, 1 - number(group["lr"]) * weight_decay
-        numbers = shrink, weight_decay, -1.0 if group["maximize"] else 1.0, *factors
         scale = 1.0 if self._unscaled is None else self._unscaled.take([row[1] for row in rows])
-        updates.update(name, rows, rates, numbers, scale)
+        updates.update(name, rows, rates, factors, scale)
         return True
 
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        """Return the compiled form of ``_update``: the name of the loop, entries of the state, and numbers."""
-        return None
+    def _formula(self, group: ParamGroup) -> Formula:
+        """Return what an update computes: a function of ``elements/updates.py``, and its arguments."""
+        raise NotImplementedError(f"{type(self).__name__} implements neither step nor _update")
+
+    def _shared_factors(self, group: ParamGroup) -> tuple[float, float, float]:
+        """Return the factors of every update: decoupled weight decay, weight decay, and direction."""
+        sign = -1.0 if group["maximize"] else 1.0
+        weight_decay = group.get("weight_decay", 0.0)
+        if type(weight_decay) is not float:
+            (weight_decay,) = numbers(group, "weight_decay")
+        if group.get("decoupled_weight_decay"):
+            return 1 - numbers(group, "lr")[0] * weight_decay, 0.0, sign
+        return 1.0, weight_decay, sign
+
+    def _factors(self, group: ParamGroup) -> tuple[float, ...]:
+        """Return the factors of the formula, with the shared ones."""
+        return *self._shared_factors(group), *self._formula(group)[2]
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
         """Return ``_rates`` of all parameters."""
@@ -372,8 +372,7 @@ class Optimizer:
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         """Return the numbers of an update that differ between parameters, and count the step."""
-        loop = self._loop(group)
-        self._begin(parameter, *(loop[1] if loop else ()))
+        self._begin(parameter, *self._formula(group)[1])
         return ()
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
@@ -390,45 +389,17 @@ class Optimizer:
             or type(self).step is not Optimizer.step
         )
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        """Update one parameter; the gradient is an array."""
-        raise NotImplementedError(f"{type(self).__name__} implements neither step nor _update")
-
-    def _blocks(self, parameter: Tensor, gradient: Tensor, *state: Tensor | None, scratch: int) -> Iterator[list[Any]]:
-        """Yield matching blocks of parameter, gradient, ``scratch`` temporary arrays and state, to be written in place.
-
-        Complex numbers are split into real and imaginary parts.
-        """
-        p = writable(parameter)
-        arrays = [p, gradient, *[None if tensor is None else tensor.array for tensor in state]]
-        if p.dtype.kind == "c":
+    def _update(self, parameter: Tensor, gradient: Array, group: ParamGroup) -> None:
+        """Update one parameter, in NumPy or CuPy."""
+        name, states, _ = self._formula(group)
+        (rates,) = self._all_rates([parameter], group)
+        factors = self._factors(group)
+        arrays = [writable(parameter), gradient, *[self._state_array(parameter, key) for key in states]]
+        if arrays[0].dtype.kind == "c":  # real and imaginary parts are separate numbers
             for part in ("real", "imag"):
-                yield from self._pieces([None if array is None else getattr(array, part) for array in arrays], scratch)
+                update_arrays(name, [getattr(array, part) for array in arrays], factors, rates)
         else:
-            yield from self._pieces(arrays, scratch)
-
-    def _pieces(self, arrays: list[Any], scratch: int) -> Iterator[list[object]]:
-        p = arrays[0]
-        if p.dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
-            wide = [None if array is None else array.astype(np.float32) for array in arrays]
-            yield from self._pieces(wide, scratch)
-            for array, result in zip(arrays, wide):
-                if array is not None and array is not arrays[1]:
-                    array[...] = result
-            return
-        if all(array is None or array.flags.c_contiguous for array in arrays):
-            arrays = [None if array is None else array.reshape(-1) for array in arrays]
-        length = arrays[0].shape[0] if arrays[0].ndim else 1
-        per_block = length
-        if isinstance(p, np.ndarray) and p.ndim:
-            per_block = max(1, BLOCK * length // max(1, p.size))
-        rows = self._scratch_rows(p, scratch, per_block * (p.size // max(1, length)))
-        for start in range(0, length, max(1, per_block)):
-            piece = arrays
-            if per_block < length:
-                piece = [None if array is None else array[start : start + per_block] for array in arrays]
-            p = piece[0]
-            yield [*piece[:2], *[row[: p.size].reshape(p.shape) for row in rows], *piece[2:]]
+            update_arrays(name, arrays, factors, rates)
 
     def _scratch_rows(self, like: Array, count: int, size: int) -> Array:
         """Return ``count`` temporary arrays of at least ``size`` numbers, which all parameters of a step reuse."""
@@ -463,11 +434,24 @@ class Optimizer:
             state["step"] = self._scalar(0)
         for name, value in scalars.items():
             if name not in state:
-                state[name] = self._scalar(value)
+                self._keep(parameter, name, value)
         count = state["step"].array
         step = int(count) + 1
         count[...] = step  # three times as fast as count += 1, for an array with one element
         return state, step
+
+    def _keep(self, parameter: Tensor, name: str, value: float | Tensor) -> None:
+        """Set a number of the state; a Tensor stays one, so that gradients flow through a step that is recorded."""
+        state = self.state[parameter]
+        if name not in state or isinstance(value, Tensor):
+            state[name] = value if isinstance(value, Tensor) else self._scalar(value)
+        else:
+            state[name].array[...] = value
+
+    def _kept(self, parameter: Tensor, name: str) -> Any:
+        """Return a number of the state, as a Tensor if it depends on one that requires grad."""
+        value = self.state[parameter][name]
+        return value if value._requires else float(value.array)
 
     def _state_shape(self, key: str, parameter: Tensor) -> tuple[int, ...] | None:
         """Return the shape that an entry of the state must have; None if any shape is allowed (users' optimizers)."""

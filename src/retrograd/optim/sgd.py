@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
 from ..core.tensor.tensor import Tensor
-from .hyperparameters import LearningRate, NotNegative, ParamGroup, hyperparameters, number, numbers
-from .optimizer import LoopCall, Optimizer, ParamsT, UpdateForm
-from .steps import decay_towards, descent
+from .hyperparameters import LearningRate, NotNegative, ParamGroup, hyperparameters, numbers
+from .optimizer import Formula, Optimizer, ParamsT, UpdateForm
 
 
 class SGD(Optimizer):
@@ -54,44 +53,24 @@ class SGD(Optimizer):
             raise ValueError("SGD: Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        lr, momentum, dampening = numbers(group, "lr", "momentum", "dampening")
-        buffer, first = None, False
+    def _formula(self, group: ParamGroup) -> Formula:
+        lr, momentum = numbers(group, "lr", "momentum")
         if momentum:
-            state = self.state[parameter]
-            first = state.get("momentum_buffer") is None
-            if first:
-                state["momentum_buffer"] = self._zeros_like(parameter)
-            buffer = state["momentum_buffer"]
-        for p, g, a, b, velocity in self._blocks(parameter, gradient, buffer, scratch=2):
-            d = descent(p, g, a, group)
-            if momentum:
-                velocity *= momentum
-                velocity += d if first or dampening == 0 else np.multiply(d, 1 - dampening, out=b)
-                if group["nesterov"]:
-                    np.multiply(velocity, momentum, out=b)
-                    d = np.add(b, d, out=b)
-                else:
-                    d = velocity
-            p -= np.multiply(d, lr, out=b)
+            return "momentum", ("momentum_buffer",), (lr, momentum, group["nesterov"])
+        return "sgd", (), (lr,)
+
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
+        damped = group["momentum"] and group["dampening"]
+        if not damped or self.state[parameter].get("momentum_buffer") is None:
+            return (1.0,)
+        return (1 - numbers(group, "dampening")[0],)
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
-        """Return the form ``sgd`` with lr, weight decay, momentum and ``1 - dampening``."""
-        if type(self)._update is not SGD._update:
+        """Return the form of ``sgd`` or ``momentum``."""
+        if not self._has_formula():
             return None
-        lr, momentum, dampening, weight_decay = numbers(group, "lr", "momentum", "dampening", "weight_decay")
-        flags = bool(momentum), dampening != 0, bool(group["nesterov"]), bool(group["maximize"])
-        state = ("momentum_buffer",) if momentum else ()
-        return UpdateForm(("sgd", weight_decay != 0, *flags), (lr, weight_decay, momentum, 1 - dampening), state)
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
-        lr, momentum = numbers(group, "lr", "momentum")
-        return "sgd", ("momentum_buffer",) if momentum else (), (lr, momentum, bool(group["nesterov"]))
-
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float]:
-        if not group["momentum"] or self.state[parameter].get("momentum_buffer") is None:
-            return (1.0,)
-        return (1 - number(group["dampening"]),)
+        name, states, _ = self._formula(group)
+        return UpdateForm(name, states, self._factors(group), (1 - numbers(group, "dampening")[0],))
 
 
 class ASGD(Optimizer):
@@ -132,25 +111,13 @@ class ASGD(Optimizer):
     ) -> None:
         super().__init__(params, hyperparameters(locals()))
 
-    def _update(self, parameter: Tensor, gradient: Tensor, group: ParamGroup) -> None:
-        eta, shrink, mu, _ = self._rates(parameter, group)
-        for p, g, a, b, average in self._blocks(parameter, gradient, self.state[parameter]["ax"], scratch=2):
-            d = descent(p, g, a, group)
-            np.multiply(d, eta, out=b)
-            p *= shrink
-            p -= b
-            if mu == 1:
-                average[...] = p
-            else:
-                decay_towards(average, p, mu, b)
-
-    def _loop(self, group: ParamGroup) -> LoopCall | None:
+    def _formula(self, group: ParamGroup) -> Formula:
         return "asgd", ("ax",), ()
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> tuple[float, float, float, float]:
+    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
         lr, lambd, alpha, t0 = numbers(group, "lr", "lambd", "alpha", "t0")
-        state, step = self._begin(parameter, "ax", eta=lr, mu=1)
-        eta, mu = float(state["eta"].array), float(state["mu"].array)
-        state["eta"].array[...] = lr / (1 + lambd * lr * step) ** alpha
-        state["mu"].array[...] = 1 / max(1, step - t0)
+        _, step = self._begin(parameter, "ax", eta=lr, mu=1)
+        eta, mu = self._kept(parameter, "eta"), self._kept(parameter, "mu")
+        self._keep(parameter, "eta", lr / (1 + lambd * lr * step) ** alpha)
+        self._keep(parameter, "mu", 1 / max(1, step - t0))
         return eta, 1 - lambd * eta, mu, 1 - mu

@@ -1,43 +1,67 @@
-"""Common operations of optimizer updates, on arrays that are written in place."""
+"""Optimizer updates on arrays that are written in place: the element functions, block by block, and what is shared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.arrays.devices import backend_of
 from ..core.arrays.dtypes import INEXACT, float16, float32
-from ..kernels.loops.elements import updates
-from .hyperparameters import ParamGroup, number
+from ..elements.updates import Operations, updates
+from ..kernels.loops.elements import updates as loops
+
+BLOCK = 1 << 15  # elements per block: six float32 arrays of a block fit in the second-level cache
 
 
-def descent(p: Array, g: Array, out: Array, group: ParamGroup) -> Array:
-    """Return the descent direction, ``g`` or ``-g`` with weight decay, in ``out`` unless it is ``g`` itself.
+def _in_single(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Compute in float32 what overflows in float16."""
 
-    Weight decay is added to the gradient or, with the option ``decoupled_weight_decay``, applied to ``p``.
-    """
-    weight_decay, maximize = number(group.get("weight_decay", 0)), group["maximize"]
-    if weight_decay and group.get("decoupled_weight_decay"):
-        p *= 1 - number(group["lr"]) * weight_decay
-        weight_decay = 0
-    if weight_decay:
-        np.multiply(p, weight_decay, out=out)
-        return np.subtract(out, g, out=out) if maximize else np.add(out, g, out=out)
-    return np.negative(g, out=out) if maximize else g
+    def compute(*operands: Any) -> Array:
+        wide = [x.astype(float32) if hasattr(x, "astype") else x for x in operands]
+        return function(*wide).astype(float16)
+
+    return compute
 
 
-def decay_towards(average: Array, value: Array, rate: float, scratch: Array) -> None:
+_NUMPY = Operations(
+    where=np.where,
+    sqrt=np.sqrt,
+    absolute=np.abs,
+    maximum=np.maximum,
+    minimum=np.minimum,
+    neutral=lambda number: number == 1,
+    absent=lambda number: number == 0,
+)
+_UPDATES, _HALF_UPDATES = updates(_NUMPY), updates(replace(_NUMPY, wide=_in_single))
+
+
+def update_arrays(name: str, arrays: list[Any], factors: Sequence[float], rates: Sequence[float]) -> None:
+    """Apply an update in cache-sized blocks. All arrays are written but the second, the gradient."""
+    if arrays[0].dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
+        wide = [array.astype(float32) for array in arrays]
+        update_arrays(name, wide, factors, rates)
+        for array, result in zip((arrays[0], *arrays[2:]), (wide[0], *wide[2:])):
+            array[...] = result
+        return
+    if all(array.flags.c_contiguous for array in arrays):
+        arrays = [array.reshape(-1) for array in arrays]
+    p = arrays[0]
+    update, given = (_HALF_UPDATES if p.dtype == float16 else _UPDATES)[name], (tuple(factors), tuple(rates))
+    length = len(p)
+    rows = max(1, BLOCK * length // max(1, p.size)) if isinstance(p, np.ndarray) else max(1, length)
+    for start in range(0, length, rows):
+        p, g, *state = [array[start : start + rows] for array in arrays] if rows < length else arrays
+        for array, result in zip((p, *state), update(p, g, *state, *given)):
+            if result is not array:
+                array[...] = result
+
+
+def decay_towards(average: Array, value: Array, rate: float) -> None:
     """Update an exponential moving average: ``average += rate * (value - average)``."""
-    np.subtract(value, average, out=scratch)
-    if rate < 0.5:
-        scratch *= rate
-        average += scratch
-    else:  # for rate >= 0.5 start from value, as PyTorch's lerp does, so that rate 1 returns value exactly
-        scratch *= 1 - rate
-        np.subtract(value, scratch, out=average)
+    update_arrays("averaged", [average, value], (rate, 1 - rate), ())
 
 
 class Unscaled:
@@ -86,32 +110,11 @@ def step_with_scaling(
 def average_all(averages: Sequence[Array], values: Sequence[Array], rate: float) -> None:
     """Apply ``decay_towards`` to many arrays; integers are copied, not averaged."""
     rows = list(zip(averages, values, strict=True))
-    if rows and updates.takes(rows, "averaged", 2):
-        updates.update("averaged", rows, (), (rate, 1 - rate))
+    if rows and loops.takes(rows, "averaged", 2):
+        loops.update("averaged", rows, (), (rate, 1 - rate))
         return
     for average, value in rows:
         if average.dtype.kind in INEXACT:
-            decay_towards(average, value, rate, backend_of(average).xp.empty_like(average))
+            decay_towards(average, value, rate)
         else:
             average[...] = value
-
-
-def decay_towards_square(average: Array, value: Array, decay: float, scratch: Array) -> None:
-    """Update ``average = decay * average + (1 - decay) * value**2``.
-
-    This order of operations avoids an overflow of ``value**2`` where possible, and ``inf - inf``.
-    """
-    np.multiply(value, 1 - decay, out=scratch)
-    scratch *= value
-    average *= decay
-    average += scratch
-
-
-def descend(p: Array, rate: float, numerator: Array, denominator: Array, scratch: Array) -> None:
-    """Update ``p -= rate * numerator / denominator``. The product comes first: the quotient alone may overflow."""
-    if p.dtype == float16:  # the range of float16 is too small even for the product
-        p -= rate * numerator.astype(float32) / denominator
-        return
-    np.multiply(numerator, rate, out=scratch)
-    scratch /= denominator
-    p -= scratch

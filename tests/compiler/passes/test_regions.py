@@ -105,6 +105,34 @@ def test_a_training_step_is_one_region_with_its_update(name):
         np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=1e-12, atol=1e-14)
 
 
+def test_an_option_that_changes_the_terms_of_an_update_changes_the_compiled_step():
+    def run(compiled):
+        found = []
+        for make, changes in [
+            (lambda p: optim.SGD(p, lr=0.1, momentum=0.5), ({"weight_decay": 0.1}, {"maximize": True}, {"lr": 1.0})),
+            (lambda p: optim.Adam(p, lr=0.1), ({"weight_decay": 0.1}, {"maximize": True}, {"betas": (0.3, 0.9)})),
+        ]:
+            w = rg.tensor([0.5, -2.0, 3.0], dtype=rg.float64, requires_grad=True)
+            moves = make([w])
+
+            def step(moves=moves, w=w):
+                moves.zero_grad()
+                (w.exp() * w).sum().backward()
+                moves.step()
+
+            step = rg.compile(step) if compiled else step
+            for change in ({}, *changes):
+                moves.param_groups[0].update(change)
+                for _ in range(3):
+                    step()
+                found.append(w.detach().numpy().copy())
+            if compiled:
+                assert any(one.kind == "native" for entry in step.entries for one in entry.replay.instructions)
+        return found
+
+    np.testing.assert_allclose(run(True), run(False), rtol=1e-12)
+
+
 def test_a_hook_on_the_step_is_called():
     _, moves, step = classifier(OPTIMIZERS["SGD"])
     compiled, calls = rg.compile(step), []

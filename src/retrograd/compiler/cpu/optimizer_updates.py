@@ -6,14 +6,15 @@ same arrays as the eager step, with the same operations in the same order. Eager
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.arrays.dtypes import DType
+from ...elements.updates import Operations, updates
 from ..program import Instruction, Value
 from ..run.replay import Miss
 from ..trace.effects import run_step, set_grad
@@ -25,7 +26,6 @@ from .steps import Lowers, Place, Step, Unlowered, kernel_of
 
 MAX_ELEMENTS = 1 << 17  # elements of all parameters from which the optimizer's own loop, one pass by threads, is faster
 _DOUBLE = np.dtype(np.float64)
-P = TypeVar("P")
 Pairs = dict[int, tuple[Value, Value]]  # by id of the parameter: its value and its gradient's value
 _indices = count(1 << 32)  # indices of values that are not in the trace
 
@@ -44,7 +44,7 @@ class Update:
         if None in self.forms or not _has_default_step(optimizer):
             raise Unlowered(f"{type(optimizer).__name__} has no update form, or hooks")
         self.moved = moved
-        self._statics = [form.static for form in self.forms]
+        self.terms = [Terms(form) for form in self.forms]
         self._ids = [list(map(id, group["params"])) for group in optimizer.param_groups]
         self._wanted = [
             (parameter, name) for form, some in zip(self.forms, moved, strict=True) for parameter in some
@@ -80,7 +80,7 @@ class Update:
         options = [list(group.values()) for group in groups]
         if options != self._options:  # otherwise the numbers are unchanged
             forms = [self.optimizer.update_form(group) for group in groups]
-            if None in forms or [form.static for form in forms] != self._statics:
+            if not all(terms.apply_to(form) for terms, form in zip(self.terms, forms, strict=True)):
                 return None
             self._numbers = np.array([number for form in forms for number in form.numbers])
             values = [x for group in groups for name, x in group.items() if name != "params"]
@@ -192,7 +192,7 @@ def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
     at, before = 0, lowering.most
     lowering.most = MAX_ELEMENTS
     try:
-        for form, some in zip(update.forms, moved, strict=True):
+        for form, terms, some in zip(update.forms, update.terms, moved, strict=True):
             given = [Place(numbers.buffer, 8 * (at + k), (), (), _DOUBLE) for k in range(len(form.numbers))]
             at += len(form.numbers)
             for parameter in some:
@@ -202,7 +202,7 @@ def lower_step(lowering: Lowers, instruction: Instruction) -> Update:
                     raise Unlowered(f"an update of {p.dtype}")
                 if g.may_overlap(p):
                     raise Unlowered("a gradient that overlaps its parameter")
-                FORMS[form.name](_Writer(lowering, p.dtype), p, g, state, given, form.static)
+                _lower_update(lowering, form, terms, p, g, state, given)
     finally:
         lowering.most = before
     return update
@@ -225,142 +225,157 @@ def lower_total_norm(lowering: Lowers, instruction: Instruction) -> None:
     lowering.copy(total, lowering.result(instruction.outs[0]))
 
 
-class _Writer:
-    """Writes loops over one parameter, in its dtype."""
+def _lower_update(
+    lowering: Lowers, form: Any, terms: Terms, p: Place, g: Place, state: Sequence[Place], numbers: Sequence[Place]
+) -> None:
+    """Append the loops over one parameter, in its dtype."""
+    places = {"p": p, "g": g, **dict(zip(form.state, state, strict=True))}
+    if "step" in places:
+        step = places["step"]
+        if form.of_step:
+            rates = lowering.new((2,), _DOUBLE)
+            lowering.add(_rates(step, rates, numbers[: len(form.rates)]))
+            numbers = [*[Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)], *numbers[len(form.rates) :]]
+        else:
+            one = scalar("add", step.dtype)
+            lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+    places.update(zip(terms.numbers, numbers, strict=True))
 
-    def __init__(self, lowering: Lowers, dtype: DType) -> None:
-        self.lowering = lowering
-        self.dtype = dtype
-
-    def loop(self, name: str, out: Place, inputs: Sequence[Place], formula: Callable[..., str]) -> None:
+    def loop(out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
         def emit(body: Body, x: Sequence[str]) -> str:
-            return formula(_Operations(body, self.dtype), *x)
+            def operate(name: str, *operands: str) -> str:
+                found = scalar(name, p.dtype)
+                assert found is not None
+                return found(body, operands)
 
-        self.lowering.map(name, out, inputs, emit, [self.dtype] * len(inputs), self.dtype)
+            return formula(operate, *x)
 
-    def count(self, step: Place) -> None:
-        one = scalar("add", step.dtype)
-        self.lowering.map("step", step, [step, (1, step.dtype)], one, [step.dtype] * 2, step.dtype)
+        lowering.map(form.name, places[out], [places[x] for x in inputs], emit, [p.dtype] * len(inputs), p.dtype)
 
-    def rates(self, step: Place, numbers: Sequence[Place]) -> list[Place]:
-        rates = self.lowering.new((2,), _DOUBLE)
-        self.lowering.add(_rates(step, rates, numbers))
-        return [Place(rates.buffer, 8 * k, (), (), _DOUBLE) for k in range(2)]
+    terms.write(loop)
 
 
-class _Operations:
-    def __init__(self, body: Body, dtype: DType) -> None:
-        def operation(name: str) -> Callable[..., str]:
-            found = scalar(name, dtype)
-            assert found is not None
-            return lambda *x: found(body, x)
+class Term:
+    """An operation on terms, or a variable: an element of an array, or a number."""
 
-        self.add, self.sub, self.mul = operation("add"), operation("subtract"), operation("multiply")
-        self.div, self.sqrt, self.neg = operation("divide"), operation("sqrt"), operation("negative")
+    def __init__(self, name: str, *operands: Term) -> None:
+        self.name = name
+        self.operands = operands
 
+    def __add__(self, other: Term) -> Term:
+        return Term("add", self, other)
 
-class Arithmetic(Protocol):
-    """Operations on elements in the text of a program; each returns the name of the result."""
+    def __sub__(self, other: Term) -> Term:
+        return Term("subtract", self, other)
 
-    add: Callable[..., str]
-    sub: Callable[..., str]
-    mul: Callable[..., str]
-    div: Callable[..., str]
-    sqrt: Callable[..., str]
-    neg: Callable[..., str]
+    def __mul__(self, other: Term) -> Term:
+        return Term("multiply", self, other)
+
+    def __truediv__(self, other: Term) -> Term:
+        return Term("divide", self, other)
 
 
-class Writer(Protocol[P]):
-    """Writes loops over arrays of a kind: regions here, kernels in ``cuda/update_kernels.py``."""
+class _Number(Term):
+    """A variable that is a number. Its comparisons are decided by its current value, and noted."""
 
-    def loop(self, name: str, out: P, inputs: Sequence[P], formula: Callable[..., str]) -> None:
-        """Append ``out = formula(arithmetic, *inputs)``."""
+    def __init__(self, name: str, value: float, decisions: list[Callable[[dict[str, float]], bool]]) -> None:
+        super().__init__(name)
+        self.value = value
+        self.decisions = decisions
 
-    def count(self, step: P) -> None:
-        """Increment the step count."""
+    __hash__ = object.__hash__
 
-    def rates(self, step: P, numbers: Sequence[P]) -> Sequence[P]:
-        """Increment the step count; return Adam's step size and epsilon of this step."""
+    def _decide(self, holds: Callable[[float], bool]) -> bool:
+        name, seen = self.name, holds(self.value)
+        self.decisions.append(lambda values: holds(values[name]) == seen)
+        return seen
+
+    def __eq__(self, other: object) -> bool:
+        return self._decide(lambda value: value == other)
+
+    def __lt__(self, other: float) -> bool:
+        return self._decide(lambda value: value < other)
 
 
-def _sgd(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
-    lr, decay, momentum, fresh = numbers
-    _, decays, moving, damped, nesterov, maximize = static
+def _refused(*operands: object) -> Any:
+    raise Unlowered("an update with an operation that programs do not have")
 
-    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
-        if decays:
-            return (o.sub if maximize else o.add)(o.mul(p, decay), g)
-        return o.neg(g) if maximize else g
 
-    if not moving:
-        write.loop("SGD", p, [p, g, decay, lr],
-                   lambda o, p, g, decay, lr: o.sub(p, o.mul(direction(o, p, g, decay), lr)))  # fmt: skip
+_UPDATES = updates(
+    Operations(
+        where=_refused,
+        sqrt=lambda x: Term("sqrt", x),
+        absolute=_refused,
+        maximum=_refused,
+        minimum=_refused,
+        neutral=lambda number: bool(number == 1),
+        absent=lambda number: bool(number == 0),
+    )
+)
+
+
+class Terms:
+    """An update as terms: of ``p``, ``g``, entries of the state, and the form's numbers under the names ``numbers``."""
+
+    def __init__(self, form: Any) -> None:
+        self.name, self.state = form.name, form.state
+        self._decisions: list[Callable[[dict[str, float]], bool]] = []
+        rates = [Term("rate"), Term("small")] if form.of_step else self._named("r", form.rates)
+        factors = self._named("n", form.factors)
+        self.numbers = [number.name for number in (*rates, *factors)]
+        arrays = ["p", *[name for name in form.state if name != "step"]]
+        p, *state = map(Term, arrays)
+        results = _UPDATES[form.name](p, Term("g"), *state, tuple(factors), tuple(rates))
+        self._results = dict(zip(arrays, results, strict=True))
+
+    def _named(self, letter: str, values: Sequence[float]) -> list[Term]:
+        return [_Number(f"{letter}{k}", value, self._decisions) for k, value in enumerate(values)]
+
+    def apply_to(self, form: Any) -> bool:
+        """Return whether an update with other numbers has the same terms."""
+        if form is None or (form.name, form.state) != (self.name, self.state):
+            return False
+        given = (("r", form.rates), ("n", form.factors))
+        values = {f"{letter}{k}": value for letter, numbers in given for k, value in enumerate(numbers)}
+        return all(holds(values) for holds in self._decisions)
+
+    def write(self, loop: Callable[[str, Sequence[str], Callable[..., str]], None]) -> None:
+        """Call ``loop(out, inputs, formula)`` for each result, the parameter last.
+
+        ``formula(operate, *inputs)`` computes an element by ``operate(name, *operands)``. Results that are written
+        are inputs of later loops.
+        """
+        written: dict[Term, str] = {}
+        for out in (*list(self._results)[1:], "p"):
+            inputs = list(dict.fromkeys(_variables(self._results[out], written)))
+            loop(out, inputs, partial(_computed, self._results[out], dict(written), inputs))
+            written[self._results[out]] = out
+
+
+def _variables(term: Term, written: Mapping[Term, str]) -> Iterator[str]:
+    if term in written or not term.operands:
+        if term not in written and term.name in written.values():
+            raise Unlowered("an update that reads what it has overwritten")
+        yield written.get(term, term.name)
         return
-    (velocity,) = state
-
-    def speed(o: Arithmetic, b: str, p: str, g: str, decay: str, momentum: str, fresh: str) -> str:
-        d = direction(o, p, g, decay)
-        return o.add(o.mul(b, momentum), o.mul(d, fresh) if damped else d)
-
-    write.loop("SGD", velocity, [velocity, p, g, decay, momentum, fresh], speed)
-
-    def descend(o: Arithmetic, p: str, g: str, b: str, decay: str, momentum: str, lr: str) -> str:
-        d = o.add(o.mul(b, momentum), direction(o, p, g, decay)) if nesterov else b
-        return o.sub(p, o.mul(d, lr))
-
-    write.loop("SGD", p, [p, g, velocity, decay, momentum, lr], descend)
+    for operand in term.operands:
+        yield from _variables(operand, written)
 
 
-def _adam(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
-    m, v, step = state
-    lr, beta1, beta2, eps, decay, shrink, slow, fresh = numbers
-    _, decays, decoupled = static
-    rate, small = write.rates(step, [lr, beta1, beta2, eps])
+def _computed(
+    term: Term, written: Mapping[Term, str], names: Sequence[str], operate: Callable[..., str], *inputs: str
+) -> str:
+    found: dict[Term, str] = {}
+    values = dict(zip(names, inputs, strict=True))
 
-    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
-        return o.add(o.mul(p, decay), g) if decays and not decoupled else g
+    def compute(term: Term) -> str:
+        if term in written or not term.operands:
+            return values[written.get(term, term.name)]
+        if term not in found:
+            found[term] = operate(term.name, *map(compute, term.operands))
+        return found[term]
 
-    def first(o: Arithmetic, m: str, p: str, g: str, decay: str, slow: str) -> str:
-        return o.add(m, o.mul(o.sub(direction(o, p, g, decay), m), slow))
-
-    def second(o: Arithmetic, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
-        d = direction(o, p, g, decay)
-        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
-
-    def descend(o: Arithmetic, p: str, m: str, v: str, shrink: str, rate: str, small: str) -> str:
-        x = o.mul(p, shrink) if decays and decoupled else p
-        return o.sub(x, o.div(o.mul(m, rate), o.add(o.sqrt(v), small)))
-
-    write.loop("Adam", m, [m, p, g, decay, slow], first)
-    write.loop("Adam", v, [v, p, g, decay, fresh, beta2], second)
-    write.loop("Adam", p, [p, m, v, shrink, rate, small], descend)
-
-
-def _rmsprop(write: Writer[P], p: P, g: P, state: Sequence[P], numbers: Sequence[P], static: Sequence[object]) -> None:
-    v, step, *velocity = state
-    lr, eps, keep, fresh, momentum, decay = numbers
-    _, decays, moving = static
-    write.count(step)
-
-    def direction(o: Arithmetic, p: str, g: str, decay: str) -> str:
-        return o.add(o.mul(p, decay), g) if decays else g
-
-    def square(o: Arithmetic, v: str, p: str, g: str, decay: str, fresh: str, keep: str) -> str:
-        d = direction(o, p, g, decay)
-        return o.add(o.mul(v, keep), o.mul(o.mul(d, fresh), d))
-
-    def scaled(o: Arithmetic, p: str, g: str, v: str, decay: str, lr: str, eps: str) -> str:
-        return o.sub(p, o.div(o.mul(direction(o, p, g, decay), lr), o.add(o.sqrt(v), eps)))
-
-    def speed(o: Arithmetic, b: str, p: str, g: str, v: str, decay: str, momentum: str, eps: str) -> str:
-        return o.add(o.mul(b, momentum), o.div(direction(o, p, g, decay), o.add(o.sqrt(v), eps)))
-
-    write.loop("RMSprop", v, [v, p, g, decay, fresh, keep], square)
-    if not moving:
-        write.loop("RMSprop", p, [p, g, v, decay, lr, eps], scaled)
-        return
-    write.loop("RMSprop", velocity[0], [velocity[0], p, g, v, decay, momentum, eps], speed)
-    write.loop("RMSprop", p, [p, velocity[0], lr], lambda o, p, b, lr: o.sub(p, o.mul(b, lr)))
+    return compute(term)
 
 
 def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
@@ -387,6 +402,3 @@ def _rates(step: Place, rates: Place, numbers: Sequence[Place]) -> Step:
         return kernel_of(made, body)
 
     return Step("rates", [rates, step, *numbers], 2, make)
-
-
-FORMS: dict[str, Callable[..., None]] = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop}

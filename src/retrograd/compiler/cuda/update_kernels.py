@@ -1,6 +1,6 @@
 """Optimizer steps as kernels: one launch for all parameters, for optimizers whose ``update_form`` describes the update.
 
-The formulas are those of ``cpu/optimizer_updates.py``. The CPU computes the numbers of a step (learning rate, bias
+The formulas are the terms of ``cpu/optimizer_updates.py``. The CPU computes the numbers of a step (learning rate, bias
 corrections, ...) as the optimizer does, and copies them to the GPU once for all parameters.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.arrays.devices import cupy_backend
 from ...core.arrays.dtypes import DType
-from ..cpu.optimizer_updates import FORMS, Update, gradients_of
+from ..cpu.optimizer_updates import Terms, Update, gradients_of
 from ..cpu.steps import Unlowered
 from ..passes.expressions import row_major
 from ..program import Instruction, Value
@@ -97,7 +97,7 @@ class CudaUpdate(Update):
                 if "step" in form.state:
                     step = self.optimizer.state[parameter]["step"].array
                     step += 1
-                    pair = self.optimizer._rate_and_eps(group, int(step)) if form.name == "adam" else pair
+                    pair = self.optimizer.rates_of_step(group, int(step)) if form.of_step else pair
                 numbers += pair
         return np.array(numbers, np.float64)
 
@@ -136,60 +136,42 @@ class Launches:
             at += width
 
 
-class _Writer:
-    """Writes the lines that update one element, with parameter, gradient and state in variables."""
-
-    def __init__(self, dtype: DType) -> None:
-        self.dtype = dtype
-        self.lines: list[str] = []
-        self.written: list[str] = []
-
-    def loop(self, name: str, out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
-        self.lines.append(f"{out} = {formula(_Operations(self.dtype), *inputs)};")
-        self.written.append(out)
-
-    def count(self, step: str) -> None:
-        """Do nothing: the CPU counts steps."""
-
-    def rates(self, step: str, numbers: Sequence[str]) -> tuple[str, str]:
-        """Return the variables of Adam's step size and epsilon."""
-        return "rate", "small"
-
-
-class _Operations:
-    def __init__(self, dtype: DType) -> None:
-        def operation(form: str) -> Callable[..., str]:
-            return lambda *x: expression(form, list(x), dtype)
-
-        self.add, self.sub = operation("({0} + {1})"), operation("({0} - {1})")
-        self.mul, self.div = operation("({0} * {1})"), operation("({0} / {1})")
-        self.sqrt, self.neg = operation("sqrt({0})"), operation("(-{0})")
+_FORMS = {
+    "add": "({0} + {1})", "subtract": "({0} - {1})", "multiply": "({0} * {1})", "divide": "({0} / {1})",
+    "sqrt": "sqrt({0})",
+}  # fmt: skip
 
 
 def _function(form: Any, dtype: DType) -> tuple[str, str]:
     """Return name and definition of the function that updates a block of a parameter."""
-    writer = _Writer(dtype)
-    states = [f"s{n}" for n, name in enumerate(form.state) if name != "step"]
-    given = iter(states)
-    numbers = [f"n{n}" for n in range(len(form.numbers))]
-    state = ["step" if name == "step" else next(given) for name in form.state]
-    FORMS[form.name](writer, "p", "g", state, numbers, form.static)
+    lines: list[str] = []
+    written: list[str] = []
+
+    def operate(name: str, *operands: str) -> str:
+        return expression(_FORMS[name], list(operands), dtype)
+
+    def loop(out: str, inputs: Sequence[str], formula: Callable[..., str]) -> None:
+        lines.append(f"{out} = {formula(operate, *inputs)};")
+        written.append(out)
+
+    terms = Terms(form)
+    terms.write(loop)
     real, memory = held(dtype), stored(dtype)
-    names = [*[f"n{n}" for n in range(len(numbers))], "rate", "small"]
-    places = [*[f"numbers[{n}]" for n in range(len(numbers))], "rates[0]", "rates[1]"]
-    arrays = ["p", "g", *states]
+    given = [f"numbers[{n}]" for n in range(len(form.numbers))]
+    places = ["rates[0]", "rates[1]", *given[len(form.rates) :]] if form.of_step else given
+    arrays = ["p", "g", *[name for name in form.state if name != "step"]]
     parameters = [f"{'const ' if x == 'g' else ''}{memory}* __restrict__ {x}_" for x in arrays]
     text = "".join(
         f"  {line}\n"
         for line in [
             *[
                 f"const {real} {name} = {cast(place, _DOUBLE, dtype)};"
-                for name, place in zip(names, places, strict=True)
+                for name, place in zip(terms.numbers, places, strict=True)
             ],
             *BLOCK_LOOP,
             *[f"  {real} {x} = {load(f'{x}_[i]', dtype)};" for x in arrays],
-            *["  " + line for line in writer.lines],
-            *[f"  {x}_[i] = {store(x, dtype)};" for x in dict.fromkeys(writer.written)],
+            *["  " + line for line in lines],
+            *[f"  {x}_[i] = {store(x, dtype)};" for x in written],
             "}",
         ]
     )

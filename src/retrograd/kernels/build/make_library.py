@@ -44,6 +44,7 @@ ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
 )
+ELEMENTS = KERNELS.parent / "elements"
 PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that define the library's content
 # Modules of kernels that loops import but whose code is in no loop.
 _NO_CODE = {
@@ -86,7 +87,7 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
         return 0
     objects = place / "objects" / level.name
     objects.mkdir(parents=True, exist_ok=True)
-    before = {path: path.read_bytes() for path in KERNELS.rglob("*.py")}
+    before = {path: path.read_bytes() for room in (KERNELS, ELEMENTS) for path in room.rglob("*.py")}
     jobs = [Job(f"retrograd.kernels.{module}", loop, kinds) for module, loop, kinds in (*ALWAYS, *LOOPS)]
     waiting = {job.symbol: job for job in jobs}
     parts: dict[str, bytes] = {}
@@ -113,7 +114,8 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
                     if call.startswith(ROUTINE):
                         calls[call] = Job(*call.removeprefix(ROUTINE).rsplit(".", 2))
             waiting = {symbol: job for symbol, job in calls.items() if symbol not in parts}
-    changed = [name for name in sorted(files) if before.get(KERNELS / name) != (KERNELS / name).read_bytes()]
+    paths_of = {name: (KERNELS / name).resolve() for name in sorted(files)}
+    changed = [name for name, path in paths_of.items() if before.get(path) != path.read_bytes()]
     if changed:
         raise RuntimeError(f"{', '.join(changed)} changed while the library was built; build it again")
     seconds = time.perf_counter() - began
@@ -223,8 +225,10 @@ def _sources(module: str) -> frozenset[str]:
     waiting = [module, "build.object_files"]
     while waiting:
         name = waiting.pop()
-        path = KERNELS / f"{name.replace('.', '/')}.py"
-        file = path.relative_to(KERNELS).as_posix()
+        file = f"{name.replace('.', '/')}.py"
+        if name.startswith("elements."):  # the room beside kernels
+            file = f"../{file}"
+        path = KERNELS / file
         if name in _NO_CODE or file in found or not path.is_file():
             continue
         found.add(file)
@@ -234,7 +238,7 @@ def _sources(module: str) -> frozenset[str]:
 
 @cache
 def _imports(module: str, path: Path) -> tuple[str, ...]:
-    """Return the modules of kernels that a file may import."""
+    """Return the modules of kernels, and of the room ``elements``, that a file may import."""
     return tuple(_imported(module, path))
 
 
@@ -242,9 +246,9 @@ def _imported(module: str, path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = module.split(".")[: -node.level]
-            if node.level > len(module.split(".")):
-                continue  # outside of kernels
             inside = [*base, *(node.module.split(".") if node.module else ())]
+            if node.level > len(module.split(".")) and inside[:1] != ["elements"]:
+                continue  # outside of kernels
             yield ".".join(inside)
             yield from (".".join([*inside, alias.name]) for alias in node.names)
 

@@ -1,8 +1,8 @@
 """The compiled loops over many arrays at once, given by a table of addresses: optimizers' steps, norms, averages.
 
 A row of the table has the addresses of arrays of equal size; ``start`` and ``stop`` count the elements of all rows. A
-step performs the operations of the NumPy form in the same order and precision, without contraction, so its results are
-bitwise equal.
+step performs the operations of the NumPy form (``elements/updates.py``) in the same order and precision, without
+contraction, so its results are bitwise equal.
 """
 # mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
 
@@ -12,6 +12,7 @@ import numpy as np
 from numba import carray, types
 from numba.extending import intrinsic
 
+from ....elements.updates import Operations, updates
 from ...runtime.numba_functions import njit
 from ...runtime.object_layout import DATA
 from ...runtime.thread_protocol import load, shared
@@ -19,7 +20,7 @@ from .basic_loops import _compiled
 from .updates import BLOCK, SCALED
 
 _step = njit(error_model="numpy")
-_inlined = njit(inline="always", error_model="numpy")
+_inlined = njit(error_model="numpy", forceinline=True)
 
 
 @intrinsic
@@ -74,199 +75,69 @@ def _over_all(step):
     return shared()(body)
 
 
-# The first three factors of every optimizer: the factor of decoupled weight decay, weight decay, and 1, or -1 to
-# maximize.
+_UPDATES = updates(
+    Operations(
+        where=_inlined(lambda condition, x, y: x if condition else y),
+        sqrt=np.sqrt,
+        absolute=np.abs,
+        maximum=_inlined(lambda x, y: x if x >= y or x != x else y),
+        minimum=_inlined(lambda x, y: x if x <= y or x != x else y),
+        neutral=_inlined(lambda number: False),
+        absent=_inlined(lambda number: number == 0),
+        compiled=_inlined,
+    )
+)
+# The first elements of an array, as a tuple.
+_FIRST = [
+    _inlined(lambda rates: ()),
+    _inlined(lambda rates: (rates[0],)),
+    _inlined(lambda rates: (rates[0], rates[1])),
+    _inlined(lambda rates: (rates[0], rates[1], rates[2])),
+    _inlined(lambda rates: (rates[0], rates[1], rates[2], rates[3])),
+]
 
 
-@_inlined
-def _direction(x, g, decay, sign):
-    return g * sign if decay == 0 else x * decay + g * sign
+def _updated(name, states, rates):
+    """Return the loop of an update with up to two arrays of state and so many rates."""
+    update, numbers = _UPDATES[name], _FIRST[rates]
 
-
-@_inlined
-def _towards(average, value, rate, rest):
-    """``optim.optimizer.decay_towards``, computed from the nearer end; ``rest`` is ``1 - rate``."""
-    away = value - average
-    return average + away * rate if rate < 0.5 else value - away * rest
-
-
-@_over_all
-@_step
-def sgd(p, g, velocity, unused, rates, factors):
-    """``rates``: the factor of the gradient in the velocity; ``factors``: lr, momentum, whether nesterov."""
-    shrink, decay, sign, lr, momentum, nesterov = factors
-    if momentum == 0:
+    def step_alone(p, g, a, b, rates, factors):
+        rates = numbers(rates)
         for i in range(len(p)):
-            x = p[i] * shrink
-            p[i] = x - _direction(x, g[i], decay, sign) * lr
-        return
-    fresh = rates[0]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        v = velocity[i] * momentum + d * fresh
-        velocity[i] = v
-        p[i] = x - (v if nesterov == 0 else v * momentum + d) * lr
+            (p[i],) = update(p[i], g[i], factors, rates)
 
-
-@_over_all
-@_step
-def asgd(p, g, average, unused, rates, factors):
-    """``rates``: eta, the decay factor of p, mu and 1 - mu."""
-    _, decay, sign = factors
-    eta, shrink, mu, rest = rates[0], rates[1], rates[2], rates[3]
-    for i in range(len(p)):
-        x = p[i]
-        x = x * shrink - _direction(x, g[i], decay, sign) * eta
-        p[i] = x
-        average[i] = x if mu == 1 else _towards(average[i], x, mu, rest)
-
-
-@_over_all
-@_step
-def adam(p, g, m, v, rates, factors):
-    """``rates``: step size and eps; ``factors``: the decay rates of the moments."""
-    shrink, decay, sign, slow, rest, keep, fresh = factors
-    rate, eps = rates[0], rates[1]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        moment = _towards(m[i], d, slow, rest)
-        square = v[i] * keep + d * fresh * d
-        m[i] = moment
-        v[i] = square
-        p[i] = x - moment * rate / (np.sqrt(square) + eps)
-
-
-@_over_all
-@_step
-def adamax(p, g, m, norm, rates, factors):
-    shrink, decay, sign, slow, rest, keep, eps = factors
-    rate = rates[0]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        moment = _towards(m[i], d, slow, rest)
-        size, before = abs(d) + eps, norm[i] * keep
-        size = before if before >= size or before != before else size
-        m[i] = moment
-        norm[i] = size
-        p[i] = x - moment * rate / size
-
-
-@_over_all
-@_step
-def nadam(p, g, m, v, rates, factors):
-    """``rates``: the factors of gradient and moment, and the bias correction of the second moment."""
-    shrink, decay, sign, slow, rest, keep, fresh, eps = factors
-    of_gradient, of_moment, correction = rates[0], rates[1], rates[2]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        moment = _towards(m[i], d, slow, rest)
-        square = v[i] * keep + d * fresh * d
-        m[i] = moment
-        v[i] = square
-        root = np.sqrt(square * correction) + eps
-        p[i] = x - d * of_gradient / root - moment * of_moment / root
-
-
-@_over_all
-@_step
-def radam(p, g, m, v, rates, factors):
-    """``rates``: step size, and whether it is divided by the root of the second moment."""
-    shrink, decay, sign, slow, rest, keep, fresh, eps = factors
-    rate, certain = rates[0], rates[1]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        moment = _towards(m[i], d, slow, rest)
-        square = v[i] * keep + d * fresh * d
-        m[i] = moment
-        v[i] = square
-        p[i] = x - (moment * rate if certain == 0 else moment * rate / (np.sqrt(square) + eps))
-
-
-@_over_all
-@_step
-def adagrad(p, g, total, unused, rates, factors):
-    shrink, decay, sign, eps = factors
-    rate = rates[0]
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        squares = total[i] + d * d
-        total[i] = squares
-        p[i] = x - d * rate / (np.sqrt(squares) + eps)
-
-
-@_over_all
-@_step
-def adadelta(p, g, v, u, rates, factors):
-    shrink, decay, sign, lr, eps, keep, fresh = factors
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        square = v[i] * keep + d * fresh * d
-        delta = np.sqrt(u[i] + eps) / np.sqrt(square + eps) * d
-        v[i] = square
-        u[i] = u[i] * keep + delta * fresh * delta
-        p[i] = x - delta * lr
-
-
-@_over_all
-@_step
-def rmsprop(p, g, v, velocity, rates, factors):
-    """``factors``: lr, eps, the two factors of the mean of squares, momentum."""
-    shrink, decay, sign, lr, eps, keep, fresh, momentum = factors
-    if momentum == 0:
+    def step_with_state(p, g, a, b, rates, factors):
+        rates = numbers(rates)
         for i in range(len(p)):
-            x = p[i] * shrink
-            d = _direction(x, g[i], decay, sign)
-            square = v[i] * keep + d * fresh * d
-            v[i] = square
-            p[i] = x - d * lr / (np.sqrt(square) + eps)
-        return
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        square = v[i] * keep + d * fresh * d
-        v[i] = square
-        speed = velocity[i] * momentum + d / (np.sqrt(square) + eps)
-        velocity[i] = speed
-        p[i] = x - speed * lr
+            p[i], a[i] = update(p[i], g[i], a[i], factors, rates)
+
+    def step_with_states(p, g, a, b, rates, factors):
+        rates = numbers(rates)
+        for i in range(len(p)):
+            p[i], a[i], b[i] = update(p[i], g[i], a[i], b[i], factors, rates)
+
+    step = (step_alone, step_with_state, step_with_states)[states]
+    step.__name__ = name
+    return _over_all(_step(step))
 
 
-@_over_all
-@_step
-def rprop(p, g, last, size, rates, factors):
-    """``factors``: the factors by which a step size shrinks and grows, and its bounds."""
-    shrink, decay, sign, less, more, smallest, largest = factors
-    number = p.dtype.type
-    for i in range(len(p)):
-        x = p[i] * shrink
-        d = _direction(x, g[i], decay, sign)
-        agreement = d * last[i]
-        turned = agreement < 0
-        s = size[i] * (more if agreement > 0 else less if turned else number(1))
-        s = smallest if s < smallest else s
-        s = largest if s > largest else s
-        d = number(0) if turned else d
-        size[i] = s
-        last[i] = d
-        p[i] = x - (s if d > 0 else -s if d < 0 else number(0) * s)
+averaged = _updated("averaged", 0, 0)
+sgd = _updated("sgd", 0, 1)
+momentum = _updated("momentum", 1, 1)
+asgd = _updated("asgd", 1, 4)
+adam = _updated("adam", 2, 2)
+adamax = _updated("adamax", 2, 1)
+nadam = _updated("nadam", 2, 4)
+radam = _updated("radam", 2, 3)
+adagrad = _updated("adagrad", 1, 1)
+adadelta = _updated("adadelta", 2, 0)
+rmsprop = _updated("rmsprop", 1, 0)
+rmsprop_momentum = _updated("rmsprop_momentum", 2, 0)
+centered = _updated("centered", 2, 1)
+rprop = _updated("rprop", 2, 2)
 
 
-# Averages of weights, and clipping of gradients
-
-
-@_over_all
-@_step
-def averaged(average, value, unused, unused_too, rates, factors):
-    """``average += rate * (value - average)``."""
-    rate, rest = factors
-    for i in range(len(average)):
-        average[i] = _towards(average[i], value[i], rate, rest)
+# Clipping of gradients
 
 
 @_over_all

@@ -1,7 +1,7 @@
 """Update many arrays by one call of the loops in ``update_loops.py``: optimizers' steps over all parameters of a group,
 the norm of all gradients and their scaling, averages of weights.
 
-The references are the ``_update`` methods of ``retrograd.optim``, or next to the other calls.
+The updates are those of ``elements/updates.py``; the references of other calls are next to them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...runtime.threads import launch
 SQUARES = "squares"  # the loop of ``sum_of_squares``
 BLOCK = 1 << 14  # elements of a block for sums of squares
 SCALED = 1 << 12  # elements of gradients that are scaled before their step
+STATES = 2  # the largest number of arrays of state of an update that has a loop
 
 
 def takes(rows: Sequence[Sequence[Any]], name: str, numbers: int, least: int = SEVERAL) -> bool:
