@@ -1255,8 +1255,8 @@ def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str
 
     Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / 2S)`` by ``diag(gS)``, for functions that do not depend on the phases of
-    pairs of vectors; of equal singular values, that of U and Vh is not finite.
+    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
+    of pairs of vectors; of equal singular values, that of U and Vh is not finite.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.

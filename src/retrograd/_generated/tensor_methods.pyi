@@ -3114,7 +3114,7 @@ class TensorMethods:
         tensor(15, dtype=uint64)
         """
     def heaviside(self, values: Tensor) -> Tensor:
-        """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+        """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -6836,7 +6836,7 @@ class TensorMethods:
         """
     @overload
     def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+        """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
@@ -6857,7 +6857,7 @@ class TensorMethods:
         """
     @overload
     def softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+        """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.

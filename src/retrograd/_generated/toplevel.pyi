@@ -3170,7 +3170,7 @@ def ger(input: Operand, vec2: Operand) -> Tensor:
             [6., 8.]])
     """
 def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Tensor] | None = None, dim: Dims | None = None, edge_order: builtins.int = 1, axis: Dims | None = None) -> builtins.tuple[Tensor, ...]:
-    """``(f(x + h) - f(x - h)) / 2h``: the derivative of a sampled function along each dimension.
+    """``(f(x + h) - f(x - h)) / (2 h)``: the derivative of a sampled function along each dimension.
 
     At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
     of second order; at the edges one-sided differences of first or second order.
@@ -3397,7 +3397,7 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
     tensor(15, dtype=uint64)
     """
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+    """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -7527,7 +7527,7 @@ def slogdet(input: Operand) -> SlogdetResult:
     """
 @overload
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
@@ -7548,7 +7548,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
     """
 @overload
 def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.

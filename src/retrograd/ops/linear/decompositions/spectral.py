@@ -142,8 +142,8 @@ def _svd_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
 
-    For complex matrices skew(X) = X - X^H, and diag(skew(U^T gU) / 2S), for the phases that U and V share, is added to
-    gs (Z. Wan and S. Zhang, 2019).
+    For complex matrices skew(X) = X - X^H, and diag(skew(U^T gU) / (2 S)), for the phases that U and V share, is added
+    to gs (Z. Wan and S. Zhang, 2019).
     """
     u, s, vh = ans
     gu, gs, gvh = g
@@ -193,8 +193,8 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
 
     Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / 2S)`` by ``diag(gS)``, for functions that do not depend on the phases of
-    pairs of vectors; of equal singular values, that of U and Vh is not finite.
+    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
+    of pairs of vectors; of equal singular values, that of U and Vh is not finite.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
