@@ -42,6 +42,7 @@ extensions = [
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 mathjax3_config = {"startup": {"typeset": False}}  # retrograd.js does
 myst_heading_anchors = 3
+nitpicky = True  # names in roles must exist: a warning stops the build
 exclude_patterns = ["conf.py"]
 
 html_theme = "furo"
