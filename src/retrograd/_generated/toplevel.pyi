@@ -3113,7 +3113,7 @@ def gcd(input: Operand, other: Operand) -> Tensor:
     tensor([4, 9, 5])
     """
 def ge(input: Operand, other: Operand) -> Tensor:
-    """``input >= other``, elementwise; never with NaN.
+    """``input >= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3198,7 +3198,7 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
     (tensor([3., 4., 5.]),)
     """
 def greater(input: Operand, other: Operand) -> Tensor:
-    """``input > other``, elementwise; never with NaN.
+    """``input > other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3217,7 +3217,7 @@ def greater(input: Operand, other: Operand) -> Tensor:
     tensor([False,  True])
     """
 def greater_equal(input: Operand, other: Operand) -> Tensor:
-    """``input >= other``, elementwise; never with NaN.
+    """``input >= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3292,7 +3292,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
     (2, 4)
     """
 def gt(input: Operand, other: Operand) -> Tensor:
-    """``input > other``, elementwise; never with NaN.
+    """``input > other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4242,7 +4242,7 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     tensor([ 4., 24.])
     """
 def le(input: Operand, other: Operand) -> Tensor:
-    """``input <= other``, elementwise; never with NaN.
+    """``input <= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4281,7 +4281,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     tensor([ 2.5, 12.5])
     """
 def less(input: Operand, other: Operand) -> Tensor:
-    """``input < other``, elementwise; never with NaN.
+    """``input < other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4300,7 +4300,7 @@ def less(input: Operand, other: Operand) -> Tensor:
     tensor([ True, False])
     """
 def less_equal(input: Operand, other: Operand) -> Tensor:
-    """``input <= other``, elementwise; never with NaN.
+    """``input <= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4783,7 +4783,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
     (2, 4)
     """
 def lt(input: Operand, other: Operand) -> Tensor:
-    """``input < other``, elementwise; never with NaN.
+    """``input < other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
