@@ -44,7 +44,8 @@ TEX: dict[type[ast.AST], str] = {ast.Eq: "=", ast.NotEq: r"\ne", ast.Lt: "<", as
 TEX |= {ast.GtE: r"\ge", ast.In: r"\in", ast.NotIn: r"\notin", ast.Is: r"\approx", ast.IsNot: r"\sim"}
 TEX |= {ast.And: r"\land", ast.Or: r"\lor", ast.Not: r"\lnot ", ast.Add: "+", ast.Sub: "-", ast.BitXor: r"\oplus"}
 TEX |= {ast.USub: "-", ast.UAdd: "+", ast.Invert: r"\pm ", ast.Mult: "", ast.MatMult: r" \times ", ast.Mod: r" \bmod "}
-TEX |= {ast.RShift: r"\mapsto", ast.LShift: r"\leftarrow", ast.BitAnd: r"\mathrel{+}=", ast.BitOr: r"\mathrel{-}="}
+TEX |= {ast.RShift: r"\mapsto", ast.LShift: r"\leftarrow"}
+UPDATES = {ast.BitAnd: "+", ast.BitOr: "-"}  # += and -=
 ENDS = {"(": ")]", "[": "])", "{": "}", "|": "|", "||": "||", "<": ">"}
 BRACKETS = {
     "round": ("()", "(", ")"),
@@ -331,7 +332,12 @@ class Writer:
             return rf"\left\lfloor {closed(self.divided(left, right))}\right\rfloor"
         if sign in (ast.Mult, ast.MatMult, ast.Mod):
             return beside(self.tex(left), self.tex(right), TEX[sign])
-        text = rf"{self.tex(left)} {TEX[sign]} \allowbreak {self.tex(right)}"
+        before, behind = self.tex(left), self.tex(right)
+        if sign in UPDATES:
+            if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add | ast.Sub) and sign is ast.BitOr:
+                behind = within("(", behind, ")")
+            return rf"{before} \leftarrow \allowbreak {before} {UPDATES[sign]} \allowbreak {behind}"
+        text = rf"{before} {TEX[sign]} \allowbreak {behind}"
         return re.sub(r"\\ldots (?=[+-])", r"\\cdots ", re.sub(r"([+-] \\allowbreak )\\ldots", r"\1\\cdots", text))
 
     def divided(self, above: ast.expr, below: ast.expr) -> str:
