@@ -42,6 +42,12 @@ extensions = [
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 mathjax3_config = {"startup": {"typeset": False}}  # retrograd.js does
 myst_heading_anchors = 3
+nitpicky = True  # names in roles must exist: a warning stops the build
+nitpick_ignore = [  # internal classes, which have no page
+    ("py:exc", "GuardError"),
+    ("py:class", "retrograd.core.arrays.devices.Device"),
+    ("py:class", "retrograd.core.graph.nodes.Node"),
+]
 exclude_patterns = ["conf.py"]
 
 html_theme = "furo"
@@ -92,6 +98,8 @@ def sections(app, what, name, obj, options, lines):
         if SECTIONS.match(lines[number]):
             lines[number] = SECTIONS.sub(r"**\1.** ", lines[number])
             lines.insert(number, "")
+    if what in ("attribute", "property"):  # napoleon takes a first line with a colon for a type and a description
+        lines[:0] = ["..", ""]
 
 
 def left_out(app, what, name, obj, skip, options):

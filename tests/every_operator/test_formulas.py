@@ -28,7 +28,7 @@ TABLE = Path(__file__).parents[2] / "docs" / "operators.md"
         ("s = sigmoid(beta x)", r"s = \operatorname{sigmoid}(\beta x)"),
         ("||x1|| <= 2", r"\lVert x_{1}\rVert \le 2"),
         ("sum_(j=0)^(n-1) x_j / j!", r"\sum_{j = 0}^{n - 1} \dfrac{x_{j}}{j!}"),
-        ("exp(x_i) / sum_j exp(x_j) y_j", r"\dfrac{\exp(x_{i})}{\sum_{j} \exp(x_{j}) y_{j}}"),
+        ("exp(x_i) / (sum_j exp(x_j) y_j)", r"\dfrac{\exp(x_{i})}{\sum_{j} \exp(x_{j}) y_{j}}"),
         ("integral_0^x e^(-t^2) dt", r"\int_{0}^{x} e^{-t^{2}}\, \mathrm{d}t"),
         ("0 if x < 0 else 1", r"\begin{cases}0 & \text{if } x < 0 \\ 1 & \text{else}\end{cases}"),
         ("y = 1 if x > 0 else 0", r"y = \begin{cases}1 & \text{if } x > 0 \\ 0 & \text{else}\end{cases}"),
@@ -73,6 +73,8 @@ def test_a_formula_is_set(formula, expected):
         "[[a, b], c]",
         "x_",
         "1 2.",
+        "x / 2h",
+        "exp(x_i) / sum_j exp(x_j)",
         "+",
     ],
 )

@@ -1,4 +1,8 @@
-"""Check the links of a built site: their targets must be existing pages, files and anchors."""
+"""Check the links of a built site: their targets must be existing pages, files and anchors.
+
+Sphinx warns of broken links in Markdown, reST and docstrings, at which the build stops. This check reads what Sphinx
+does not: HTML in pages, the navigation that `navigation` rewrites, and the listings of source code.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 SCRIPT = re.compile(r"(<script\b[^>]*>).*?</script>", re.DOTALL)  # texts in it may look like tags
 TAG = re.compile(r"<[a-zA-Z][^>]*>")
-ATTRIBUTE = re.compile(r'\s(href|src|id|name)="([^"]+)"')
+ATTRIBUTE = re.compile(r"""\s(href|src|id|name)=(["'])(.+?)\2""")
 BACK = re.compile(r'<a class="viewcode-back" href="([^"#]*)#([^"]*)">\[docs\]</a>')
 
 
@@ -21,7 +25,7 @@ class Page:
         self.links: set[str] = set()
         self.places: set[str] = set()
         for tag in TAG.findall(SCRIPT.sub(r"\1", html)):
-            for name, value in ATTRIBUTE.findall(tag):
+            for name, _, value in ATTRIBUTE.findall(tag):
                 (self.links if name in ("href", "src") else self.places).add(unescape(value))
 
 

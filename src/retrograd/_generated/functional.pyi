@@ -3015,7 +3015,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool 
     tensor([  0.6931, 100.    ])
     """
 def softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: DTypeLike | None = None, *, axis: builtins.int | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
@@ -3036,7 +3036,7 @@ def softmax(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtin
     tensor([0.5, 0.5])
     """
 def softmin(input: Tensor, dim: builtins.int | None = None, _stacklevel: builtins.int = 3, dtype: DTypeLike | None = None, *, axis: builtins.int | None = None) -> Tensor:
-    """``exp(-input_i) / sum_j exp(-input_j)`` along ``dim``: the ``softmax`` of the negated input.
+    """``exp(-input_i) / (sum_j exp(-input_j))`` along ``dim``: the ``softmax`` of the negated input.
 
     Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.

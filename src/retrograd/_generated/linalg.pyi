@@ -262,10 +262,10 @@ def eig(*, input: Tensor) -> EigResult:
 def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``; of equal eigenvalues,
-    that of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of two eigenvectors has a
-    gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal eigenvalues misses a part of its gradient.
-    Of complex vectors for functions that do not depend on their phases.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For equal
+    eigenvalues, the derivative of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of
+    two eigenvectors has a gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal
+    eigenvalues misses a part of its gradient. Complex eigenvectors: for functions that do not depend on their phases.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -288,10 +288,10 @@ def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
 def eigh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``; of equal eigenvalues,
-    that of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of two eigenvectors has a
-    gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal eigenvalues misses a part of its gradient.
-    Of complex vectors for functions that do not depend on their phases.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For equal
+    eigenvalues, the derivative of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of
+    two eigenvectors has a gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal
+    eigenvalues misses a part of its gradient. Complex eigenvectors: for functions that do not depend on their phases.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -344,7 +344,7 @@ def eigvals(*, input: Tensor) -> Tensor:
 def eigvalsh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
-    Derivative: ``V diag(g) V^H``; of equal eigenvalues, that of one choice of eigenvectors.
+    Derivative: ``V diag(g) V^H``; for equal eigenvalues, the derivative for one choice of eigenvectors.
     Shape: (..., n, n) to (..., n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -367,7 +367,7 @@ def eigvalsh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
 def eigvalsh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> Tensor:
     """``w`` with ``A = V @ diag(w) @ V^H``: the eigenvalues of each symmetric (Hermitian) matrix, ascending.
 
-    Derivative: ``V diag(g) V^H``; of equal eigenvalues, that of one choice of eigenvectors.
+    Derivative: ``V diag(g) V^H``; for equal eigenvalues, the derivative for one choice of eigenvectors.
     Shape: (..., n, n) to (..., n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -1255,8 +1255,8 @@ def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str
 
     Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / 2S)`` by ``diag(gS)``, for functions that do not depend on the phases of
-    pairs of vectors; of equal singular values, that of U and Vh is not finite.
+    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
+    of pairs of vectors. For equal singular values, the derivative of U and Vh is not finite.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
@@ -1282,7 +1282,7 @@ def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str
 def svdvals(A: Operand, *, driver: builtins.str | None = None) -> Tensor:
     """``S`` with ``A = U @ diag(S) @ Vh``: the singular values of each matrix, descending.
 
-    Derivative: ``U diag(g) Vh``; of equal singular values, that of one choice of U and Vh.
+    Derivative: ``U diag(g) Vh``; for equal singular values, the derivative for one choice of U and Vh.
     Shape: (..., m, n) to (..., min(m, n)).
     Dtype: float32, float64 and complex, whose singular values are real.
 

@@ -969,7 +969,7 @@ def sinc(input: Tensor) -> Tensor:
     """
 @overload
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
@@ -990,7 +990,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
     """
 @overload
 def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.

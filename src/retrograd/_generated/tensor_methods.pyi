@@ -2919,7 +2919,7 @@ class TensorMethods:
     def gcd_(self, other: Operand) -> Tensor:
         """In-place form of ``gcd``: the result replaces the values of the Tensor, which is returned."""
     def ge(self, other: Operand) -> Tensor:
-        """``input >= other``, elementwise; never with NaN.
+        """``input >= other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -2998,7 +2998,7 @@ class TensorMethods:
     @property
     def grad_fn(self) -> Node | None: ...
     def greater(self, other: Operand) -> Tensor:
-        """``input > other``, elementwise; never with NaN.
+        """``input > other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3019,7 +3019,7 @@ class TensorMethods:
     def greater_(self, other: Operand) -> Tensor:
         """In-place form of ``greater``: the result replaces the values of the Tensor, which is returned."""
     def greater_equal(self, other: Operand) -> Tensor:
-        """``input >= other``, elementwise; never with NaN.
+        """``input >= other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3040,7 +3040,7 @@ class TensorMethods:
     def greater_equal_(self, other: Operand) -> Tensor:
         """In-place form of ``greater_equal``: the result replaces the values of the Tensor, which is returned."""
     def gt(self, other: Operand) -> Tensor:
-        """``input > other``, elementwise; never with NaN.
+        """``input > other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3114,7 +3114,7 @@ class TensorMethods:
         tensor(15, dtype=uint64)
         """
     def heaviside(self, values: Tensor) -> Tensor:
-        """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+        """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3904,7 +3904,7 @@ class TensorMethods:
     def ldexp_(self, other: Operand) -> Tensor:
         """In-place form of ``ldexp``: the result replaces the values of the Tensor, which is returned."""
     def le(self, other: Operand) -> Tensor:
-        """``input <= other``, elementwise; never with NaN.
+        """``input <= other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3947,7 +3947,7 @@ class TensorMethods:
     def lerp_(self, end: Operand, weight: Operand) -> Tensor:
         """In-place form of ``lerp``: the result replaces the values of the Tensor, which is returned."""
     def less(self, other: Operand) -> Tensor:
-        """``input < other``, elementwise; never with NaN.
+        """``input < other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3968,7 +3968,7 @@ class TensorMethods:
     def less_(self, other: Operand) -> Tensor:
         """In-place form of ``less``: the result replaces the values of the Tensor, which is returned."""
     def less_equal(self, other: Operand) -> Tensor:
-        """``input <= other``, elementwise; never with NaN.
+        """``input <= other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4369,7 +4369,7 @@ class TensorMethods:
         retrograd.int64
         """
     def lt(self, other: Operand) -> Tensor:
-        """``input < other``, elementwise; never with NaN.
+        """``input < other``, elementwise; False for NaN.
 
         Derivative: none.
         Shape: any; the arguments broadcast, and the result has their common shape.
@@ -6836,7 +6836,7 @@ class TensorMethods:
         """
     @overload
     def softmax(self, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+        """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.
@@ -6857,7 +6857,7 @@ class TensorMethods:
         """
     @overload
     def softmax(self, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-        """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+        """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
         Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
         Shape: any; the result has the input's shape.

@@ -3113,7 +3113,7 @@ def gcd(input: Operand, other: Operand) -> Tensor:
     tensor([4, 9, 5])
     """
 def ge(input: Operand, other: Operand) -> Tensor:
-    """``input >= other``, elementwise; never with NaN.
+    """``input >= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3170,7 +3170,7 @@ def ger(input: Operand, vec2: Operand) -> Tensor:
             [6., 8.]])
     """
 def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Tensor] | None = None, dim: Dims | None = None, edge_order: builtins.int = 1, axis: Dims | None = None) -> builtins.tuple[Tensor, ...]:
-    """``(f(x + h) - f(x - h)) / 2h``: the derivative of a sampled function along each dimension.
+    """``(f(x + h) - f(x - h)) / (2 h)``: the derivative of a sampled function along each dimension.
 
     At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
     of second order; at the edges one-sided differences of first or second order.
@@ -3198,7 +3198,7 @@ def gradient(input: Operand, *, spacing: Number | Tensor | Sequence[Number | Ten
     (tensor([3., 4., 5.]),)
     """
 def greater(input: Operand, other: Operand) -> Tensor:
-    """``input > other``, elementwise; never with NaN.
+    """``input > other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3217,7 +3217,7 @@ def greater(input: Operand, other: Operand) -> Tensor:
     tensor([False,  True])
     """
 def greater_equal(input: Operand, other: Operand) -> Tensor:
-    """``input >= other``, elementwise; never with NaN.
+    """``input >= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3292,7 +3292,7 @@ def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor
     (2, 4)
     """
 def gt(input: Operand, other: Operand) -> Tensor:
-    """``input > other``, elementwise; never with NaN.
+    """``input > other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -3397,7 +3397,7 @@ def hash_tensor(input: Operand, dim: Dims | None = None, *, keepdim: builtins.bo
     tensor(15, dtype=uint64)
     """
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+    """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4242,7 +4242,7 @@ def ldexp(input: Tensor, other: Operand) -> Tensor:
     tensor([ 4., 24.])
     """
 def le(input: Operand, other: Operand) -> Tensor:
-    """``input <= other``, elementwise; never with NaN.
+    """``input <= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4281,7 +4281,7 @@ def lerp(input: Tensor, end: Operand, weight: Operand) -> Tensor:
     tensor([ 2.5, 12.5])
     """
 def less(input: Operand, other: Operand) -> Tensor:
-    """``input < other``, elementwise; never with NaN.
+    """``input < other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4300,7 +4300,7 @@ def less(input: Operand, other: Operand) -> Tensor:
     tensor([ True, False])
     """
 def less_equal(input: Operand, other: Operand) -> Tensor:
-    """``input <= other``, elementwise; never with NaN.
+    """``input <= other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -4783,7 +4783,7 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b
     (2, 4)
     """
 def lt(input: Operand, other: Operand) -> Tensor:
-    """``input < other``, elementwise; never with NaN.
+    """``input < other``, elementwise; False for NaN.
 
     Derivative: none.
     Shape: any; the arguments broadcast, and the result has their common shape.
@@ -7527,7 +7527,7 @@ def slogdet(input: Operand) -> SlogdetResult:
     """
 @overload
 def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.
@@ -7548,7 +7548,7 @@ def softmax(input: Tensor, dim: builtins.int, dtype: DTypeLike | None = None) ->
     """
 @overload
 def softmax(input: Tensor, *, axis: builtins.int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Shape: any; the result has the input's shape.

@@ -207,7 +207,7 @@ def log_softmax(input: SparseTensor, dim: int, *, dtype: object = None) -> Spars
 
 
 def softmax(input: SparseTensor, dim: int, *, dtype: object = None) -> SparseTensor:
-    """Return ``exp(x_i) / sum_j exp(x_j)`` of a sparse matrix along one dimension, over the specified values only."""
+    """Return ``exp(x_i) / (sum_j exp(x_j))`` of a sparse matrix along one dimension, over the specified values only."""
     logarithm = log_softmax(input, dim, dtype=dtype)
     return logarithm._with(logarithm.values().exp())
 

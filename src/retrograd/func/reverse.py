@@ -150,7 +150,7 @@ def hvp(func: Callable[..., object], primals: Sequence[object], tangents: Sequen
         tangents: a nest like the primals.
 
     Returns:
-        The value, and the product: a nest like the primals, or like the primal if there is only one.
+        The value, and the product, a nest like the primals, or like the primal if there is only one.
 
     Raises:
         RuntimeError: as for ``grad`` and ``jvp``.

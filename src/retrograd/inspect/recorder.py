@@ -425,7 +425,7 @@ class Recorder(Observer):
         running.began = self._clock(start)
 
     def _clock(self, start: float) -> float:
-        """Return the time without that of observers, which includes the time since ``start``."""
+        """Return the current time minus the time spent in observers, to which the time since ``start`` is added."""
         now = perf_counter()
         own.seconds += now - start
         return now - own.seconds

@@ -111,7 +111,7 @@ class Sigmoid(BaseLayer):
 
 
 class Softmax(BaseLayer):
-    """``y_i = exp(x_i) / Σ_j exp(x_j)`` along ``dim``.
+    """``y_i = exp(x_i) / (Σ_j exp(x_j))`` along ``dim``.
 
     Gradient: ``∂y_i/∂x_k = y_i (δ_ik - y_k)``, so
 
@@ -189,7 +189,7 @@ class LogSoftmax(BaseLayer):
 class LogSumExp(BaseLayer):
     """``y = log(Σ_j exp(x_j))`` along ``dim``, which has length 1 in y with ``keepdim`` and is removed without.
 
-    Gradient: ``∂y/∂x_k = exp(x_k) / Σ_j exp(x_j) = exp(x_k - y)``, the softmax, so
+    Gradient: ``∂y/∂x_k = exp(x_k) / (Σ_j exp(x_j)) = exp(x_k - y)``, the softmax, so
 
         ``dx_k = dout exp(x_k - y)``
 

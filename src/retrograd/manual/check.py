@@ -54,7 +54,7 @@ def check_layer(
 
     With a random v as ``dout``, each element ``θ`` of a parameter or of x has the derivative
 
-        ``⟨v, ∂f/∂θ⟩ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / 2h``, ``h = ε^(1/3) max(1, |θ|)``
+        ``⟨v, ∂f/∂θ⟩ ≈ ⟨v, f(θ + h) - f(θ - h)⟩ / (2 h)``, ``h = ε^(1/3) max(1, |θ|)``
 
     with an error of about ``ε^(2/3)``. The relative error of an element is the difference divided by the larger of the
     two values, or by a thousandth of the array's largest gradient (at least 1e-4) if that is larger; the check passes

@@ -27,7 +27,8 @@ class Solution:
     Attributes:
         t: the times of ``y``, of shape (n,).
         y: a nest like y0, whose leaves have n states along a new first axis.
-        t_events, y_events: per event function its times, and a nest of its states; empty without events.
+        t_events: per event function the times of its events; empty without events.
+        y_events: per event function a nest of the states at its events; empty without events.
         status: 0 if the integration reached the last time, 1 if an event ended it.
         evaluations: the number of calls of f, those of derivatives included.
         jacobians: the number of Jacobians of f that an implicit method computed.

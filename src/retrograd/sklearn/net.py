@@ -97,7 +97,9 @@ class NeuralNet(BaseEstimator):  # type: ignore[misc]
             ``DataLoader`` of each.
 
     Attributes:
-        module_, criterion_, optimizer_: the instances that were created.
+        module_: the module that was created.
+        criterion_: the loss that was created.
+        optimizer_: the optimizer that was created.
         history_: a ``History`` with the losses of each epoch; also available as ``history``.
 
     ``X`` is an array, a Tensor, a data frame, or a dictionary or list of arrays, which the module receives as keyword

@@ -149,7 +149,7 @@ class ConfusionMatrix:
 class R2Score:
     """The share of the targets' variance that predictions explain.
 
-    It is ``1 - (sum_i (y_i - p_i)^2) / sum_i (y_i - mean(y))^2`` of predictions p and targets y.
+    It is ``1 - (sum_i (y_i - p_i)^2) / (sum_i (y_i - mean(y))^2)`` of predictions p and targets y.
 
     Sums are accumulated in float64 around the running mean, so that large offsets cause no cancellation.
 

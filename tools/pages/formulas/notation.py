@@ -1,15 +1,17 @@
-"""Parse the notation of formulas in docstrings, ``g / sqrt(1 - x_i^2)``, and write it as TeX.
+"""Translate formulas of docstrings, ``g / sqrt(1 - x_i^2)``, to Python expressions, and their syntax trees to TeX.
 
-It extends Python's with ``^`` or ``**`` for powers, products by juxtaposition, ``sum_k``,
-``|x|``, ``||x||_p``, ``<x, y>``, indices ``x_i`` and ``x_(i+1)``, ``k!``, ``f'(x)``, ``A^T``, ``[0, 1)``, ``...``, and
-``a if c else b``. TeX may break a line at each ``\\allowbreak``.
+The notation is Python's with ``^`` for powers, products by juxtaposition, ``sum_k``, ``|x|``, ``||x||_p``, ``<x, y>``,
+indices ``x_i`` and ``x_(i+1)``, ``k!``, ``f'(x)``, ``A^T``, ``[0, 1)`` and ``...``. `Reader` translates factors and
+brackets: names and numbers become ``v0``, ``v1``, and brackets subscripts, ``v0 / v1.call[v2 - (v3.index[v4] ** v5)]``.
+Python parses the operators. TeX may break a line at each ``\\allowbreak``.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from functools import reduce
+from typing import NamedTuple, NoReturn
 
 
 class Unreadable(Exception):
@@ -22,24 +24,45 @@ class Token(NamedTuple):
     apart: bool  # a space precedes it
 
 
-class Part(NamedTuple):
-    tex: str
-    inner: str | None = None  # the contents of a part in round brackets
-
-
 TOKEN = re.compile(
-    r"""(?P<number>\d+(?:\.\d+)?(?:e-\d+)?)
-    | (?P<name>∂?[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*(?:\.[A-Za-z]\w*)*)
-    | (?P<sign>\.\.\.?|\|\||[<>=!]=|->|<-|<<|>>|[-+]=|\*\*|//|[-+*/@%^!'()\[\]{}|<>=,:~_±×≈])""",
+    r"""\s*(?:(?P<number>\d+(?:\.\d+)?(?:e-\d+)?) | (?P<sign>not\ in\b)
+    | (?P<name>∂?[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)*(?:\.[A-Za-z]\w*)* | \.\.\.?)
+    | (?P<other>\|\||[<>=!]=|->|<-|[-+]=|\*\*|//|[-+*/@%^!'()\[\]{}|<>=,:~_±×≈]))""",
     re.VERBOSE,
 )
 WRITTEN = {"Σ": "sum", "√": "sqrt", "σ": "sigma", "μ": "mu", "ε": "eps", "δ": "delta", "θ": "theta", "∞": "inf"}
 WRITTEN |= {"←": "<-", "⟨": "<", "⟩": ">", "‖": "||", "⌊": "floor(", "⌋": ")", "x̂": "xhat"}
 RAISED = {"²": "2", "ᵀ": "T", "ˣ": "x", "⁻": "-"}
+
+# Operators as Python's with the same precedence, and as TeX.
+PYTHON = {sign: sign for sign in ("+", "-", "*", "/", "//", "%", "==", "!=", "<", "<=", ">", ">=", ",", ":")}
+PYTHON |= {word: f" {word} " for word in ("if", "else", "and", "or", "not", "in", "not in")}
+PYTHON |= {"=": "==", "@": "*", "×": "@", "xor": "^", "≈": " is ", "~": " is not ", "±": "~"}
+PYTHON |= {"->": ">>", "<-": "<<", "+=": "&", "-=": "|"}
+PREFIXES = ("-", "+", "±", "not", ":")
+TEX: dict[type[ast.AST], str] = {ast.Eq: "=", ast.NotEq: r"\ne", ast.Lt: "<", ast.LtE: r"\le", ast.Gt: ">"}
+TEX |= {ast.GtE: r"\ge", ast.In: r"\in", ast.NotIn: r"\notin", ast.Is: r"\approx", ast.IsNot: r"\sim"}
+TEX |= {ast.And: r"\land", ast.Or: r"\lor", ast.Not: r"\lnot ", ast.Add: "+", ast.Sub: "-", ast.BitXor: r"\oplus"}
+TEX |= {ast.USub: "-", ast.UAdd: "+", ast.Invert: r"\pm ", ast.Mult: "", ast.MatMult: r" \times ", ast.Mod: r" \bmod "}
+TEX |= {ast.RShift: r"\mapsto", ast.LShift: r"\leftarrow"}
+UPDATES = {ast.BitAnd: "+", ast.BitOr: "-"}  # += and -=
+ENDS = {"(": ")]", "[": "])", "{": "}", "|": "|", "||": "||", "<": ">"}
+BRACKETS = {
+    "round": ("()", "(", ")"),
+    "square": ("[]", "[", "]"),
+    "left_open": ("(]", "(", "]"),
+    "right_open": ("[)", "[", ")"),
+    "curly": ("{}", r"\{", r"\}"),
+    "bars": ("||", r"\lvert ", r"\rvert "),
+    "norm": ("||||", r"\lVert ", r"\rVert "),
+    "angle": ("<>", r"\langle ", r"\rangle "),
+}
+KINDS = {pair: name for name, (pair, _, _) in BRACKETS.items()}
+
 GREEK = re.findall(r"\w+", "alpha beta gamma delta eta theta kappa lambda mu nu xi rho sigma tau phi psi omega pi Phi")
 SYMBOLS = {**{name: rf"\{name}" for name in GREEK}, "lambd": r"\lambda", "inf": r"\infty", "eps": r"\varepsilon"}
 SYMBOLS |= {f"{letter}hat": rf"\hat{{{letter}}}" for letter in "mvx"}
-SYMBOLS |= {"Vh": r"V^{\mathsf{H}}", "nan": r"\mathrm{NaN}"}
+SYMBOLS |= {"Vh": r"V^{\mathsf{H}}", "nan": r"\mathrm{NaN}", "..": r"\ldots ", "...": r"\ldots ", "*": "*"}
 KNOWN = re.findall(r"\w+", "log sin cos tan sinh cosh tanh arcsin arccos arctan exp max min det arg")  # to TeX
 NAMED = re.findall(r"\w+", "Re Im sigmoid softmax sign sgn mean diag tr relu")
 FUNCTIONS = {name: rf"\{name}" for name in KNOWN} | {name: rf"\operatorname{{{name}}}" for name in NAMED}
@@ -54,25 +77,9 @@ AROUND = {
 }
 UNBRACKETED = {"log", "exp", "Re", "Im", "sigmoid", "softmax", "tr", "det"}  # may lack brackets
 LARGE = {"sum": r"\sum", "prod": r"\prod", "integral": r"\int"}
-RELATIONS = {
-    "≈": r"\approx",
-    "=": "=",
-    "==": "=",
-    "!=": r"\ne",
-    "<": "<",
-    "<=": r"\le",
-    ">": ">",
-    ">=": r"\ge",
-    "~": r"\sim",
-}
-RELATIONS |= {"->": r"\mapsto", "<-": r"\leftarrow", "in": r"\in"} | {"+=": "", "-=": ""}
-SIGNS = {"±": r"\pm "}
-LOGIC = {"and": r"\land", "or": r"\lor", "xor": r"\oplus"}
-TIMES = {"*": "", "@": "", "×": r" \times ", "%": r" \bmod "}
-ENDS = {"(": ")", "^": ")", "{": "}", "<": ">"}
+TRANSPOSED = {"T": r"\top", "H": r"\mathsf{H}"}
 WORDS = {"all", "any", "as", "for", "is", "of", "over", "the", "where", "with"}  # words of sentences
-BETWEEN = {"if", "else", "not", *LOGIC}
-NO_INDEX = {"in", "out", "min", "max", "val", "lr", "fft", "dim", "of", "to", "id"}
+NO_INDEX = {"in", "out", "min", "max", "val", "lr", "fft", "dim", "to"}
 HIGH = re.compile(r"\\(d?frac|sum|prod|int|begin)")
 LONG = 30  # length in letters above which a fraction is written with a slash
 
@@ -81,9 +88,117 @@ def tex(formula: str) -> str:
     """Convert a formula to TeX.
 
     Raises:
-        Unreadable: the formula cannot be parsed; the message has the position.
+        Unreadable: the formula cannot be parsed.
     """
-    return Reader(formula).whole()
+    reader = Reader(formula)
+    source = reader.content()
+    if reader.next.kind != "end":
+        reader.fails("is not read to its end")
+    try:
+        tree = ast.parse(source.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise Unreadable(f"{formula!r} is not an expression") from error
+    text = re.sub(" +", " ", Writer(formula, reader.operands).listed(tree)).strip()
+    return text if width(text) > 18 else closed(text)
+
+
+def tokens(formula: str) -> list[Token]:
+    """Return the signs, names and numbers of a formula in ASCII: ``eˣ`` is ``e^x``, and ``√n`` is ``sqrt(n)``."""
+    formula = re.sub(r"√(\w+)", r"sqrt(\1)", formula)
+    formula = re.sub(f"[{''.join(RAISED)}]+", lambda above: "^" + "".join(RAISED[sign] for sign in above[0]), formula)
+    formula = re.sub("|".join(WRITTEN), lambda sign: WRITTEN[sign[0]], formula).rstrip()
+    read, place = [], 0
+    while place < len(formula):
+        if (found := TOKEN.match(formula, place)) is None:
+            raise Unreadable(f"{formula!r}: {formula[place:].lstrip()[0]!r} is no sign of the notation")
+        kind = str(found.lastgroup)
+        read.append(Token(kind, found[kind], found.start(kind) > place))
+        place = found.end()
+    return [*read, Token("end", "", False)]
+
+
+class Reader:
+    """Translate a formula to Python."""
+
+    def __init__(self, formula: str) -> None:
+        self.formula = formula
+        self.tokens = tokens(formula)
+        self.place = 0
+        self.operands: list[str] = []  # names and numbers: v2 stands for the third
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.place]
+
+    def take(self) -> str:
+        self.place += 1
+        return self.tokens[self.place - 1].text
+
+    def fails(self, message: str) -> NoReturn:
+        raise Unreadable(f"{self.formula!r} at {self.next.text!r}: {message}")
+
+    def content(self, ends: str = ")]}") -> str:
+        """Translate up to a closing bracket."""
+        source, ended = "", False  # whether an operand ends here
+        while self.next.kind != "end" and not (self.next.text in ends and (ended or self.next.text in ")]}")):
+            text = self.next.text
+            if text in PYTHON and (ended or text in PREFIXES or source.endswith(":")):
+                source += PYTHON[self.take()]
+                ended = False
+            elif text == "*" and not ended and re.match(r"\w", self.tokens[self.place + 1].text):
+                source += self.take()
+            else:
+                source += "*" * ended + self.factor()
+                ended = True
+        return source
+
+    def factor(self) -> str:
+        """Translate an operand with its indices, arguments, powers, primes and factorials."""
+        named = self.next.kind == "name"
+        source = self.operand()
+        while True:
+            _, text, apart = self.next
+            if text in ("^", "**"):
+                self.take()
+                source = f"({source} ** {self.exponent()})"
+            elif text in ("'", "!"):
+                source += {"'": ".prime", "!": ".factorial"}[self.take()]
+            elif apart or not (text in ("_", "[") or text == "(" and named):
+                return source
+            elif text == "_":
+                self.take()
+                source += f".index[{self.bracket()[1] if self.next.text in ('(', '{') else self.operand()}]"
+            else:
+                source += f".{'call' if text == '(' else 'at'}[{self.bracket(half_open=False)[1]}]"
+
+    def exponent(self) -> str:
+        if self.next.text in ("-", "+"):
+            return self.take() + self.exponent()
+        return self.factor() if self.next.kind == "name" and self.next.text not in TRANSPOSED else self.operand()
+
+    def operand(self) -> str:
+        kind, text, _ = self.next
+        if text in ENDS:
+            name, content = self.bracket()
+            return f"{name}[{content}]"
+        if kind in ("other", "end") and text != "*":
+            self.fails("wants a number, a name or a bracket")
+        if text in WORDS or text in PYTHON and text not in ("in", "*"):
+            self.fails("is a word of a sentence")
+        behind = self.tokens[self.place + 1]
+        if kind == "number" and behind.kind == "name" and not behind.apart and behind.text[0] != ".":
+            self.fails("wants a space behind a number")
+        self.operands.append(self.take())
+        return f"v{len(self.operands) - 1}"
+
+    def bracket(self, half_open: bool = True) -> tuple[str, str]:
+        """Translate a bracket; return the name of its kind, and its content."""
+        left = self.take()
+        ends = ENDS[left] if half_open else ENDS[left][:1]
+        content = self.content(ends)
+        if left + self.next.text not in KINDS or self.next.text not in ends:
+            self.fails(f"wants {ENDS[left][0]}")
+        return KINDS[left + self.take()], content or "()"
 
 
 def closed(text: str) -> str:
@@ -104,350 +219,191 @@ def within(left: str, content: str, right: str) -> str:
     return f"{left}{content}{right}"
 
 
-def beside(left: Part, right: Part, sign: str = "") -> Part:
+def beside(left: str, right: str, sign: str = "") -> str:
     """Join two factors: with a space for words, and a dot between numbers."""
-    words = re.search(r"\\mathrm\{\w[^}]+\}[^ ]*$", left.tex) or right.tex.startswith(r"\mathrm")
-    sign = sign or (r" \cdot " if re.match(r"\d", right.tex) else r"\, " if words else " ")
-    return Part(left.tex + sign + right.tex)
+    words = re.search(r"\\mathrm\{\w[^}]+\}[^ ]*$", left) or right.startswith(r"\mathrm")
+    words = words and not re.search(r"\\(?:sum|prod|int)(?:_\{[^}]*\}\S*)?$", left)
+    return left + (sign or (r" \cdot " if re.match(r"\d", right) else r"\, " if words else " ")) + right
 
 
 def environment(name: str, rows: list[str]) -> str:
     return rf"\begin{{{name}}}" + closed(r" \\ ".join(rows)) + rf"\end{{{name}}}"
 
 
-def spelt(formula: str) -> str:
-    """Return the formula in ASCII: ``eˣ`` is ``e^x``, and ``√n`` is ``sqrt(n)``."""
-    formula = re.sub(r"√(\w+)", r"sqrt(\1)", formula)
-    raised = re.sub(f"[{''.join(RAISED)}]+", lambda above: "^" + "".join(RAISED[sign] for sign in above[0]), formula)
-    return re.sub("|".join(WRITTEN), lambda sign: WRITTEN[sign[0]], raised)
+class Writer:
+    """Write an expression as TeX."""
 
+    def __init__(self, formula: str, operands: list[str]) -> None:
+        self.formula, self.operands = formula, operands
+        self.raised = 0  # above 0 in exponents and indices, which have no fractions
 
-class Reader:
-    """A recursive descent parser, from the weakest operator to the strongest; each method returns what it parsed."""
+    def fails(self, message: str) -> NoReturn:
+        raise Unreadable(f"{self.formula!r} {message}")
 
-    def __init__(self, formula: str) -> None:
-        self.formula = formula = spelt(formula)
-        self.tokens: list[Token] = []
-        place = 0
-        while rest := formula[place:]:
-            space = len(rest) - len(rest.lstrip())
-            place += space
-            if place == len(formula):
-                break
-            if (found := TOKEN.match(formula, place)) is None:
-                raise Unreadable(f"{formula!r}: {formula[place]!r} is no sign of the notation")
-            self.tokens.append(Token(str(found.lastgroup), found[0], space > 0))
-            place = found.end()
-        self.place = 0
-        self.open: list[str] = []  # the open brackets at this position
-        self.ended = ""  # the token that closed the last bracket
-        self.terms = 1  # number of terms of the last sum
+    def name(self, node: ast.AST) -> str:
+        """Return the name or number that an identifier stands for."""
+        return self.operands[int(node.id[1:])] if isinstance(node, ast.Name) else ""
 
-    # Tokens
+    def listed(self, node: ast.expr) -> str:
+        """Write what is in brackets."""
+        if not isinstance(node, ast.Tuple):
+            return self.tex(node)
+        return r", \allowbreak ".join(map(self.tex, node.elts)) + "{,}" * (len(node.elts) == 1)
 
-    @property
-    def next(self) -> Token:
-        return self.tokens[self.place] if self.place < len(self.tokens) else Token("end", "", False)
+    def tex(self, node: ast.expr, called: bool = False) -> str:
+        match node:
+            case ast.Name():
+                return symbol(self.name(node), called)
+            case ast.Starred(value):
+                return "*" + self.tex(value)
+            case ast.Slice(lower, upper, step):
+                text = "{:}".join(self.tex(end) if end else "" for end in (lower, upper))
+                return text + ("{:}" + self.tex(step) if step else "")
+            case ast.Attribute(value, "prime"):
+                text = self.tex(value, called)
+                return (f"{{{text}}}" if "^" in text else text) + "'"
+            case ast.Attribute(value):
+                return self.tex(value) + "!"
+            case ast.Subscript(ast.Attribute(value, kind), content):
+                return self.attached(value, kind, content)
+            case ast.Subscript(ast.Name("square"), ast.Tuple([ast.Subscript(ast.Name("square")), *_] as rows)):
+                return environment("bmatrix", [self.row(row) for row in rows])
+            case ast.Subscript(ast.Name(kind), content):
+                if kind.endswith("_open") and not isinstance(content, ast.Tuple):
+                    self.fails("wants two ends of an interval")
+                _, left, right = BRACKETS[kind]
+                return within(left, self.listed(content), right)
+            case ast.BinOp(left, ast.Pow(), right):
+                return self.power(left, right if called else unbracketed(right))
+            case ast.BinOp():
+                return self.binary(node)
+            case ast.UnaryOp(sign, value):
+                return TEX[type(sign)] + self.tex(value)
+            case ast.BoolOp(sign, values):
+                return rf" {TEX[type(sign)]} \allowbreak ".join(map(self.tex, values))
+            case ast.Compare(left, signs, values):
+                pairs = zip(signs, values, strict=True)
+                rest = (rf" {TEX[type(sign)]} \allowbreak {self.tex(value)}" for sign, value in pairs)
+                return self.tex(left) + "".join(rest)
+            case ast.IfExp():
+                return self.cases(node)
+        self.fails("is not a formula")
 
-    def take(self, *texts: str) -> str:
-        """Consume and return the next token if it is one of these, else return an empty string."""
-        if self.next.text in texts and self.next.kind != "end":
-            self.place += 1
-            return self.tokens[self.place - 1].text
-        return ""
+    def row(self, node: ast.expr) -> str:
+        """Write a row of a matrix."""
+        match node:
+            case ast.Subscript(ast.Name("square"), ast.Tuple(entries)):
+                return " & ".join(map(self.tex, entries))
+        self.fails("wants rows of a matrix")
 
-    def wants(self, *texts: str) -> str:
-        return self.take(*texts) or self.fails(f"wants {' or '.join(texts)}")
+    def attached(self, value: ast.expr, kind: str, content: ast.expr) -> str:
+        """Write an operand with an index, with arguments, or with the place of an element."""
+        if kind == "index":
+            index = subscript(self.name(content)) if isinstance(content, ast.Name) else self.small(content)
+            return f"{self.tex(value, called=self.name(value) in FUNCTIONS)}_{{{index}}}"
+        inner = "" if isinstance(content, ast.Tuple) and not content.elts else self.listed(content)
+        if kind == "at":
+            return self.tex(value) + within("[", inner, "]")
+        if self.name(value) in AROUND:
+            return AROUND[self.name(value)] % closed(inner)
+        return self.tex(value, called=True) + within("(", inner, ")")
 
-    def fails(self, message: str) -> str:
-        raise Unreadable(f"{self.formula!r} at {self.next.text!r}: {message}")
-
-    # From the weakest operator to the strongest
-
-    def whole(self) -> str:
-        text = self.listed() or self.fails("is empty")
-        if self.next.kind != "end":
-            self.fails("is not read to its end")
-        text = re.sub(" +", " ", text).strip()
-        return text if width(text) > 18 else closed(text)
-
-    def listed(self, *ends: str) -> str:
-        """Parse items separated by commas; a list of cases if each item has a condition."""
-        items, cases = [], []
-        while self.next.kind != "end" and self.next.text not in ends:
-            value, condition = self.case()
-            if condition and self.take("else"):
-                items.append(self.cased([(value, condition), *self.others()]))
-            elif condition:
-                cases.append((value, condition))
-            else:
-                items.append(value)
-            if not self.take(","):
-                break
-            if self.next.text in ends and len(items) == 1:
-                items[0] += "{,}"  # a tuple with one element
-        if items and cases:
-            self.fails("has cases with and without a condition")
-        return self.cased(cases) if cases else r", \allowbreak ".join(items)
-
-    def others(self) -> list[tuple[str, str]]:
-        value, condition = self.case()
-        if not condition:
-            return [(value, "")]
-        self.wants("else")
-        return [(value, condition), *self.others()]
-
-    def case(self) -> tuple[str, str]:
-        value = self.stepped()
-        return value, self.logical() if self.take("if") else ""
-
-    @staticmethod
-    def cased(rows: list[tuple[str, str]]) -> str:
-        when = [rf"\text{{if }} {condition}" if condition else r"\text{else}" for _, condition in rows]
-        return environment("cases", [f"{value} & {said}" for (value, _), said in zip(rows, when, strict=True)])
-
-    def stepped(self) -> str:
-        """Parse a slice in an index: ``start : end``."""
-        text = "" if self.next.text == ":" else self.logical()
-        while "[" in self.open[-1:] and self.take(":"):
-            text += "{:}" + ("" if self.next.text in (":", ",", "]") else self.logical())
+    def small(self, node: ast.expr) -> str:
+        """Write an index or an exponent."""
+        self.raised += 1
+        text = closed(self.listed(node))
+        self.raised -= 1
         return text
 
-    def logical(self) -> str:
-        text = self.negated()
-        while sign := self.take(*LOGIC):
-            text += rf" {LOGIC[sign]} \allowbreak {self.negated()}"
-        return text
+    def power(self, base: ast.expr, exponent: ast.expr) -> str:
+        below = self.tex(base)
+        if "^" in below and not below.endswith(")"):
+            below = f"{{{below}}}"
+        sign = ""
+        while isinstance(exponent, ast.UnaryOp):
+            sign, exponent = sign + TEX[type(exponent.op)], unbracketed(exponent.operand)
+        return f"{below}^{{{sign}{TRANSPOSED.get(self.name(exponent)) or self.small(exponent)}}}"
 
-    def negated(self) -> str:
-        return rf"\lnot {self.negated()}" if self.take("not") else self.related()
+    def binary(self, node: ast.BinOp) -> str:
+        left, sign, right = node.left, type(node.op), node.right
+        if sign is ast.Div:
+            return self.divided(left, right)
+        if sign is ast.FloorDiv:
+            return rf"\left\lfloor {closed(self.divided(left, right))}\right\rfloor"
+        if sign in (ast.Mult, ast.MatMult, ast.Mod):
+            return beside(self.tex(left), self.tex(right), TEX[sign])
+        before, behind = self.tex(left), self.tex(right)
+        if sign in UPDATES:
+            if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Add | ast.Sub) and sign is ast.BitOr:
+                behind = within("(", behind, ")")
+            return rf"{before} \leftarrow \allowbreak {before} {UPDATES[sign]} \allowbreak {behind}"
+        text = rf"{before} {TEX[sign]} \allowbreak {behind}"
+        return re.sub(r"\\ldots (?=[+-])", r"\\cdots ", re.sub(r"([+-] \\allowbreak )\\ldots", r"\1\\cdots", text))
 
-    def related(self) -> str:
-        text = self.added()
-        while True:
-            if "<" in self.open[-1:] and self.next.text == ">":
-                return text
-            if sign := self.take(*RELATIONS):
-                value = self.added()
-                if self.next.text == "if" and sign in ("=", "<-"):  # `if` does not separate the two sides
-                    self.take("if")
-                    value = self.cased([(value, self.logical()), *(self.others() if self.take("else") else [])])
-                if sign in ("+=", "-="):  # an update of a variable
-                    value = within("(", value, ")") if sign == "-=" and self.terms > 1 else value
-                    text += rf" \leftarrow \allowbreak {text} {sign[0]} \allowbreak {value}"
-                else:
-                    text += rf" {RELATIONS[sign]} \allowbreak {value}"
-            elif self.next.text == "not" and self.take("not") and self.wants("in"):
-                text += rf" \notin \allowbreak {self.added()}"
-            else:
-                return text
-
-    def added(self) -> str:
-        text, terms = self.multiplied(), 1
-        while sign := self.take("+", "-", "±"):
-            text += rf" {SIGNS.get(sign, sign)} \allowbreak {self.multiplied()}"
-            terms += 1
-        self.terms = terms
-        text = re.sub(r"([+-]) (\\allowbreak )?\\ldots", r"\1 \2\\cdots", text)
-        return re.sub(r"\\ldots ([+-])", r"\\cdots \1", text)
-
-    def multiplied(self) -> str:
-        """Parse a product; a slash divides everything before it by the one factor after it."""
-        product = self.factor()
-        while True:
-            if self.take("/"):
-                product = self.divided(product, self.factor(below=True))
-            elif self.take("//"):
-                whole = closed(self.divided(product, self.factor()).tex)
-                product = Part(rf"\left\lfloor {whole}\right\rfloor")
-            elif sign := self.take(*TIMES):
-                product = beside(product, self.factor(), TIMES[sign])
-            elif self.follows():
-                product = beside(product, self.factor())
-            else:
-                return product.tex
-
-    def follows(self) -> bool:
-        """Parse further factors by juxtaposition."""
-        kind, text, apart = self.next
-        if kind == "name":
-            return text not in BETWEEN and text not in RELATIONS
-        bars = text in ("|", "||") and text not in self.open[-1:]
-        return kind == "number" or text in ("(", "...") or bars or text == "[" and apart
-
-    def divided(self, above: Part, below: Part) -> Part:
-        if above.inner is None and above.tex.startswith("-"):
-            return Part("-" + self.divided(Part(above.tex[1:]), below).tex)
-        if "^" in self.open[-1:]:
-            return Part(f"{above.tex} / {below.tex}")
-        top, bottom = above.inner or above.tex, below.inner or below.tex
+    def divided(self, above: ast.expr, below: ast.expr) -> str:
+        """Write a fraction; its sign, and sums with what is before them, stand before it."""
+        factors = [above]
+        while isinstance(factors[0], ast.BinOp) and isinstance(factors[0].op, ast.Mult):
+            factors[:1] = [factors[0].left, factors[0].right]
+        start = max([place + 1 for place, factor in enumerate(factors) if self.sums(factor)], default=0)
+        if self.sums(below) or start == len(factors):
+            self.fails("wants brackets around a sum in a fraction")
+        before = "".join(self.tex(factor) + " " for factor in factors[:start])
+        first = factors[start]
+        if isinstance(first, ast.UnaryOp):
+            before, factors[start] = before + TEX[type(first.op)], first.operand
+        if self.raised:
+            return f"{before}{reduce(beside, map(self.tex, factors[start:]))} / {self.tex(below)}"
+        ends = factors[start:] if len(factors) > start + 1 else [unbracketed(factors[start])]
+        top, bottom = reduce(beside, map(self.tex, ends)), self.tex(unbracketed(below))
         if max(width(top), width(bottom)) < (2 * LONG if HIGH.search(top + bottom) else LONG):
-            above, below = (Part(closed(side).replace(r"\dfrac", r"\frac")) for side in (top, bottom))
-            return Part(rf"\dfrac{{{above.tex}}}{{{below.tex}}}")
-        return Part(rf"{above.tex} / \allowbreak {below.tex}")
+            top, bottom = (closed(side).replace(r"\dfrac", r"\frac") for side in (top, bottom))
+            return rf"{before}\dfrac{{{top}}}{{{bottom}}}"
+        top = reduce(beside, map(self.tex, factors[start:]))
+        return rf"{before}{top} / \allowbreak {self.tex(below)}"
 
-    def factor(self, below: bool = False) -> Part:
-        """Parse a factor with its sign; below a slash, a sum includes the factors beside it."""
-        if sign := self.take("-", "+", "±"):
-            return Part(f"{SIGNS.get(sign, sign)}{self.factor().tex}")
-        if self.next.kind == "name" and re.fullmatch(r"(sum|prod|integral)(_\w+)?", self.next.text):
-            return self.large(below)
-        number = self.next.kind == "number"
-        part = self.raised()
-        if number and self.next.kind == "name" and not self.next.apart:  # 2h
-            part = Part(rf"{part.tex} {self.raised().tex}")
-        return part
+    def sums(self, node: ast.expr) -> bool:
+        """Whether a factor is the sign of a sum, product or integral."""
+        while isinstance(node, ast.BinOp):
+            node = node.left
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "index":
+            node = node.value.value
+        return self.name(node).partition("_")[0] in LARGE
 
-    def large(self, below: bool) -> Part:
-        """Parse a sum, product or integral over the following terms."""
-        name, _, index = self.next.text.partition("_")
-        behind = self.tokens[self.place + 1 : self.place + 2]
-        if not index and behind and behind[0].text == "(" and not behind[0].apart:
-            return self.raised()  # sum(x), a function call
-        self.place += 1
-        text = LARGE[name]
-        if index or self.take("_"):
-            text += f"_{{{subscript(index) if index else self.index()}}}"
-        if self.take("^"):
-            text += f"^{{{closed(self.exponent())}}}"
-        if not below:
-            return Part(f"{text} {self.multiplied()}")
-        part = Part(text)
-        while self.follows():
-            part = beside(part, self.raised())
-        return part
-
-    def index(self) -> str:
-        """Parse a subscript: ``_(i+1)``, ``_{k >= 0}``, or a name or number."""
-        bracket = self.take("(", "{")
-        if bracket:
-            return closed(self.inside("^" if bracket == "(" else bracket, self.listed))
-        if self.next.kind not in ("name", "number"):
-            self.fails("wants an index")
-        self.place += 1
-        text = self.tokens[self.place - 1].text
-        return subscript(text)
-
-    def inside(self, bracket: str, read: Callable[..., str], half_open: bool = False) -> str:
-        """Parse the contents of an opened bracket up to its end."""
-        ends = ("]", ")") if bracket == "[" else (")", "]") if half_open else (ENDS.get(bracket, bracket),)
-        self.open.append(bracket)
-        text = read(*ends) if read == self.listed else read()
-        self.open.pop()
-        self.ended = self.wants(*ends)
-        return text
-
-    def raised(self) -> Part:
-        """Parse an atom with its indices, powers, arguments, primes and factorials."""
-        named = self.next.kind == "name"
-        part = self.atom()
-        above = False  # whether it has a superscript
-        while True:
-            text, apart = self.next.text, self.next.apart
-            if text == "_" and not apart and self.take("_"):
-                part = Part(f"{part.tex}_{{{self.index()}}}")
-                continue
-            if text in ("^", "**") and self.take(text):
-                base = f"{{{part.tex}}}" if above or "^" in part.tex and not part.tex.endswith(")") else part.tex
-                part, above = Part(f"{base}^{{{closed(self.exponent())}}}"), True
-            elif text == "'" and self.take("'"):
-                part = Part(f"{{{part.tex}}}'" if above else f"{part.tex}'")
-            elif text == "!" and self.take("!"):
-                part = Part(f"{part.tex}!")
-            elif text == "(" and not apart and (named or part.tex.endswith("]")) and self.take("("):
-                part = Part(part.tex + within("(", self.inside("(", self.listed), ")"))
-            elif text == "[" and not apart and self.take("["):
-                part = Part(part.tex + within("[", self.inside("[", self.listed), "]"))
-            else:
-                return part
-
-    def exponent(self) -> str:
-        """Parse a superscript; its brackets are dropped, except for the order of a derivative, ``f^(n)(x)``."""
-        if sign := self.take("-", "+"):
-            return sign + self.exponent()
-        if self.take("*"):
-            return "*"
-        power = self.take("T", "H")
-        if power:
-            return {"T": r"\top", "H": r"\mathsf{H}"}[power]
-        if self.next.text != "(":
-            return self.raised().tex
-        self.open.append("^")
-        part = self.atom()
-        self.open.pop()
-        return part.tex if part.inner is None or self.next.text == "(" and not self.next.apart else part.inner
-
-    def atom(self) -> Part:
-        kind, text, _ = self.next
-        self.place += 1
-        if kind == "number":
-            return Part(re.sub(r"e-(\d+)", r" \\cdot 10^{-\1}", text).removeprefix("1 \\cdot "))
-        if kind == "name":
-            return self.named(text)
-        if text == "(":
-            content = self.inside("(" if "^" not in self.open[-1:] else "^", self.listed, half_open=True)
-            right = self.ended
-            if right == "]" and "," not in content:
-                self.fails("wants )")
-            group = right == ")" and re.search(r"(?<!\\),", content) is None
-            return Part(within("(", content, right), content if group else None)
-        if text == "[":
-            return Part(self.boxed())
-        if text == "{":
-            return Part(rf"\{{{closed(self.inside('{', self.listed))}\}}")
-        if text in ("|", "||"):
-            bar = {"|": "vert ", "||": "Vert "}[text]
-            return Part(within(rf"\l{bar}", self.inside(text, self.added), rf"\r{bar}"))
-        if text == "<":
-            return Part(within(r"\langle ", self.inside("<", self.listed), r"\rangle "))
-        if text in ("...", ".."):
-            return Part(r"\ldots ")
-        if text == "*" and self.open:  # any number of dimensions, or of a name's elements
-            return Part("*" + (self.raised().tex if self.next.kind == "name" and not self.next.apart else ""))
-        if text == ":" and self.open:
-            return Part("{:}")
-        self.place -= 1
-        self.fails("wants a number, a name or a bracket")
-        raise AssertionError
-
-    def boxed(self) -> str:
-        """Parse a list, an interval, a condition that counts as 1 or 0, or a matrix (a list of lists)."""
-        if self.next.text == "[":
-            rows = []
-            while self.take("["):
-                rows.append(closed(self.inside("[", self.listed)).replace(", ", " & "))
-                self.take(",")
-            self.wants("]")
-            return environment("bmatrix", rows)
-        content = self.inside("[", self.listed)
-        return within("[", content, self.ended)
-
-    def named(self, name: str) -> Part:
-        if name in WORDS or name in BETWEEN:
-            self.place -= 1
-            self.fails("is a word of a sentence")
-        behind = self.tokens[self.place : self.place + 2]
-        called = re.match(r"'?\(", "".join(" " * token.apart + token.text for token in behind)) is not None
-        if called and name in AROUND:
-            self.take("(")
-            return Part(AROUND[name] % closed(self.inside("(", self.listed)))
-        bare, _, index = name.partition("_")
-        if (
-            bare in FUNCTIONS
-            and (called or index or bare in UNBRACKETED or self.next.text == "_")
-            and re.fullmatch("[a-zA-Z]?", index)
-        ):
-            return Part(FUNCTIONS[bare] + (f"_{{{index}}}" if index else ""))
-        if called and len(bare) > 1 and bare not in GREEK and not re.fullmatch(r"[A-Z]\d|df", bare):
-            return Part(rf"\operatorname{{{name}}}" if re.fullmatch(r"\w[^_.]*", name) else roman(name))
-        return Part(symbol(name))
+    def cases(self, node: ast.IfExp) -> str:
+        """Write cases; the left side of an equation stands before them."""
+        before, value = "", node.body
+        match value:
+            case ast.Compare(left, [ast.Eq()], [value]):
+                before = rf"{self.tex(left)} = \allowbreak "
+        rows = [rf"{self.tex(value)} & \text{{if }} {self.tex(node.test)}"]
+        match node.orelse:
+            case ast.IfExp() as others:
+                return before + self.cases(others).replace("{cases}", "{cases}" + closed(rows[0]) + r" \\ ", 1)
+        return before + environment("cases", [*rows, rf"{self.tex(node.orelse)} & \text{{else}}"])
 
 
-def symbol(name: str) -> str:
-    """Return a variable: a letter, possibly with an index, or a word."""
+def unbracketed(node: ast.expr) -> ast.expr:
+    """Return the content of round brackets around one value."""
+    match node:
+        case ast.Subscript(ast.Name("round"), content) if not isinstance(content, ast.Tuple):
+            return content
+    return node
+
+
+def symbol(name: str, called: bool = False) -> str:
+    """Return a number, a function, or a variable: a letter, possibly with an index, or a word."""
+    bare, _, index = name.partition("_")
+    if bare in LARGE and (index or not called):
+        return LARGE[bare] + (f"_{{{subscript(index)}}}" if index else "")
+    if re.match(r"\d", name):
+        return re.sub(r"e-(\d+)", r" \\cdot 10^{-\1}", name).removeprefix(r"1 \cdot ")
+    if bare in FUNCTIONS and (called or index or bare in UNBRACKETED) and re.fullmatch("[a-zA-Z]?", index):
+        return FUNCTIONS[bare] + (f"_{{{index}}}" if index else "")
+    if called and len(bare) > 1 and bare not in GREEK and not re.fullmatch(r"[A-Z]\d|df", bare):
+        return rf"\operatorname{{{name}}}" if re.fullmatch(r"\w[^_.]*", name) else roman(name)
     if name.startswith("∂"):
         return rf"\partial {symbol(name[1:])}"
-    bare, _, index = name.partition("_")
     if name in SYMBOLS:
         return SYMBOLS[name]
     if found := re.fullmatch(r"([a-zA-Z]|eps|" + "|".join(GREEK) + r")(\d+)", bare):  # x1, beta2
@@ -478,8 +434,5 @@ def subscript(index: str) -> str:
 
 
 def roman(name: str) -> str:
-    return rf"\mathrm{{{escaped(name)}}}"
-
-
-def escaped(name: str) -> str:
-    return name.replace("_", r"\_")
+    name = name.replace("_", r"\_")
+    return rf"\mathrm{{{name}}}"

@@ -164,7 +164,7 @@ def watching_script(out: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def optimizers_created() -> Iterator[list[Optimizer]]:
-    """Give a list to which the first optimizers are added as the block creates them."""
+    """Yield a list that receives the first optimizers which the block creates."""
     from retrograd.optim.optimizer import Optimizer
 
     created: list[Optimizer] = []

@@ -44,7 +44,7 @@ class _Expansion(Tracer):
         return False
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], *rest: Any, **named: Any) -> Any:
-        """Call and trace, but skip compiled loops whose result is not needed."""
+        """Trace a call. Compiled loops inside of it do not run: only their results' shapes and dtypes are needed."""
         if self._busy and getattr(function, "loop", None) in MAPPED and suits(args[0]):
             return np.zeros_like(args[0])
         return super().call(function, args, *rest, **named)

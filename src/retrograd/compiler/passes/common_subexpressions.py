@@ -57,12 +57,12 @@ def _instruction_key(step: Instruction, effects: int) -> tuple[object, ...]:
 
 
 def _key(nest: object) -> object:
-    """Return a key for arguments: plain values with type and sign, other objects by identity."""
+    """Return a key of arguments: plain values by their type and text, other objects by identity."""
     return key_of(nest, id)
 
 
 def key_of(nest: Any, of_object: Callable[[object], object]) -> object:
-    """Return a key for nested containers of plain values, with type and sign, and of other objects by ``of_object``."""
+    """Return a key of nested containers: plain values by their type and text, other objects by ``of_object``."""
     kind = type(nest)
     if kind in (tuple, list):
         return kind, tuple([key_of(item, of_object) for item in nest])

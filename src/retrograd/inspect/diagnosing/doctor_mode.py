@@ -214,7 +214,7 @@ class doctor:
         """Write the page that explains the training to ``path``.
 
         Raises:
-            RuntimeError: this installation has no page.
+            RuntimeError: the page's module is not installed.
         """
         try:
             from .page import write_page

@@ -130,7 +130,7 @@ def _connect(picture: Picture, vertices: dict[Any, Vertex], parent: object, vert
 
 
 def _traced_name(node: Node, leaf: Tensor) -> str:
-    """Return the name in a trace of a leaf that the operator reads: the input at its position among the leaves."""
+    """Return the name that a trace has for a leaf which the operator reads, found by its position among the leaves."""
     given = [x for x in getattr(node.site, "inputs", ()) if x.source is None and x.requires_grad]
     leaves = [parent for parent in node.parents if parent is not None and type(parent) is not Node]
     if len(given) != len(leaves):

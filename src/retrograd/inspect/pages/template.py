@@ -58,7 +58,7 @@ def style(package: str, name: str) -> str:
 
 
 def framed(page: str, title: str, height: float) -> str:
-    """Return a page as a frame of a notebook: its script runs, apart from the notebook's own."""
+    """Return an iframe with the page, in which the page's script runs isolated from the notebook."""
     return (
         f'<iframe title="{clean(title)}" style="width:100%;height:{height:.0f}px;border:0" sandbox="allow-scripts" '
         f'srcdoc="{escape(page, quote=True)}"></iframe>'

@@ -29,7 +29,10 @@ class Event:
     Attributes:
         index: its position in the backward pass, from 0; ``count`` is the number of all operators of the pass.
         operator: the operator's name in ``grad_fn``; ``call`` is the public operator's name, if a trace knows it.
-        file, line, code, module: the user's line that called it and the module it ran in; None if no trace knows them.
+        file: the user's file that called it; None, as the next three, if no trace knows it.
+        line: the number of the line that called it.
+        code: the text of that line.
+        module: the module it ran in.
         incoming: the gradient of its output; for several outputs a tuple, with None if no gradient reached an output.
         outgoing: the gradient of each input, in the input's shape and dtype; None for inputs without one.
         inputs: the names that the rule uses for the inputs.

@@ -364,7 +364,7 @@ class GLU(Module):
 @calls(F.softmax)
 @init_from_fields
 class Softmax(Module):
-    """``exp(x_i) / sum_j exp(x_j)`` along a dimension; shape and dtype are preserved.
+    """``exp(x_i) / (sum_j exp(x_j))`` along a dimension; shape and dtype are preserved.
 
     >>> rg.nn.Softmax(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])
@@ -376,7 +376,7 @@ class Softmax(Module):
 @calls(F.softmin)
 @init_from_fields
 class Softmin(Module):
-    """``exp(-x_i) / sum_j exp(-x_j)`` along a dimension; shape and dtype are preserved.
+    """``exp(-x_i) / (sum_j exp(-x_j))`` along a dimension; shape and dtype are preserved.
 
     >>> rg.nn.Softmin(dim=0)(rg.zeros(2))
     tensor([0.5, 0.5])

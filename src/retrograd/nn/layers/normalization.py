@@ -151,8 +151,11 @@ class BatchNorm1d(_BatchNorm):
         RuntimeError: when called, the input has another number of channels.
 
     Attributes:
-        weight, bias: ``(C,)``, initially one and zero, or None.
-        running_mean, running_var, num_batches_tracked: buffers, or None.
+        weight: ``(C,)``, initially one, or None.
+        bias: ``(C,)``, initially zero, or None.
+        running_mean: ``(C,)``, the average of the batches' means, or None.
+        running_var: ``(C,)``, the average of the batches' variances, or None.
+        num_batches_tracked: the number of batches, or None.
 
     Source: Ioffe and Szegedy, Batch normalization, 2015.
 
@@ -264,7 +267,8 @@ class LayerNorm(_Affine):
         RuntimeError: when called, the trailing dimensions of the input have other lengths.
 
     Attributes:
-        weight, bias: ``normalized_shape``, initially one and zero, or None.
+        weight: of ``normalized_shape``, initially one, or None.
+        bias: of ``normalized_shape``, initially zero, or None.
 
     Source: Ba, Kiros and Hinton, Layer normalization, 2016.
 
@@ -366,7 +370,8 @@ class GroupNorm(_Affine):
         ValueError: ``num_groups`` does not divide ``num_channels``.
 
     Attributes:
-        weight, bias: ``(C,)``, initially one and zero, or None.
+        weight: one per channel, initially 1, or None.
+        bias: one per channel, initially 0, or None.
 
     Source: Wu and He, Group normalization, 2018.
 

@@ -329,7 +329,7 @@ class LSTM(RNNBase):
     """Long short-term memory with a cell state ``c'`` and a hidden state ``h'``; arguments and shapes as ``RNN``.
 
     ``i, f, o = sigmoid(a)``, ``g = tanh(a)`` with ``a = W_ih x + b_ih + W_hh h + b_hh``, with rows for i, f, g and o;
-     ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
+    ``c' = f * c + i * g``, ``h' = o * tanh(c')``. With ``proj_size`` h' is multiplied by ``weight_hr``. States
     are the pair ``(h, c)``: ``(layers, N, P)``, where P is ``proj_size`` or H, and ``(layers, N, H)``.
 
     Source: Hochreiter and Schmidhuber, Long short-term memory, 1997; Sak, Senior and Beaufays, Long short-term memory

@@ -57,7 +57,7 @@ def ne(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=True, numpy=np.less, aliases=("less",), differentiable=False, raises="complex")
 def lt(input: Operand, other: Operand) -> Tensor:
-    """``input < other``, elementwise; never with NaN.
+    """``input < other``, elementwise; False for NaN.
 
     Dtype: compared in PyTorch's result type; the result is of bools.
 
@@ -69,7 +69,7 @@ def lt(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=True, numpy=np.less_equal, aliases=("less_equal",), differentiable=False, like=lt)
 def le(input: Operand, other: Operand) -> Tensor:
-    """``input <= other``, elementwise; never with NaN.
+    """``input <= other``, elementwise; False for NaN.
 
     >>> rg.le(rg.tensor([1, 2]), 1)
     tensor([ True, False])
@@ -79,7 +79,7 @@ def le(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=True, numpy=np.greater, aliases=("greater",), differentiable=False, like=lt)
 def gt(input: Operand, other: Operand) -> Tensor:
-    """``input > other``, elementwise; never with NaN.
+    """``input > other``, elementwise; False for NaN.
 
     >>> rg.gt(rg.tensor([1, 2]), 1)
     tensor([False,  True])
@@ -89,7 +89,7 @@ def gt(input: Operand, other: Operand) -> Tensor:
 
 @operator(direct=True, inplace=True, numpy=np.greater_equal, aliases=("greater_equal",), differentiable=False, like=lt)
 def ge(input: Operand, other: Operand) -> Tensor:
-    """``input >= other``, elementwise; never with NaN.
+    """``input >= other``, elementwise; False for NaN.
 
     >>> rg.ge(rg.tensor([1, 2]), 2)
     tensor([False,  True])

@@ -26,7 +26,7 @@ HEAVISIDE = elementwise("heaviside", _heaviside, "x values", None)
 
 @operator(inplace=True, numpy=np.heaviside, differentiable=False, real=True, shape="broadcast")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """``0 if input < 0, values if input == 0, 1 if input > 0``, elementwise; 0 for NaN.
+    """``1 if input > 0 else values if input == 0 else 0``, elementwise; 0 for NaN.
 
     Dtype: real numbers, both of one dtype, which is the result's.
 

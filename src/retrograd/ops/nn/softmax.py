@@ -157,7 +157,7 @@ def _implicit(name: str, input: Operand, dim: int | None) -> int:
 
 @operator(args="dtype converts")
 def softmax(input: Tensor, dim: int, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Derivative: ``ans (g - sum(g ans))``, the sum along ``dim``.
     Dtype: real floating, kept; anything with ``dtype``.
@@ -197,7 +197,7 @@ for _function in (logsumexp, softmax, log_softmax):
 def functional_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """``exp(input_i) / sum_j exp(input_j)`` along ``dim``, without overflow.
+    """``exp(input_i) / (sum_j exp(input_j))`` along ``dim``, without overflow.
 
     Args:
         dim: the dimension along which the result sums to 1; without it, with a warning, 0 for inputs of 0, 1 or 3
@@ -226,7 +226,7 @@ def functional_log_softmax(
 
 @operator(namespace="nn.functional", method=False, like=functional_softmax)
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike | None = None) -> Tensor:
-    """``exp(-input_i) / sum_j exp(-input_j)`` along ``dim``: the ``softmax`` of the negated input.
+    """``exp(-input_i) / (sum_j exp(-input_j))`` along ``dim``: the ``softmax`` of the negated input.
 
     Derivative: ``-ans (g - sum(g ans))``, the sum along ``dim``.
 

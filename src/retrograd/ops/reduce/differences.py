@@ -146,7 +146,7 @@ def gradient(
     dim: Dims | None = None,
     edge_order: int = 1,
 ) -> tuple[Tensor, ...]:
-    """``(f(x + h) - f(x - h)) / 2h``: the derivative of a sampled function along each dimension.
+    """``(f(x + h) - f(x - h)) / (2 h)``: the derivative of a sampled function along each dimension.
 
     At unequal distances ``(h1^2 f(x + h2) - h2^2 f(x - h1) + (h2^2 - h1^2) f(x)) / (h1 h2 (h1 + h2))``,
     of second order; at the edges one-sided differences of first or second order.

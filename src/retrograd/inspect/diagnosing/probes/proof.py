@@ -182,7 +182,7 @@ def _clip_of(optimized: Optimized | None) -> float:
 def train_over(
     run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
 ) -> list[float] | None:
-    """Return the losses of a training on several batches from the start; None if the budget or a number ends it."""
+    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite."""
     optimized = _optimizer(run, program)
     values = dict(program.values) | _starts(run, program, optimized)
     leaves = copies(program, values)

@@ -395,7 +395,7 @@ def _correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def _are_places(case: Case) -> bool:
-    """Return whether all batches have the same labels, all different, for other inputs: places in the batch.
+    """Return whether labels are positions in the batch: distinct, and equal in all batches, whose inputs differ.
 
     Contrastive losses have such labels.
     """
