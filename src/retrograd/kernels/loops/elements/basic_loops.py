@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba.extending import intrinsic
 
+from ....elements.activations import Functions, activations
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
@@ -22,11 +23,7 @@ i = np.int32
 _P = tuple([f(c) for c in ERF_P])
 _Q = tuple([f(c) for c in ERF_Q])
 _BOUND = f(ERF_BOUND)
-_SQRT_HALF = f(np.sqrt(0.5))
-_NORMAL_PEAK = f(1 / np.sqrt(2 * np.pi))
-_TANH_SCALE = f(np.sqrt(2 / np.pi))
-_TANH_CUBIC = f(np.sqrt(2 / np.pi) * 0.044715)
-_ONE, _HALF = f(1.0), f(0.5)
+_ONE = f(1.0)
 
 
 def _compiled(*fastmath: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -207,22 +204,15 @@ def erf(x):
     return _erf(x)
 
 
-@_map
 @_inlined
-def silu(x):
-    return x / _one_plus_exp(f(-30.0) if x > f(30.0) else -x)
+def _one_plus_exp_from_below(x):
+    return _one_plus_exp(f(-30.0) if x < f(-30.0) else x)  # 1 + e^-30 is 1
 
 
-@_map
-@_inlined
-def gelu(x):
-    return x * (_HALF + _HALF * _erf(x * _SQRT_HALF))
-
-
-@_map
-@_inlined
-def gelu_tanh(x):
-    return x * (_HALF + _HALF * _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x))))
+_ACTIVATIONS = activations(
+    Functions(_exp_down, _one_plus_exp_from_below, _tanh, _sigmoid, _erf, _clip, number=f, compiled=_inlined)
+)
+silu, gelu, gelu_tanh = (_map(_ACTIVATIONS[name]) for name in ("silu", "gelu", "gelu_tanh"))
 
 
 # Derivatives: functions of the cotangent and of the input or the result
@@ -240,26 +230,18 @@ def sigmoid_backward(g, y):
     return g * (y * (_ONE - y))
 
 
-@_map_pairs
-@_inlined
-def silu_backward(g, x):
-    s = _sigmoid(x)
-    return g * (s * (_ONE + x * (_ONE - s)))
+def _times_slope(name):
+    """``g * slope(x)`` for an activation function."""
+    slope = _ACTIVATIONS[f"{name}_slope"]
+
+    def backward(g, x):
+        return g * slope(x)
+
+    backward.__name__ = f"{name}_backward"
+    return _map_pairs(_inlined(backward))
 
 
-@_map_pairs
-@_inlined
-def gelu_backward(g, x):
-    return g * (_HALF + _HALF * _erf(x * _SQRT_HALF) + x * (_NORMAL_PEAK * _exp_down(-_HALF * (x * x))))
-
-
-@_map_pairs
-@_inlined
-def gelu_tanh_backward(g, x):
-    x = _clip(x, f(-12.0), f(12.0))  # for |x| > 12 the derivative is 0 or 1 to working precision; prevents overflow
-    t = _tanh(x * (_TANH_SCALE + _TANH_CUBIC * (x * x)))
-    slope = _HALF * x * (_ONE - t * t) * (_TANH_SCALE + f(3.0) * _TANH_CUBIC * (x * x))
-    return g * (_HALF + _HALF * t + slope)
+silu_backward, gelu_backward, gelu_tanh_backward = map(_times_slope, ("silu", "gelu", "gelu_tanh"))
 
 
 @_map_pairs

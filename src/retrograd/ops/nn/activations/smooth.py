@@ -13,6 +13,7 @@ from ....core.arrays.layout import order_like
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
+from ....elements.activations import Functions, activations
 from ....kernels import SEVERAL, mapped
 from ...math.arithmetic import ABS, SUB
 from ...math.exponential import EXP, SIGMOID
@@ -28,23 +29,29 @@ from ...table.registry import operator
 from .application import activate
 
 
-@mapped("silu", SEVERAL)
-@in_blocks
-@in_single
-def _silu(x: Array) -> Array:
-    return x / (1 + np.exp(-x))
+def _one_plus_exp(x: Array) -> Array:
+    return 1 + np.exp(x)
 
 
-_silu_backward = mapped("silu_backward", SEVERAL)(lambda g, x: g * _silu_slope(x))
-SILU = unary("silu", _silu, lambda g, x: _silu_backward(g, x), signals=True, compiled="f")
+_FORWARD = activations(Functions(np.exp, _one_plus_exp, np.tanh, SIGMOID, ERF, np.clip))
+_SLOPES = activations(Functions(EXP, _one_plus_exp, TANH, SIGMOID, ERF, np.clip))  # of Tensors, too
 
 
-@in_blocks
-def _silu_slope(x: Array) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    s = SIGMOID(x)
-    return s * (1 + x * (1 - s))
+def _smooth(name: str, loop: str) -> Primitive:
+    """Return the primitive of an activation function of ``elements/activations.py``, with its compiled loop."""
+    slope = _SLOPES[f"{loop}_slope"]
+
+    @in_blocks
+    def slope_in_single(x: Array) -> Array:
+        found: Array = slope(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
+        return found
+
+    backward = mapped(f"{loop}_backward", SEVERAL)(lambda g, x: g * slope_in_single(x))
+    forward = in_single(mapped(loop, SEVERAL)(in_blocks(_FORWARD[loop])))
+    return unary(name, forward, lambda g, x: backward(g, x), signals=True, compiled="f")
+
+
+SILU = _smooth("silu", "silu")
 
 
 @operator(namespace="nn.functional", method=False, dtype="kept")
@@ -159,55 +166,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(MISH, input, inplace)
 
 
-# x times the normal distribution function, exact and approximated by tanh.
-
-_SQRT_HALF = math.sqrt(0.5)
-_NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
-
-
-@mapped("gelu", SEVERAL)
-@in_blocks
-def _gelu(x: Array) -> Array:
-    if x.dtype.char == "e":
-        return _gelu(x.astype(np.float32)).astype(np.float16)
-    return x * (0.5 + 0.5 * ERF(x * _SQRT_HALF))
-
-
-@in_blocks
-def _gelu_slope(x: Array) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    return 0.5 + 0.5 * ERF(x * _SQRT_HALF) + x * (_NORMAL_PEAK * EXP(-0.5 * (x * x)))
-
-
-_gelu_backward = mapped("gelu_backward", SEVERAL)(lambda g, x: g * _gelu_slope(x))
-GELU = unary("gelu", _gelu, lambda g, x: _gelu_backward(g, x), signals=True, compiled="f")
-
-_TANH_SCALE = math.sqrt(2 / math.pi)
-_TANH_CUBIC = 0.044715
-
-
-@mapped("gelu_tanh", SEVERAL)
-@in_blocks
-def _gelu_tanh(x: Array) -> Array:
-    if x.dtype.char == "e":
-        return _gelu_tanh(x.astype(np.float32)).astype(np.float16)
-    return x * (0.5 + 0.5 * np.tanh(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * (x * x))))
-
-
-@in_blocks
-def _gelu_tanh_slope(x: Array) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    x = np.clip(x, -12, 12)  # for |x| > 12 the derivative is 0 or 1 to working precision; prevents overflow
-    square = x * x
-    t = TANH(x * (_TANH_SCALE + _TANH_SCALE * _TANH_CUBIC * square))
-    inner = _TANH_SCALE + 3 * _TANH_SCALE * _TANH_CUBIC * square
-    return 0.5 + 0.5 * t + 0.5 * x * (1 - t * t) * inner
-
-
-_gelu_tanh_backward = mapped("gelu_tanh_backward", SEVERAL)(lambda g, x: g * _gelu_tanh_slope(x))
-GELU_TANH = unary("gelu", _gelu_tanh, lambda g, x: _gelu_tanh_backward(g, x), signals=True, compiled="f")
+GELU, GELU_TANH = _smooth("gelu", "gelu"), _smooth("gelu", "gelu_tanh")
 
 
 @operator(namespace="nn.functional", method=False, dtype="real")
