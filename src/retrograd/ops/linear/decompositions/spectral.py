@@ -170,7 +170,7 @@ def _svd_rule(g: tuple[Array | None, ...], ans: tuple[Array, ...]) -> Array:
     k = s.shape[-1]
     # The additional vectors of full_matrices are arbitrary within the space they span: they have no gradient (PyTorch).
     u, vh = u[..., :k], vh[..., :k, :]
-    if gu is None and gvh is None:
+    if gu is None and gvh is None and gs is not None:
         return MATMUL(MATMUL(u.conj(), diagonal_matrix(gs, u)), vh.conj())
     gu = array_module(u).zeros(u.shape, u.dtype) if gu is None else gu[..., :k]
     gvh = array_module(vh).zeros(vh.shape, vh.dtype) if gvh is None else gvh[..., :k, :]
