@@ -183,6 +183,8 @@ def test_functions_that_xarray_calls_on_a_namespace_are_numpys_on_tensors_and_ot
         (xp.pad(x, ((0, 0), (1, 0)))[:, 0], [0.0, 0.0]),
         (xp.gradient(x, axis=1).sum(1), [3.0, 3.0]),
         (windows.sum((1, 2)), [4.0, 16.0]),
+        (xp.transpose(x, (1, 0))[0], [0.0, 3.0]),
+        (xp.cumsum(x, axis=1)[:, -1], [3.0, 12.0]),
     ]:
         assert result.requires_grad
         np.testing.assert_allclose(result.detach().numpy(), wanted)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.scipy import linalg
 
 rng = np.random.default_rng(0)
 BASIS = np.linalg.qr(rng.standard_normal((4, 4)))[0]
@@ -42,3 +43,57 @@ def test_vectors_of_equal_values_have_a_gradient_that_is_not_finite_as_in_pytorc
     x = rg.tensor(np.eye(4), requires_grad=True)
     (gradient,) = rg.autograd.grad((decompose(x) * rg.tensor(WEIGHTS)).sum(), x)
     assert not np.isfinite(gradient.numpy()).any()
+
+
+def of_matrix(function):
+    """Return the function of eigh's, eig's or svd's results that multiplies them to a matrix again."""
+    return {
+        "eigh": lambda w, v: v @ rg.diag(function(w)) @ v.mH,
+        "eig": lambda w, v: (v @ rg.diag(function(w)) @ rg.linalg.inv(v)).real,
+        "svd": lambda u, s, vh: u[:, : s.shape[0]] @ rg.diag(function(s)) @ vh,
+    }
+
+
+@pytest.mark.parametrize("name", ["eigh", "eig", "svd"])
+def test_a_gradient_that_equal_values_leave_open_is_nan_also_where_its_numerator_is_zero(name):
+    decompose = getattr(rg.linalg, name)
+    for function in (
+        lambda found: found[0 if name == "svd" else 1].abs().sum(),  # rotations of V = I change it by second order
+        lambda found: of_matrix(lambda w: w)[name](*found).sum(),
+        lambda found: of_matrix(lambda w: w - 1)[name](*found)[0, 1],  # the vectors' gradients are 0, the answer is not
+    ):
+        x = rg.tensor(np.eye(3), requires_grad=True)
+        (gradient,) = rg.autograd.grad(function(decompose(x)), x)
+        assert np.isnan(gradient.numpy()).all()
+
+
+def test_a_singular_value_of_zero_leaves_the_gradient_of_its_vectors_open():
+    tall = np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    for shaped in (tall, tall.T):
+        x = rg.tensor(shaped, requires_grad=True)
+        u, s, vh = rg.linalg.svd(x, full_matrices=False)
+        assert np.isnan(rg.autograd.grad((u * s @ vh).sum(), x, retain_graph=True)[0].numpy()).all()
+        np.testing.assert_array_equal(rg.autograd.grad(u[0, 0] * vh[0, 0], x)[0].numpy(), 0 * shaped)
+
+
+def test_tangents_of_equal_values_are_nan_for_their_vectors_alone():
+    direction = rg.tensor(WEIGHTS + WEIGHTS.T)
+    found = rg.func.jvp(rg.linalg.eigh, (rg.tensor(np.diag([1.0, 1.0, 2.0, 3.0])),), (direction,))[1]
+    np.testing.assert_allclose(found.eigenvalues.numpy(), np.diagonal(direction.numpy()))
+    assert np.isnan(found.eigenvectors.numpy()[:, :2]).all()
+    assert np.isfinite(found.eigenvectors.numpy()[:, 2:]).all()
+
+
+def test_functions_of_a_matrix_and_projectors_have_their_gradient_at_equal_eigenvalues():
+    matrix = BASIS @ np.diag([1.0, 1.0, 2.0, 2.0]) @ BASIS.T
+    direction = WEIGHTS + WEIGHTS.T
+
+    def below(a):
+        return (rg.eye(4, dtype=rg.float64) - linalg.polar(a - 1.5 * rg.eye(4, dtype=rg.float64))[0]) / 2
+
+    for function in (linalg.sqrtm, linalg.logm, rg.linalg.matrix_exp, below):
+        value = lambda a, function=function: (function(a) * rg.tensor(WEIGHTS)).sum()  # noqa: E731
+        h, at = 1e-6, rg.tensor(matrix)
+        slope = (value(at + h * rg.tensor(direction)) - value(at - h * rg.tensor(direction))) / (2 * h)
+        gradient = rg.func.grad(value)(at).numpy()
+        np.testing.assert_allclose((gradient * direction).sum(), slope.item(), rtol=1e-6)

@@ -139,7 +139,7 @@ def test_roots_and_minima_are_found_for_all_examples_of_vmap():
             NotImplementedError,
             "constraints",
         ),
-        (lambda: optimize.least_squares(lambda x: x - TWO, [1.0], loss="huber"), NotImplementedError, "linear"),
+        (lambda: optimize.least_squares(lambda x: x - TWO, [1.0], loss="hubert"), ValueError, "'huber'.*got 'hubert'"),
         (lambda: optimize.root(lambda x: rg.stack([TWO, TWO]), [1.0]), ValueError, "cannot be solved"),
         (lambda: optimize.root(3, [1.0]), TypeError, "expected a function"),
     ],
@@ -188,3 +188,40 @@ def test_an_assignment_is_a_constant_index():
     cost = double([[4.0, 1.0], [3.0, 2.0]], requires_grad=True)
     cost[optimize.linear_sum_assignment(cost)].sum().backward()
     np.testing.assert_array_equal(cost.grad.numpy(), [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize("loss", ["soft_l1", "huber", "cauchy", "arctan", lambda z: [z / (1 + z)]])
+def test_robust_least_squares_have_the_derivative_of_their_minimum(loss):
+    t = np.linspace(0, 3, 12)
+    outliers = 3.0 * (np.arange(12) % 5 == 1)
+
+    def fitted(p, xp=np):
+        def residuals(x, scale):
+            return x[0] * np.exp(-x[1] * t) - scale * np.exp(-0.7 * t) - outliers
+
+        given = (
+            loss if isinstance(loss, str) else lambda z: xp.stack([loss(z)[0], (1 + z) ** -2.0, -2 * (1 + z) ** -3.0])
+        )
+        options = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-14, "jac": "cs" if xp is np else "2-point"}
+        f_scale = 0.5 * p if xp is rg else 0.5 * float(p)
+        module = optimize if xp is rg else theirs
+        return module.least_squares(residuals, [1.0, 0.5], args=(p,), loss=given, f_scale=f_scale, **options).x
+
+    p = rg.tensor(1.3, dtype=rg.float64, requires_grad=True)
+    slope = [rg.autograd.grad(x, p, retain_graph=True)[0].item() for x in fitted(p, rg)]
+    h = 1e-4
+    np.testing.assert_allclose(slope, (fitted(1.3 + h) - fitted(1.3 - h)) / (2 * h), rtol=1e-4, atol=2e-5)
+
+
+def test_the_jacobian_of_least_squares_gets_keywords_and_may_be_sparse():
+    sparse = pytest.importorskip("scipy.sparse")
+    a = rg.tensor([2.0, 3.0], dtype=rg.float64, requires_grad=True)
+    found = optimize.least_squares(
+        lambda x, a, power: x**power - a,
+        np.ones(2),
+        jac=lambda x, a, power: sparse.diags_array([power * x.detach().numpy() ** (power - 1)], offsets=[0]),
+        args=(a,),
+        kwargs={"power": 2},
+    )
+    np.testing.assert_allclose(found.x.tolist(), np.sqrt([2.0, 3.0]), rtol=1e-6)
+    np.testing.assert_allclose(rg.autograd.grad(found.x.sum(), a)[0].tolist(), 0.5 / np.sqrt([2.0, 3.0]), rtol=1e-6)

@@ -44,7 +44,7 @@ else:
 
     def __getattr__(name: str) -> _Any:
         """Return a function that the standard lacks and that xarray calls on a namespace, as CuPy's has it."""
-        if name in ("einsum", "gradient", "lib", "pad"):
+        if name in ("cross", "cumprod", "cumsum", "einsum", "gradient", "lib", "pad", "quantile", "transpose"):
             return getattr(_np, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -335,6 +335,10 @@ _BACKWARD: dict[str, tuple[str, Predicate, str]] = {
         "it divides by differences of squared singular values, and two are equal or one is 0",
         lambda x: np.ones(x.shape, bool), "add a small random matrix, or differentiate only singular values (svdvals)",
     ),
+    "linalg.eig": (
+        "it divides by differences of eigenvalues, and two are equal", lambda x: np.ones(x.shape, bool),
+        "add a small random matrix, or use functions of the matrix whose derivative does not need eigenvectors",
+    ),
     "cdist": ("(x - y) / |x - y|, is 0 / 0 where both points are the same", lambda x: np.ones(x.shape, bool), ""),
 }  # fmt: skip
 _BACKWARD["log2"] = _BACKWARD["log10"] = _BACKWARD["log"]

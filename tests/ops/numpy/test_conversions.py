@@ -227,6 +227,26 @@ def test_a_package_that_draws_says_that_it_takes_numbers():
     assert drawing["plot"](rg.tensor(1.0)).tolist() == [1.0]
 
 
+def test_a_conversion_of_xarray_names_the_function_of_scipy_that_wanted_it():
+    theirs = {
+        "__name__": "xarray.core.variable",
+        "np": np,
+        "interp1d": pytest.importorskip("scipy.interpolate").interp1d,
+    }
+    exec(
+        "class Variable:\n    def __array__(self, dtype=None, copy=None):\n        return np.asarray(self.data)", theirs
+    )
+    exec("def interp(v):\n    return interp1d([0.0, 1.0], v)(0.5)", theirs)
+    variable = theirs["Variable"]()
+    variable.data = rg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(
+        ConversionError, match=r"xarray calls scipy.interpolate.interp1d.*use retrograd.scipy.interpolate"
+    ):
+        theirs["interp"](variable)
+    with pytest.raises(ConversionError, match=r"array\.data is the Tensor"):
+        np.asarray(variable)
+
+
 def test_an_error_of_the_program_itself_passes_as_it_is():
     def wrong(x):
         raise ValueError("mine") from KeyError("reason")

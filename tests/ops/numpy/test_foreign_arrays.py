@@ -114,6 +114,27 @@ def test_ufuncs_and_functions_of_numpy_leave_foreign_arrays_theirs():
         np.add(t, Refusing())
 
 
+def test_functions_of_numpy_convert_what_leaves_them_the_conversion():
+    class Column:
+        """As a column of pandas, which takes no part in NumPy's functions but has operators and ufuncs of its own."""
+
+        __array_ufunc__ = Labelled.__array_ufunc__
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array([1.0, 3.0])
+
+    t = rg.tensor([1.0, 2.0], dtype=rg.float64, requires_grad=True)
+    for result, wanted in [
+        (np.where(np.array([True, False]), t, Column()), [1.0, 3.0]),
+        (np.stack([Column(), t]).sum(0), [2.0, 5.0]),
+        (np.dot(t, Column()), 7.0),
+        (np.interp(Column(), (0.0, 2.0), t, right=4.0), [1.5, 4.0]),
+    ]:
+        assert result.requires_grad and result.tolist() == wanted
+    with pytest.raises(TypeError, match="np.where.*object"):
+        np.where(object(), t, Column())
+
+
 def test_a_subclass_of_numpys_array_that_computes_otherwise_is_foreign():
     t, units = TENSORS[0], np.ones(2, np.float32).view(WithUnits)
     assert t + units == ("with units", "add") and units * t == ("with units", "multiply")

@@ -7,6 +7,8 @@ from ...core.missing_names import provided
 
 # Functions with another name here, or without a direct equivalent.
 FUNCTIONS = {
+    "scipy.fftpack": "np.fft or retrograd.scipy.fft",
+    "scipy.fftpack.diff": "np.fft.ifft((2j * np.pi * np.fft.fftfreq(n, period / n)) ** order * np.fft.fft(x)).real",
     "scipy.integrate": "Runge-Kutta steps written with Tensors, or np.dot of values with weights",
     "scipy.integrate.cumulative_trapezoid": "retrograd.cumulative_trapezoid",
     "scipy.integrate.simpson": "np.dot with Simpson's weights",
@@ -21,6 +23,7 @@ FUNCTIONS = {
     "scipy.ndimage.median_filter": "retrograd.median of windows, x.unfold(-1, size, 1)",
     "scipy.optimize": "numbers and arrays as results of your functions: value.item(), gradient.numpy()",
     "scipy.signal": "retrograd.scipy.signal, or NumPy functions",
+    "scipy.signal.cspline1d": "retrograd.scipy.interpolate.make_interp_spline",
     "scipy.signal.medfilt": "retrograd.median of windows, x.unfold(-1, size, 1)",
     "scipy.signal.sosfreqz": "retrograd.scipy.signal.freqz of each section, and their product",
     "scipy.sparse": "operators (A @ x, A * x), which take Tensors, or retrograd.scipy.sparse: csr_array(A) of a matrix "

@@ -116,16 +116,33 @@ def _calling_function(frame: FrameType | None) -> tuple[str, str]:
     return found, distribution
 
 
-def _package_that_takes_numbers(frame: FrameType | None) -> str:
-    """Return the plotting or table package that called NumPy, or an empty string."""
+def _package_that_takes_numbers(frame: FrameType | None) -> tuple[str, FrameType | None]:
+    """Return the plotting or table package that called NumPy, and its frame; an empty string for none."""
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
         if package in ("matplotlib", "seaborn", "plotly", "PIL", "pandas", "xarray", "polars"):
-            return package
+            return package, frame
         if package not in ("numpy", "scipy"):
-            return ""
+            break
         frame = frame.f_back
-    return ""
+    return "", None
+
+
+def _advice_on_xarray(frame: FrameType | None) -> str:
+    """Return advice on what to use instead of a conversion of xarray, of its own accord or for a function of SciPy."""
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("xarray."):
+        frame = frame.f_back
+    from .alternatives import alternative
+
+    function, distribution = _calling_function(frame)
+    if not function.startswith("scipy."):
+        return (
+            "xarray converts to an array of NumPy here; array.data is the Tensor, and tensor.detach() has the numbers"
+        )
+    return (
+        f"xarray calls {function}, which computes with bare arrays; use {alternative(function, distribution)} "
+        "with array.data, also through xarray.apply_ufunc, or tensor.detach()"
+    )
 
 
 def _numpys_object(frame: FrameType | None) -> object:
@@ -157,18 +174,22 @@ def _advice_on_polynomials(function: str, owner: object) -> str:
 
 def advice(frame: FrameType) -> str:
     """Return advice on what to write instead of the call in this frame."""
-    from .alternatives import alternative
     from .callers import caller_of
 
     inside = str(frame.f_globals.get("__name__", "")).startswith("scipy.")
     if caller_of(frame).stores and not inside:
         return STORE
-    if package := _package_that_takes_numbers(frame):
+    package, within = _package_that_takes_numbers(frame)
+    if package == "xarray":
+        return _advice_on_xarray(within)
+    if package:
         return f"{package} takes numbers; give it tensor.detach()"
     function, distribution = _calling_function(frame)
     if function.startswith("scipy"):
         method = f"{distribution}.{function.rpartition('.')[2]}" if distribution else ""
         shown = (f"scipy.stats.{method}" if method else function.rstrip(".")).removesuffix(".__call__")
+        from .alternatives import alternative
+
         instead = alternative(function, distribution).removesuffix(".__call__")
         return f"{shown} computes with bare arrays; use {instead or 'NumPy functions'}, or tensor.detach()"
     caller = caller_of(frame)

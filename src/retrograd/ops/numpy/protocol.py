@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays.devices import is_array_type
+from ...core.graph.primitive import is_operand
 from ...core.tensor.tensor import Tensor
 from ..table.errors import failure
 from .arguments import unwrapped, wrapped
@@ -20,6 +21,18 @@ from .functions import COMPUTED, name_of, place_of_out, rule_of
 from .promotion import without_gradient
 from .rules import creation
 from .ufunc_calls import write_out
+
+
+def with_arrays(value: Any) -> Any:
+    """Return the value with the columns of pandas, and what else NumPy converts, as arrays; itself if it has none."""
+    if isinstance(value, (list, tuple)):
+        items = [with_arrays(item) for item in value]
+        if all(item is before for item, before in zip(items, value, strict=True)):
+            return value
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, type) or is_operand(value) or hasattr(value, "__array_function__"):
+        return value
+    return np.asarray(value) if hasattr(value, "__array__") else value
 
 
 def array_function(
@@ -49,5 +62,8 @@ def array_function(
         else:
             result = rule(*args, **given)
     except Exception as error:
-        raise failure(name, rule, args, given, error)  # noqa: B904  its cause is set
+        plain, options = with_arrays(args), {key: with_arrays(value) for key, value in given.items()}
+        if plain is args and all(options[key] is given[key] for key in given):
+            raise failure(name, rule, args, given, error)  # noqa: B904  its cause is set
+        return array_function(self, function, types, plain, options if out is None else {**options, "out": out})
     return result if out is None else write_out(name, out, result)

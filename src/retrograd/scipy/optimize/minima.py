@@ -177,6 +177,15 @@ def minimize_scalar(
     return _with_minimum(problem, result, problem.scalar, lower, upper)
 
 
+# The robust losses of least_squares, of squared residuals; huber's square root does not see 0.
+_LOSSES: dict[object, Callable[[Tensor], Tensor]] = {
+    "soft_l1": lambda z: 2 * ((1 + z) ** 0.5 - 1),
+    "huber": lambda z: ops.where(z > 1, 2 * ops.clamp(z, min=1.0) ** 0.5 - 1, z),
+    "cauchy": lambda z: ops.log1p(z),
+    "arctan": lambda z: ops.atan(z),
+}
+
+
 def least_squares(
     fun: Function,
     x0: ArrayLike,
@@ -188,8 +197,8 @@ def least_squares(
 ) -> OptimizeResult:
     """Minimize the sum of squares of a vector function, as scipy.optimize.least_squares; ``x`` is differentiable.
 
-    The Jacobian is exact unless ``jac`` is a function. The derivative of x is that of the minimum of ``0.5 * |fun|^2``,
-    with the exact Hessian. Only ``loss="linear"`` has a derivative.
+    The Jacobian is exact unless ``jac`` is a function. The derivative of x is that of the minimum of SciPy's cost,
+    ``0.5 * |fun|^2`` or that of a robust ``loss``, with the exact Hessian, by ``f_scale``, too.
 
     >>> from retrograd.scipy import optimize
     >>> y = rg.tensor([1.0, 3.0], requires_grad=True)
@@ -201,15 +210,20 @@ def least_squares(
     kwargs = options.pop("kwargs", None) or {}
     if not problem.ours:
         return scipy.least_squares(fun, x0, jac, bounds, args=args, kwargs=kwargs, **options)
-    if options.get("loss", "linear") != "linear":
-        raise NotImplementedError(f"least_squares: only loss='linear' has a derivative, got {options['loss']!r}")
+    loss, scale = options.get("loss", "linear"), tensor(options.get("f_scale", 1.0))
+    if not callable(loss) and loss not in ("linear", *_LOSSES):
+        raise ValueError(f"least_squares: loss must be 'linear', {str([*_LOSSES])[1:-1]} or a function, got {loss!r}")
+    options |= {"f_scale": float(detached(scale))} if "f_scale" in options else {}
     if kwargs:
         inner = problem.fun
         problem.fun = lambda x, *args: inner(x, *args, **kwargs)
 
     def half(x: Tensor) -> Tensor:
         r = problem(x).reshape(-1)
-        return (r * r).sum() / 2
+        if loss == "linear":
+            return (r * r).sum() / 2
+        squares = (r / scale) ** 2
+        return scale**2 * (loss(squares)[0] if callable(loss) else _LOSSES[loss](squares)).sum() / 2
 
     if problem.mapped and bounds == (-np.inf, np.inf):
         result = _mapped_minimum(problem, half, None)
@@ -220,8 +234,10 @@ def least_squares(
     slope = jac if callable(jac) else None
 
     def exact(x: Tensor) -> Tensor:
-        found = tensor(slope(x, *problem.args)) if slope else jacrev(lambda x: problem(x).reshape(-1))(x)
-        return found.reshape(-1, size)
+        if slope is None:
+            return jacrev(lambda x: problem(x).reshape(-1))(x).reshape(-1, size)
+        found: Any = slope(x, *problem.args, **kwargs)
+        return tensor(found.toarray() if hasattr(found, "toarray") else found).reshape(-1, size)
 
     lower, upper = _bounds(_pairs(bounds, problem), problem)
     plain = (detached(lower).ravel(), detached(upper).ravel())

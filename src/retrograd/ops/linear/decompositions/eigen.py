@@ -15,7 +15,7 @@ from ...table.registry import also_named, operator
 from ..matrices import matrices, transposed
 from ..products.matmul import MATMUL
 from ..solving.systems import SOLVE
-from .spectral import check_phases
+from .spectral import check_phases, diagonal_matrix, over, unused
 
 
 def _eig(x: Array) -> tuple[Array, Array]:
@@ -28,7 +28,7 @@ def _eig(x: Array) -> tuple[Array, Array]:
     return backend.asarray(values, dtype=dtype), backend.asarray(vectors, dtype=dtype)
 
 
-def _eig_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
+def _eig_rule(g: tuple[Array | None, ...], x: Array, ans: tuple[Array, ...]) -> Array:
     """V^-T [diag(gw) + (V^T gV - V^T V* diag(Re(V^T gV))) / E] V^T, with E_ij = w_j - w_i.
 
     The second term keeps the lengths of the columns at 1. Their phases are arbitrary, and a function of V must not
@@ -37,20 +37,21 @@ def _eig_rule(g: tuple[Array, ...], x: Array, ans: tuple[Array, ...]) -> Array:
     """
     w, v = ans
     gw, gv = g
-    eye = array_module(v).eye(v.shape[-1], dtype=v.dtype)
     vt = transposed(v)
-    inner = MATMUL(vt, gv)
-    check_phases("eigenvectors", inner)
-    lengths = (inner * eye).sum(axis=-2).real
-    inner = inner - MATMUL(vt, v.conj()) * np.expand_dims(lengths, -2)
-    gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
-    same = (getattr(gaps, "array", gaps) == 0) & (getattr(inner, "array", inner) == 0) | (eye != 0)
-    inner = np.where(same, 0, inner) / np.where(same, 1, gaps) + np.expand_dims(gw, -1) * eye
-    gx = MATMUL(SOLVE(vt, inner), vt)
+    middle = 0 if gw is None else diagonal_matrix(gw, v)
+    if gv is not None:
+        inner = MATMUL(vt, gv)
+        check_phases("eigenvectors", inner)
+        lengths = (inner * array_module(v).eye(v.shape[-1], dtype=v.dtype)).sum(axis=-2).real
+        inner = inner - MATMUL(vt, v.conj()) * np.expand_dims(lengths, -2)
+        gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+        middle = middle + over(inner, gaps, unused(gw, gv))
+    gx = MATMUL(SOLVE(vt, middle), vt)
     return gx if x.dtype.kind == "c" else gx.real
 
 
 EIG = Primitive("linalg.eig", _eig, "x", [_eig_rule], outputs=2, batch=in_front)
+EIG.fills = False
 
 
 class EigResult(NamedTuple):
@@ -66,7 +67,8 @@ def eig(A: Tensor) -> EigResult:
     """Eigenvalues w and eigenvectors V of each square matrix: ``A @ V = V @ diag(w)``.
 
     Derivative: ``V^-T (diag(gw) + (V^T gV - V^T conj(V) diag(Re(V^T gV))) / E) V^T``, ``E_ij = w_j - w_i``: for
-    functions that do not depend on the phases of V's columns, which are free. Equal eigenvalues make V's part infinite.
+    functions that do not depend on the phases of V's columns, which are free. If two eigenvalues are equal, the
+    gradient of a function of V is NaN, as in PyTorch, unless only V is used, and not these two columns.
     Shape: ``(..., n, n)``; ``(..., n)`` and ``(..., n, n)``.
     Dtype: float32, float64 and complex; both results complex.
 

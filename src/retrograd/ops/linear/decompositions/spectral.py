@@ -7,7 +7,7 @@ vectors are arbitrary; the backward pass checks that the differentiated function
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,14 +26,17 @@ from ..products.matmul import MATMUL
 # Symmetric eigenvalue problems
 
 
-def _eigh_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
-    """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. Infinite for equal eigenvalues."""
+def _eigh_rule(g: tuple[Array | None, ...], ans: tuple[Array, ...]) -> Array:
+    """V* (diag(gw) + (V^T gV) / E) V^T, made Hermitian; E_ij = w_j - w_i. NaN for equal eigenvalues (see ``over``)."""
     w, v = ans
     gw, gv = g
-    inner = MATMUL(transposed(v), gv)
-    check_phases("eigenvectors", inner)
-    gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
-    return hermitian(MATMUL(MATMUL(v.conj(), _diagonal(gw) + _over(inner, gaps)), transposed(v)))
+    middle = 0 if gw is None else diagonal_matrix(gw, v)
+    if gv is not None:
+        inner = MATMUL(transposed(v), gv)
+        check_phases("eigenvectors", inner)
+        gaps = np.expand_dims(w, -2) - np.expand_dims(w, -1)
+        middle = middle + over(inner, gaps, unused(gw, gv))
+    return hermitian(MATMUL(MATMUL(v.conj(), middle), transposed(v)))
 
 
 def check_phases(vectors: str, turned: Array, others: Array | None = None) -> None:
@@ -58,25 +61,40 @@ def check_phases(vectors: str, turned: Array, others: Array | None = None) -> No
         )
 
 
-def _diagonal(x: Array) -> Array:
-    """Return a matrix with the vector x on its diagonal."""
-    return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=x.dtype)
+def diagonal_matrix(x: Array, like: Array) -> Array:
+    """Return a matrix of the dtype of ``like`` with the vector x on its diagonal."""
+    return np.expand_dims(x, -1) * array_module(x).eye(x.shape[-1], dtype=like.dtype)
 
 
-def _over(x: Array, gaps: Array) -> Array:
-    """x / gaps off the diagonal; 0 on the diagonal and where both are 0."""
-    return _quotient(x, gaps, array_module(x).eye(x.shape[-1], dtype=bool))
+def unused(values: Array | None, *vectors: Array) -> Array | None:
+    """Return which columns have no gradient in any of the ``vectors``; None if the eigenvalues have a gradient.
+
+    With a gradient of the eigenvalues, zeros do not show that the vectors are not used: those of ``V f(w) V^H`` are 0
+    where ``f(w)`` is 0, but its derivative is not.
+    """
+    if values is not None:
+        return None
+    columns = [(getattr(g, "array", g) == 0).all(-2) for g in vectors]
+    return columns[0] if len(columns) == 1 else columns[0] & columns[1]
 
 
-def _quotient(x: Array, y: Array, nothing: Any = False) -> Array:
-    """x / y; 0 where both are 0 and where ``nothing`` is True."""
-    nothing = nothing | (getattr(y, "array", y) == 0) & (getattr(x, "array", x) == 0)
-    return np.where(nothing, 0, x) / np.where(nothing, 1, y)
+def over(x: Array, gaps: Array, idle: Array | None) -> Array:
+    """x / gaps off the diagonal, NaN for gaps of 0, and 0 on the diagonal and between two ``idle`` columns.
+
+    The vectors of equal eigenvalues are one choice of many. A function of them has a derivative only if it does not
+    depend on the choice, which its gradient at this choice cannot tell. PyTorch and JAX give NaN as well.
+    """
+    nothing = array_module(x).eye(x.shape[-1], dtype=bool)
+    equal = getattr(gaps, "array", gaps) == 0
+    if idle is not None:
+        nothing = nothing | equal & np.expand_dims(idle, -1) & np.expand_dims(idle, -2)
+    return np.where(nothing, 0, x) / np.where(nothing, 1, np.where(equal, np.nan, gaps))
 
 
 EIGH = Primitive(
     "linalg.eigh", lambda x, uplo: tuple(np.linalg.eigh(x, UPLO=uplo)), "x", [_eigh_rule], outputs=2, batch=in_front
 )
+EIGH.fills = False
 
 
 class EighResult(NamedTuple):
@@ -91,10 +109,12 @@ class EighResult(NamedTuple):
 def eigh(A: Operand, UPLO: Literal["L", "U"] = "L") -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. For equal
-    eigenvalues, the derivative of their eigenvectors is NaN or infinite (as in PyTorch and JAX), and 0 where neither of
-    two eigenvectors has a gradient, as in ``V[:, :k]``: ``V f(w) V^H`` with ``f(w) = 0`` for equal
-    eigenvalues misses a part of its gradient. Complex eigenvectors: for functions that do not depend on their phases.
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors: for
+    functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
+    vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
+    and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
+    ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
+    ``(I - scipy.linalg.polar(A - c I)[0]) / 2``.
     Shape: (..., n, n) to w (..., n) and V (..., n, n).
     Dtype: float32, float64 and complex, whose eigenvalues are real.
 
@@ -137,7 +157,7 @@ def eigvalsh(A: Operand, UPLO: Literal["L", "U"] = "L") -> Tensor:
 # Singular values
 
 
-def _svd_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
+def _svd_rule(g: tuple[Array | None, ...], ans: tuple[Array, ...]) -> Array:
     """For real matrices, with skew(X) = X - X^T and E_ij = s_j^2 - s_i^2 (J. Townsend 2016):
 
     U [skew(U^T gU)/E S + S skew(V^T gV)/E + diag(gs)] V^T + (1 - UU^T) gU S^-1 V^T + U S^-1 gV^T (1 - VV^T).
@@ -147,25 +167,34 @@ def _svd_rule(g: tuple[Array, ...], ans: tuple[Array, ...]) -> Array:
     """
     u, s, vh = ans
     gu, gs, gvh = g
-    # The additional vectors of full_matrices are arbitrary within the space they span: they have no gradient (PyTorch).
-    u, gu = u[..., : s.shape[-1]], gu[..., : s.shape[-1]]
-    vh, gvh = vh[..., : s.shape[-1], :], gvh[..., : s.shape[-1], :]
     k = s.shape[-1]
+    # The additional vectors of full_matrices are arbitrary within the space they span: they have no gradient (PyTorch).
+    u, vh = u[..., :k], vh[..., :k, :]
+    if gu is None and gvh is None and gs is not None:
+        return MATMUL(MATMUL(u.conj(), diagonal_matrix(gs, u)), vh.conj())
+    gu = array_module(u).zeros(u.shape, u.dtype) if gu is None else gu[..., :k]
+    gvh = array_module(vh).zeros(vh.shape, vh.dtype) if gvh is None else gvh[..., :k, :]
     columns, rows = np.expand_dims(s, -2), np.expand_dims(s, -1)
     gaps = (columns - rows) * (columns + rows)
     left, right = MATMUL(transposed(u), gu), MATMUL(vh.conj(), adjoint(gvh))
     check_phases("singular vectors", left, right)
+    idle = unused(gs, gu, transposed(gvh))
     turn, turn_back = left - adjoint(left), right - adjoint(right)
-    inner = _over(turn, gaps) * columns + rows * _over(turn_back, gaps) + _diagonal(gs)
+    inner = over(turn, gaps, idle) * columns + rows * over(turn_back, gaps, idle)
+    if gs is not None:
+        inner = inner + diagonal_matrix(gs, u)
+    zero = getattr(s, "array", s) == 0
+    divisor = np.where(zero, np.nan if idle is None else 1, s)
+    if idle is not None:
+        divisor = np.where(zero & ~idle, np.nan, divisor)
     if u.dtype.kind == "c":
-        eye = array_module(u).eye(k, dtype=u.dtype)
-        inner = inner + _quotient(turn * eye, 2 * columns)
+        inner = inner + turn * array_module(u).eye(k, dtype=u.dtype) / np.expand_dims(2 * divisor, -2)
     u, vh = u.conj(), vh.conj()
     result = MATMUL(MATMUL(u, inner), vh)
     if u.shape[-2] > k:
-        result = result + MATMUL(_quotient(gu - MATMUL(u, left), columns), vh)
+        result = result + MATMUL((gu - MATMUL(u, left)) / np.expand_dims(divisor, -2), vh)
     if vh.shape[-1] > k:
-        result = result + MATMUL(u, _quotient(gvh - MATMUL(adjoint(right), vh), rows))
+        result = result + MATMUL(u, (gvh - MATMUL(adjoint(right), vh)) / np.expand_dims(divisor, -1))
     return result
 
 
@@ -177,6 +206,7 @@ SVD = Primitive(
     outputs=3,
     batch=in_front,
 )
+SVD.fills = False
 
 
 class SVDResult(NamedTuple):
@@ -193,8 +223,9 @@ def svd(A: Operand, full_matrices: bool = True, *, driver: str | None = None) ->
 
     Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
-    of pairs of vectors. For equal singular values, the derivative of U and Vh is not finite.
+    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases of
+    pairs of vectors. If two singular values are equal or one is 0, the gradient of a function of U and Vh is NaN, as
+    in PyTorch and JAX, unless only vectors are used, and not these; ``scipy.linalg.polar`` gives ``U @ Vh``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
     Dtype: float32, float64 and complex, whose singular values are real.
