@@ -19,9 +19,7 @@ BLOCK = 1 << 12  # elements of a block
 def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
     """Remove copies of what an earlier copy contains, such as the transposed weights of several products.
 
-    Args:
-        steps: the steps in their order.
-        kept: the buffers that are read afterwards.
+    Copies to buffers in ``kept`` stay.
     """
     written = _writes(steps)
     found: dict[tuple[Place, object], tuple[int, Buffer]] = {}

@@ -5,6 +5,20 @@ table. An operand moves along with the elements, is still (a temporary vector), 
 combines the accumulator with its operand; ``END`` goes on to the next elements.
 
     LOAD x; MULTIPLY y; ADD z; STORE out; END        out = x * y + z
+
+With the accumulator a and an operand x, of which MOVING, STILL and SINGLE are variants:
+
+    LOAD                                             a = x
+    ADD, SUBTRACT, MULTIPLY, DIVIDE                  a = a + x, ...
+    MAXIMUM, MINIMUM                                 a = the larger or smaller, or NaN
+    SUBTRACT_FROM, DIVIDE_FROM, ...                  a = x - a, ...
+    LESS, LESS_EQUAL, ..., AND, OR                   a = 1 if the condition holds, otherwise 0
+    NEGATIVE, SQRT, ABSOLUTE, NOT                    a = -a, ...; without an operand
+    choosing(x, y)                                   a = y if a is 0, otherwise x
+    LOAD_BOOL, STORE_BOOL                            a = 1 where a byte is not 0; write such bytes
+    STORE, STORE_STILL                               x = a, for arrays and for temporaries
+
+Addresses of MOVING operands are those of the first element; bytes of conditions move by one for each element.
 """
 
 from __future__ import annotations

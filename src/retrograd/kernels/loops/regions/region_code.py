@@ -18,6 +18,9 @@ HEADER = 2  # words before the first step: all words, and the number of buffers,
 # MAP: type, slots, conversions, length of the last axis, 3 lengths, group, elements of a block along the last axis,
 # places among the slots, loads, stores, the word where slots begin; constants; slots (buffer, offset, strides);
 # conversions; loads; stores; rows
+# A slot is the address of an operand, of a block of the arena, or of a number. The first slots of a MAP are its places,
+# whose addresses follow the loops over its axes; all others stay the same. Constants have the bits of their type.
+# Loads and stores move blocks whose elements are not adjacent; without any, a block is the last axis.
 # A conversion of a single element, or a load of a block, is an operation of ``fused_steps.py`` and two slots. If the
 # last axis is short, a block has all its elements for ``group`` neighbors along the third axis.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop

@@ -21,25 +21,13 @@ from ...runtime.numba_functions import makers, njit, routine
 from ...runtime.object_layout import DATA, routine_symbol
 from ...runtime.thread_protocol import call, launch, load
 from ...tiles.packed_products import packed_product_at
-from ...tiles.tiles import (
-    BYTES,
-    ROWS,
-    _one_part,
-    _one_row_part,
-    _three,
-    _three_part,
-    _three_row,
-    _three_row_part,
-    _tile,
-    _two_part,
-    _two_row_part,
-    product_at,
-)
+from ...tiles.tiles import product_at
 from ..elements.basic_loops import _compiled
 from ..elements.fused_step_loops import _load, _vector
 from ..matrices.products import PACKED, SINGLY, STRAIGHT, by_rows
 from . import region_code as at
 from .accumulator_loops import run_rows, set_word, word_at
+from .small_products import small_product
 
 Result = TypeVar("Result")
 _step = _compiled()
@@ -248,63 +236,6 @@ def _filled(words: np.ndarray, first: int, buffers: np.ndarray, number: object) 
                 else:
                     for i3 in range(words[first + 6]):
                         _vector(out + i3 * step, 1, number)[0] = value
-
-
-def _panel(tiles: Sequence[Callable[..., None]], row_tiles: Sequence[Callable[..., None]]) -> Callable[..., None]:
-    """Return the computation of one, two or three vectors of all rows of a product."""
-    one, two, three = tiles
-    one_row, two_row, three_row = row_tiles
-
-    def compute_panel(
-        count: int, rows: int, a: int, down: int, along: int, b: int, across: int, inner: int, out: int, out_step: int,
-        zero: object, live: int,
-    ) -> None:  # fmt: skip
-        i = 0
-        while i < rows:
-            x, y = a + i * down, out + i * out_step
-            if rows - i >= ROWS:
-                if count == 1:
-                    one(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                elif count == 2:
-                    two(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                else:
-                    three(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                i += ROWS
-            else:
-                if count == 1:
-                    one_row(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                elif count == 2:
-                    two_row(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                else:
-                    three_row(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                i += 1
-
-    compiled: Callable[..., None] = _step(compute_panel)
-    return compiled
-
-
-_whole_panel = _panel(
-    (_tile(ROWS, 1), _tile(ROWS, 2), _three), (_tile(1, 1), _tile(1, 2), _three_row)
-)  # fmt: skip
-_part_panel = _panel((_one_part, _two_part, _three_part), (_one_row_part, _two_row_part, _three_row_part))
-
-
-@_step
-def _product(words: np.ndarray, first: int, buffers: np.ndarray, zero: object) -> None:
-    """Multiply two small matrices by register tiles, without flushing denormals."""
-    rows, inner, columns = words[first + 3], words[first + 4], words[first + 5]
-    a, down, along = buffers[words[first + 6]] + words[first + 7], words[first + 8], words[first + 9]
-    b, across = buffers[words[first + 10]] + words[first + 11], words[first + 12]
-    out, out_step = buffers[words[first + 13]] + words[first + 14], words[first + 15]
-    lanes = BYTES // words[first + 2]
-    while columns > 0:
-        count = min(3, (columns + lanes - 1) // lanes)
-        live = min(lanes, columns - (count - 1) * lanes)
-        if live == lanes:  # writes with a mask are slow
-            _whole_panel(count, rows, a, down, along, b, across, inner, out, out_step, zero, live)
-        else:
-            _part_panel(count, rows, a, down, along, b, across, inner, out, out_step, zero, live)
-        columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
 
 
 _by_rows = njit(by_rows)
@@ -536,7 +467,7 @@ def _copy(code: int, buffers: int, size: int) -> None:
         _copied(code, buffers, np.uint8(0))
 
 
-_multiply, _add_at = _for_floats(_product), _for_floats(_gathered)
+_multiply, _add_at = _for_floats(small_product), _for_floats(_gathered)
 _write, _move = _for_sizes(_filled), _for_sizes(_gathered)
 
 
