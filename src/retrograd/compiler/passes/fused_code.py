@@ -82,7 +82,7 @@ class Code:
         self.zero = self.free - 2
 
     def new(self) -> int:
-        """Return a new register."""
+        """Return the next register that is free."""
         self._next += 1
         return self._next - 1
 
