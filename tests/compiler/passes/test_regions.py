@@ -7,9 +7,10 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn, optim
-from retrograd.compiler.cpu import machine_code
+from retrograd.compiler.cpu import fusing, machine_code
 from retrograd.compiler.cpu import regions as region_builder
 from retrograd.compiler.cpu.interpreter import region_program
+from retrograd.compiler.cpu.lowering import Lowering
 from retrograd.kernels.runtime import blas_address, threads
 from retrograd.nn import functional as F
 
@@ -527,3 +528,20 @@ def test_the_product_of_a_matrix_and_a_vector_in_a_loop_is_gemv(monkeypatch):
         gradient = rg.func.grad(result)
         np.testing.assert_allclose(rg.compile(gradient)(x).numpy(), gradient(x).numpy(), rtol=1e-12)
         assert any("dgemv" in text for text in texts)
+
+
+def test_a_copy_is_made_once_unless_its_source_is_written():
+    lowering, single = Lowering(), np.dtype("float32")
+    source, first, second, third, other = [lowering.new((4, 4), single) for _ in range(5)]
+    turned = source._replace(strides=source.strides[::-1])
+    for target in (first, second):
+        lowering.copy(turned, target)
+    lowering.copy(second, other)
+    lowering.copy((0.0, single), source)
+    lowering.copy(turned, third)
+    left = fusing.without_repeated_copies(lowering.steps, {third.buffer})
+    assert [step.operands for step in left] == [[first, turned], [other, first], [source], [third, turned]]
+    lowering.steps.clear()
+    for target in (first, second):
+        lowering.copy(turned, target)
+    assert len(fusing.without_repeated_copies(lowering.steps, {second.buffer})) == 2

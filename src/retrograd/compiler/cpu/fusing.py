@@ -16,6 +16,47 @@ MIN_SHARED_ELEMENTS = 1 << 15  # elements from which threads share a loop
 BLOCK = 1 << 12  # elements of a block
 
 
+def without_repeated_copies(steps: Sequence[Step], kept: set[Buffer]) -> list[Step]:
+    """Remove copies of what an earlier copy contains, such as the transposed weights of several products.
+
+    Copies to buffers in ``kept`` stay.
+    """
+    written = _writes(steps)
+    found: dict[tuple[Place, object], tuple[int, Buffer]] = {}
+    same: dict[Buffer, Buffer] = {}
+    left: list[Step] = []
+    for number, step in enumerate(steps):
+        if any(place.buffer in same for place in step.operands):
+            step.operands = [place._replace(buffer=same.get(place.buffer, place.buffer)) for place in step.operands]
+        if isinstance(step, Map) and step.name == "copy" and len(step.operands) == 2:
+            target, source = step.operands
+            if target.buffer.kind == "arena" and written[target.buffer] == [number] and target.buffer not in kept:
+                before, buffer = found.get(key := (source, target[1:]), (-1, None))
+                if buffer is not None and not _any_between(written.get(source.buffer, ()), before, number):
+                    same[target.buffer] = buffer
+                    continue
+                found[key] = number, target.buffer
+        left.append(step)
+    return left
+
+
+def _writes(steps: Sequence[Step]) -> dict[Buffer, list[int]]:
+    """Return the numbers of the steps that write each buffer; inputs may overlap, so a write to one is one to all."""
+    written: dict[Buffer, list[int]] = {}
+    inputs: list[int] = []
+    for number, step in enumerate(steps):
+        for at, place in enumerate(step.operands):
+            if place.buffer.kind == "input":
+                written[place.buffer] = inputs
+            if at < step.writes:
+                written.setdefault(place.buffer, []).append(number)
+    return written
+
+
+def _any_between(times: Sequence[int], low: int, high: int) -> bool:
+    return bisect_right(times, low) < bisect_left(times, high)
+
+
 def fused_maps(steps: Sequence[Step], kept: set[Buffer], one_dtype: bool = False) -> list[Step]:
     """Move loops into the only loop that reads their result.
 

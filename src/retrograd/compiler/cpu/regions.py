@@ -17,7 +17,7 @@ from ..run import arenas
 from ..run.replay import Miss
 from ..trace.effects import clear_grad, give_array, run_step, set_grad
 from . import machine_code
-from .fusing import fused_maps
+from .fusing import fused_maps, without_repeated_copies
 from .interpreter.region_program import RegionProgram, execute
 from .lowering import Lowering, is_view
 from .module import Module
@@ -49,7 +49,8 @@ class Region:
                 place = lowering.places[value] = fresh
             found[place.buffer] = value
         interpreted = lowering.interpreted
-        steps = fused_maps(lowering.steps, set(found), interpreted)
+        kept = set(found)
+        steps = fused_maps(without_repeated_copies(lowering.steps, kept), kept, interpreted)
         for buffer in found:
             buffer.kind = "out"
         buffers = set_lifetimes(steps)

@@ -18,7 +18,7 @@ from ...core.arrays.blas import SEVERAL, one_thread
 from ...core.arrays.dtypes import DType
 from ...kernels.runtime import threads
 from ..cpu import machine_code
-from ..cpu.fusing import fused_maps
+from ..cpu.fusing import fused_maps, without_repeated_copies
 from ..cpu.interpreter.region_program import RegionProgram, Repeated, execute
 from ..cpu.lowering import Lowering
 from ..cpu.module import Module
@@ -145,7 +145,7 @@ class NativeLoop:
                 place = fresh
             outs.append(place.buffer)
             self.results.append((place.shape, place.dtype))
-        steps = fused_maps(lowering.steps, set(outs), interpreted)
+        steps = fused_maps(without_repeated_copies(lowering.steps, set(outs)), set(outs), interpreted)
         for buffer in outs:
             buffer.kind = "out"
         buffers = set_lifetimes(steps)

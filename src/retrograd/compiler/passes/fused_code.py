@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 
 import numpy as np
 
 from ...kernels.loops.elements import fused_steps as at
+from ...kernels.loops.regions import accumulator_code as at_run
 from ..program import Value
+from .accumulators import accumulated, operands_of, slots_of
 from .expressions import Step
 
 _OPERATIONS = {  # forms of operands in their order
@@ -18,6 +22,10 @@ _OPERATIONS = {  # forms of operands in their order
     "({0} or {1})": at.OR, "(-{0})": at.NEGATIVE, "sqrt({0})": at.SQRT, "abs({0})": at.ABSOLUTE, "(not {0})": at.NOT,
     "{0}": at.COPY, "({1} if {0} else {2})": at.CHOOSE,
 }  # fmt: skip
+
+# Operations from which an accumulator is faster: with fewer, loops over blocks move little more memory, and their
+# branches are predicted.
+MIN_RUN = 4
 
 
 def code_of(
@@ -73,11 +81,15 @@ class Code:
         self.free = self._next = fixed + numbers  # the first register that holds no number
         self.zero = self.free - 2
 
+    def new(self) -> int:
+        """Return the next register that is free."""
+        self._next += 1
+        return self._next - 1
+
     def do(self, operation: int, out: int | None, *given: int) -> int:
         """Append an operation, and return the slot of its result."""
         if out is None:
-            out = self._next
-            self._next += 1
+            out = self.new()
         self.rows.append([operation, out, *given, *[given[0]] * (3 - len(given))])
         return out
 
@@ -104,24 +116,66 @@ class Code:
         return self.do(at.FUNCTIONS[form.partition("(")[0]], out, *given)
 
     def allocated(self) -> tuple[np.ndarray, int]:
-        """Return the code with registers reused after their last read, and the number of registers.
+        """Return the code, and the number of registers, which are reused after their last read.
 
-        No operation writes a register that it reads: loops over overlapping blocks are slower.
+        No function writes a register that it reads: loops over overlapping blocks are slower.
         """
-        last = {slot: index for index, row in enumerate(self.rows) for slot in row[1:]}
+        reads = Counter(slot for row in self.rows for slot in operands_of(row))
+        items: list[tuple[list[int], list[int]]] = []  # rows, or rows of accumulators, and the slots that they use
+        runs = []
+        for run, some in groupby(self.rows, _runs):
+            rows = list(some)
+            if run and len(rows) >= MIN_RUN:
+                inside = Counter(slot for row in rows for slot in operands_of(row))
+                kept = {row[1] for row in rows if row[1] < self.fixed or reads[row[1]] > inside[row[1]]}
+                code = accumulated(rows, lambda slot: at_run.SINGLE if self._is_number(slot) else at_run.MOVING, kept)
+                runs.append((len(items), len(code)))
+                items += [(row, list(slots_of(row))) for row in code]
+            else:
+                items += [(row, row[1:]) for row in rows]
+        last = {slot: index for index, (_, slots) in enumerate(items) for slot in slots}
         place: dict[int, int] = {}
         free: list[int] = []
-        rows, used = [], self.free
-        for index, (operation, *slots) in enumerate(self.rows):
+        used, placed = self.free, []
+        for index, (row, slots) in enumerate(items):
             for slot in slots:
                 if slot >= self.free and slot not in place:
                     if not free:
                         free.append(used)
                         used += 1
                     place[slot] = free.pop()
-            rows.append([operation, *[place.get(slot, slot) for slot in slots]])
+            words = [row[0], *[place.get(slot, slot) for slot in slots]]
+            placed.append([*words, *[0] * (len(row) - len(words))])
             free += _ended(place, last, index)
-        return np.array(rows, np.int64).reshape(-1, 5), used - self.fixed
+        return _joined(placed, runs), used - self.fixed
+
+    def _is_number(self, slot: int) -> bool:
+        return self.fixed <= slot < self.free
+
+
+def _runs(row: Sequence[int]) -> bool:
+    """Return whether an accumulator executes a row."""
+    return row[0] < at.LOAD_FLOAT32 or row[0] == at.STORE_BOOL
+
+
+def _joined(rows: Sequence[list[int]], runs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Return the code, with the rows of accumulators, whose positions and numbers are ``runs``, behind all others."""
+    counts = dict(runs)
+    size = len(rows) - sum(counts.values()) + len(counts) + 1
+    main: list[list[int]] = []
+    behind: list[int] = []
+    index = 0
+    while index < len(rows):
+        count = counts.get(index)
+        if count is None:
+            main.append(rows[index])
+        else:
+            main.append([at.RUN, size + len(behind) // 5, 0, 0, 0])
+            words = [word for row in rows[index : index + count] for word in row]
+            behind += [*words, *[0] * (-len(words) % 5)]
+        index += count or 1
+    main.append([at.DONE, 0, 0, 0, 0])
+    return np.array([*main, *np.reshape(behind, (-1, 5)).tolist()], np.int64).reshape(-1, 5)
 
 
 def _ended(place: dict[int, int], last: dict[int, int], index: int) -> Iterable[int]:

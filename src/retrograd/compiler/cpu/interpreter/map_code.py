@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ....kernels.loops.elements import fused_steps as at
-from ....kernels.loops.regions import region_code
+from ....kernels.loops.regions import accumulator_code, region_code
+from ...passes.accumulators import accumulated, slots_of, with_extremes
 from ...passes.fused_code import Code
 from ..emission import TYPES, Body, collapsed
 from ..steps import Map, Place, Unlowered
@@ -35,17 +36,26 @@ _CAST = re.compile(r"(\w+) (\S+) to (\w+)")
 _CALL = re.compile(r"\w+ @llvm\.(\w+)\.f\d+\(\w+ (\S+)\)")
 
 
+class Slot(NamedTuple):
+    """Where the elements of a slot are."""
+
+    kind: str  # "operand", "register" (a block of elements), "temporary", "number" (of the region), "constant"
+    number: int = 0
+    constant: float = 0.0
+
+
 class MapCode(NamedTuple):
-    """The rows of an elementwise step, with their operands. No rows: a copy of the operand or of a constant."""
+    """The code of an elementwise step. No rows: a copy of the operand or of a constant."""
 
     dtype: np.dtype
     lengths: list[int]
     strides: list[list[int]]  # strides of the target and of the operands
-    rows: list[list[int]]
-    numbers: list[float]
-    registers: int
+    rows: list[list[int]]  # for an accumulator
+    slots: list[Slot] = []
+    once: list[list[int]] = []  # operation, target, operand: conversions of single elements
+    loads: list[list[int]] = []  # the same, of blocks that are not adjacent in memory
+    stores: list[list[int]] = []  # operation, target, register
     group: int = 1
-    loads: int = 0  # the first rows, which load single elements
     constant: str = ""
 
 
@@ -84,9 +94,9 @@ def map_code(step: Map) -> MapCode:
         made.append(node.emit(body, takes))
     if not body.lines:
         if made[-1].startswith("%x") and inputs[int(made[-1][2:])].dtype == out.dtype:
-            return MapCode(out.dtype, shape, steps, [], [], 0)
+            return MapCode(out.dtype, shape, steps, [])
         if not made[-1].startswith("%"):
-            return MapCode(out.dtype, shape, steps, [], [], 0, constant=made[-1])
+            return MapCode(out.dtype, shape, steps, [], constant=made[-1])
     return _Reader(body.lines, out, inputs, steps, shape).code(made[-1])
 
 
@@ -97,7 +107,6 @@ class _Reader:
         self, lines: Sequence[str], out: Place, inputs: Sequence[Place], strides: list[list[int]], lengths: list[int]
     ) -> None:
         self.out, self.inputs, self.strides, self.lengths = out, inputs, strides, lengths
-        self.group = max(1, min(region_code.LANES // lengths[-1], lengths[-2]))
         self.lines = [self._parsed(line) for line in lines]
         types = {words.split()[0 if name != "fcmp" else 1] for _, name, words in self.lines if name in _ARITHMETIC}
         types = {kind for kind in types if kind in _FLOATS} or {TYPES[out.dtype.name]}
@@ -107,10 +116,12 @@ class _Reader:
         self.dtype = _FLOATS[self.type]
         constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+\.\d+)(?!\w)", "\n".join(lines))
         self.numbers = {text: number for number, text in enumerate(dict.fromkeys(constants))}
-        single = [number for number, steps in enumerate(strides) if number and not any(steps)]
-        self.rows = Code(1 + len(inputs), len(self.numbers) + len(single))
-        self.single = {number: self.rows.free - len(single) + k for k, number in enumerate(single)}
-        self.loads = 0
+        self.rows = Code(1 + len(inputs), len(self.numbers))
+        self.group = 1
+        if lengths[-1] < region_code.GROUPED:
+            self.group = max(1, min(region_code.LANES // lengths[-1], lengths[-2]))
+        self.once: list[list[int]] = []
+        self.loads: list[list[int]] = []
         self.slots: dict[str, int] = {}
 
     @staticmethod
@@ -123,27 +134,52 @@ class _Reader:
     def code(self, result: str) -> MapCode:
         for name, operation, words in self.lines:
             self.slots[name] = self._row(operation, words)
-        slot = self.slot(result)
-        if self.out.dtype == np.bool_:
-            self.rows.do(region_code.STORE_BYTE, 0, slot)
-        elif self.out.dtype != self.dtype:
+        slot, stores, kept = self.slot(result), list[list[int]](), {0}
+        if self.out.dtype not in (np.bool_, self.dtype):
             raise Unlowered(f"{self.dtype} to {self.out.dtype}")
-        elif not self._adjacent(0):
-            self.rows.do(region_code.STORE, 0, slot)
-        elif self.rows.rows and self.rows.rows[-1][1] == slot and slot >= self.rows.free and not self._in_place():
+        byte = self.out.dtype == np.bool_
+        if not self._adjacent(0):
+            made = any(row[1] == slot for row in self.rows.rows)
+            block = slot if made else self.rows.do(at.COPY, None, slot)
+            stores, kept = [[region_code.STORE_BYTE if byte else region_code.STORE, 0, block]], {block}
+        elif byte:
+            self.rows.do(at.STORE_BOOL, 0, slot)
+        elif self.rows.rows and self.rows.rows[-1][1] == slot:
             self.rows.rows[-1][1] = 0
         else:
             self.rows.do(at.COPY, 0, slot)
-        rows, registers = self.rows.allocated()
-        if 1 + len(self.inputs) + registers > region_code.MAX_SLOTS:
-            raise Unlowered("an elementwise step of many operations")
-        numbers = list(map(number_of, self.numbers))
-        sizes = registers, self.group, self.loads
-        return MapCode(self.dtype, self.lengths, self.strides, rows.tolist(), numbers, *sizes)
+        blocks = {row[1] for row in self.loads} | {row[2] for row in stores}
+        single = {row[1] for row in self.once}
 
-    def _in_place(self) -> bool:
-        """Return whether the last row reads the array that it writes: such loops are not vectorized."""
-        return any(0 < slot < self.rows.fixed and self.inputs[slot - 1] == self.out for slot in self.rows.rows[-1][2:])
+        def mode(slot: int) -> int:
+            if slot < self.rows.fixed:
+                return accumulator_code.MOVING if self._adjacent(slot) else accumulator_code.SINGLE
+            if slot < self.rows.free or slot in single:
+                return accumulator_code.SINGLE
+            return accumulator_code.MOVING if slot in blocks else accumulator_code.STILL
+
+        rows = accumulated(with_extremes(self.rows.rows), mode, kept)
+        places = {slot: slot for slot in range(self.rows.fixed)}
+        slots = [Slot("operand", slot) for slot in places]
+        constants = list(map(number_of, self.numbers))
+        for slot in dict.fromkeys(
+            [*blocks, *sorted(single), *[slot for row in rows for slot in slots_of(row) if slot >= self.rows.fixed]]
+        ):
+            places[slot] = len(slots)
+            if slot < self.rows.free:
+                slots.append(Slot("constant", constant=constants[slot - self.rows.fixed]))
+            else:
+                kind = "register" if slot in blocks else "number" if slot in single else "temporary"
+                slots.append(Slot(kind, sum(other.kind == kind for other in slots)))
+        if len(slots) > region_code.MAX_SLOTS:
+            raise Unlowered("an elementwise step of many operations")
+        rows = [[row[0], *[places[slot] for slot in slots_of(row)]] for row in rows]
+        rows = [[*row, *[0] * (accumulator_code.WORDS - len(row))] for row in rows]
+        once, loads, stores = [
+            [[operation, *map(places.__getitem__, given)] for operation, *given in some]
+            for some in (self.once, self.loads, stores)
+        ]
+        return MapCode(self.dtype, self.lengths, self.strides, rows, slots, once, loads, stores, self.group)
 
     def slot(self, name: str) -> int:
         """Return the slot of a register of the text, a constant or an operand, loaded if necessary."""
@@ -164,21 +200,23 @@ class _Reader:
         """Return the slot of an operand, converted to the dtype of the step."""
         number = int(name[2:]) + 1
         place = self.inputs[number - 1]
-        if place.dtype == self.dtype and self._adjacent(number):
+        single = not any(self.strides[number]) or self.group == 1 and not self.strides[number][-1]
+        if place.dtype == self.dtype and (single or self._adjacent(number)):
             return number
         load = at.LOADS.get(place.dtype.name)
         if load is None:
             raise Unlowered(f"an operand of {place.dtype}")
-        if number in self.single:
-            self.rows.rows.insert(self.loads, [load, self.single[number], *[number] * 3])
-            self.loads += 1
-            return self.single[number]
-        return self.rows.do(load, None, number)
+        if place.dtype == np.bool_ and self._adjacent(number):
+            return self.rows.do(at.LOAD_BOOL, None, number)
+        slot = self.rows.new()
+        (self.loads if any(self.strides[number]) else self.once).append([load, slot, number])
+        return slot
 
     def _adjacent(self, number: int) -> bool:
-        """Return whether the elements for a register are adjacent in memory."""
+        """Return whether the elements for a block are adjacent in memory."""
         outer, inner = self.strides[number][-2:]
-        return inner == self.dtype.itemsize and (self.group == 1 or outer == inner * self.lengths[-1])
+        size = (self.inputs[number - 1] if number else self.out).dtype.itemsize
+        return self.lengths[-1] == 1 or inner == size and (self.group == 1 or outer == inner * self.lengths[-1])
 
     def _row(self, operation: str, words: str) -> int:
         kind, _, rest = words.partition(" ")

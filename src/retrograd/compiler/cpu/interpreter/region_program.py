@@ -62,9 +62,9 @@ class RegionProgram:
         self.threaded = any(step.parts[0] > 1 for step in products)
         self.multiplies = any(step.flops >= SEVERAL for step in products)
         last = len(buffers) + (0 if repeated is None else 1 + len(repeated.pairs)) + self.threaded
-        if last >= at.MAX_BUFFERS:
+        if last + 1 >= at.MAX_BUFFERS:
             raise Unlowered("many arrays")
-        code = StepCode(buffers, last, last - 1 if self.threaded else -1)
+        code = StepCode(buffers, last, last - 1 if self.threaded else -1, at.HEAD + -(-arena // 64) * 64)
         for pair in checked_pairs(steps):
             code.separate(*pair)
         begin = code.begin(len(buffers), *repeated) if repeated is not None else 0
@@ -72,10 +72,8 @@ class RegionProgram:
             code.append(step)
         if begin:
             code.end(begin)
-        registers = at.HEAD + -(-arena // 64) * 64
-        self.arena = registers + at.REGISTER * code.registers
-        header = [at.HEADER + len(code.words), last + 1, registers]
-        self._code = np.array([*header, *code.words], np.int64)
+        self.arena = code.arena_bytes
+        self._code = np.array([at.HEADER + len(code.words), last + 1, *code.words], np.int64)
         run = execute()
         if run is None:
             raise Unlowered("there is no library")

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ....kernels.loops.regions import region_code as at
+from ....kernels.loops.regions.accumulator_code import STILL_BYTES
 from ....kernels.runtime.threads import SHORT
 from ..emission import collapsed
 from ..machine_code import power_address
 from ..numpy_loops import Gathering, NumpyCall
 from ..product_kernels import flushed
 from ..steps import Buffer, Map, Place, Step, Unlowered
-from .map_code import map_code, number_of, padded
+from .map_code import MapCode, Slot, map_code, number_of, padded
 
 
 class StepCode:
@@ -24,12 +25,13 @@ class StepCode:
         buffers: the number of each buffer of the region; arrays in the arena have the last number.
         arena: this last number.
         pool: the number of the buffer with the address and the size of the pool of threads, or -1.
+        registers: where registers are in the arena; the code itself is the buffer after the arena.
     """
 
-    def __init__(self, buffers: Mapping[Buffer, int], arena: int, pool: int = -1) -> None:
+    def __init__(self, buffers: Mapping[Buffer, int], arena: int, pool: int = -1, registers: int = 0) -> None:
         self.words: list[int] = []
-        self.registers = 0
-        self._buffers, self._arena, self._pool = buffers, arena, pool
+        self.arena_bytes = registers
+        self._buffers, self._arena, self._pool, self._registers = buffers, arena, pool, registers
 
     def append(self, step: Step) -> None:
         """Append a step.
@@ -89,11 +91,7 @@ class StepCode:
         code = map_code(step)
         places = [(*self._at(place), *strides) for place, strides in zip(step.operands, code.strides, strict=True)]
         if code.rows:
-            self.registers = max(self.registers, code.registers)
-            sizes = code.dtype.itemsize, len(places), len(code.numbers), len(code.rows)
-            self._write(at.MAP, *sizes, *code.lengths, code.registers, code.group, code.loads,
-                        *[word for place in places for word in place],
-                        *map(_bits, code.numbers), *[word for row in code.rows for word in row])  # fmt: skip
+            self._rows(code, places)
             return
         size = code.dtype.itemsize
         if size not in (1, 4, 8):
@@ -102,6 +100,43 @@ class StepCode:
             self._write(at.FILL, size, *code.lengths, _element(code.constant, code.dtype), *places[0])
         else:
             self._write(at.COPY, size, *code.lengths, *places[0], *places[1])
+
+    def _rows(self, code: MapCode, places: Sequence[tuple[int, ...]]) -> None:
+        """Append rows of an accumulator, once for all elements, or in blocks."""
+        alone = not any((code.loads, code.stores))
+        flat = alone and code.lengths[:-1] == [1] * (at.AXES - 1)
+        begin = 7 if flat else 15  # words before the constants
+        slots = self._slots(code.slots, places, at.HEADER + len(self.words) + begin)
+        bits = [_bits_of(slot.constant, code.dtype) for slot in code.slots if slot.kind == "constant"]
+        rows = [word for row in (*code.once, *code.loads, *code.stores, *code.rows) for word in row]
+        sizes = code.dtype.itemsize, len(slots), len(code.once), code.lengths[-1]
+        if flat:
+            words = [word for slot in slots for word in slot[:2]]
+            self._write(at.FLAT, *sizes, begin + len(bits), *bits, *words, *rows)
+            return
+        words = [word for slot in slots for word in slot]
+        block = code.lengths[-1] if alone else at.LANES // code.group
+        counts = code.group, block, len(places), len(code.loads), len(code.stores), begin + len(bits)
+        self._write(at.MAP, *sizes, *code.lengths[:-1], *counts, *bits, *words, *rows)
+
+    def _slots(self, slots: Sequence[Slot], places: Sequence[tuple[int, ...]], constants: int) -> list[tuple[int, ...]]:
+        """Return buffer, offset and strides of each slot. Constants are words of the code from a number on."""
+        sizes = {"register": at.REGISTER, "temporary": STILL_BYTES, "number": 64}
+        starts, end = dict[str, int](), self._registers
+        for kind, size in sizes.items():
+            starts[kind] = end
+            end += size * sum(slot.kind == kind for slot in slots)
+        self.arena_bytes = max(self.arena_bytes, end)
+        found: list[tuple[int, ...]] = []
+        for slot in slots:
+            if slot.kind == "operand":
+                found.append(places[slot.number])
+            elif slot.kind == "constant":
+                found.append((self._arena + 1, 8 * constants, *[0] * at.AXES))
+                constants += 1
+            else:
+                found.append((self._arena, starts[slot.kind] + sizes[slot.kind] * slot.number, *[0] * at.AXES))
+        return found
 
     def _call(self, step: Step, call: NumpyCall) -> None:
         function, data = call.loop.address, call.loop.data
@@ -176,7 +211,11 @@ class StepCode:
 
 def _element(text: str, dtype: np.dtype) -> int:
     """Return the bits of an LLVM constant as an element."""
-    value = int(text) if dtype.kind in "iu" else number_of(text)
+    return _bits_of(int(text) if dtype.kind in "iu" else number_of(text), dtype)
+
+
+def _bits_of(value: float, dtype: np.dtype) -> int:
+    """Return the bits of a number as an element."""
     return int.from_bytes(np.array(value, dtype).tobytes(), "little", signed=dtype.itemsize == 8)
 
 

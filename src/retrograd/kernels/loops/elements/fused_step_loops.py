@@ -1,7 +1,7 @@
 """The loops that execute the bytecode of fused elementwise steps, defined in ``fused_steps.py``.
 
-Each operation is a separate loop over a block, so results are bitwise equal to NumPy's; intermediate results stay in
-the cache.
+Each operation is a separate loop over a block, or an accumulator executes many of them; results are bitwise equal to
+NumPy's. Intermediate results stay in the cache.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ...runtime.thread_protocol import shared
+from ..regions.accumulator_loops import run_rows
 from ..sequences.common import matrix_at
 from . import fused_steps as at
 from .basic_loops import BY_ELEMENT, _compiled, _sum
 
 _step = _compiled()
+_run_rows: Callable[..., None] = run_rows
 
 
 @_step
@@ -237,7 +239,7 @@ def _executed(functions: Callable[..., None]) -> Callable[..., None]:
 
         Parts are blocks of rows, or of columns if there is one row. The first registers hold ``numbers``.
         """
-        arrays, none, length = len(places), like[0], at.LANES
+        arrays, none, length, rows_at = len(places), like[0], at.LANES, np.int64(code.ctypes.data)
         memory = np.empty((registers + 1) * length, like.dtype)
         slots = np.empty(arrays + registers, np.int64)
         for k in range(registers):
@@ -256,8 +258,13 @@ def _executed(functions: Callable[..., None]) -> Callable[..., None]:
                         outer = r // middle * places[k, 1] + r % middle * places[k, 2] + row % inner * places[k, 3]
                         slots[k] = places[k, 0] + outer + column * places[k, 4] + part * places[k, 5]
                     for k in range(len(code)):
-                        operation, target = code[k, 0], slots[code[k, 1]]
-                        at_x = slots[code[k, 2]]
+                        operation = code[k, 0]
+                        if operation == at.DONE:
+                            break
+                        if operation == at.RUN:
+                            _run_rows(rows_at + 40 * code[k, 1], np.int64(slots.ctypes.data), n, none)
+                            continue
+                        target, at_x = slots[code[k, 1]], slots[code[k, 2]]
                         if operation >= at.STORE_BOOL and operation <= at.SUM_COLUMNS:
                             _end(operation, target, _vector(at_x, n, none))
                             continue

@@ -2,6 +2,8 @@
 
 The code is an array of rows ``(operation, out, x, y, z)``. Operands are numbers of slots: first arrays, which are
 processed in blocks of a row, then registers of ``LANES`` numbers. A condition is a register of ones and zeros.
+Many successive operations that an accumulator can execute (``regions/accumulator_code.py``) are one row, RUN, whose
+``out`` is the row where their code begins, behind the row DONE.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ NEGATIVE, SQRT, ABSOLUTE, NOT, COPY, CHOOSE = range(14, 20)
 LOAD_FLOAT32, LOAD_FLOAT64, LOAD_BOOL, LOAD_UINT8, LOAD_INT32, LOAD_INT64 = range(20, 26)
 # Write conditions to an array of booleans; add the sum of x to one number in double precision; add x to as many.
 STORE_BOOL, SUM_ROW, SUM_COLUMNS = range(26, 29)
+RUN, DONE = 60, 61
 # Functions of float32, by the names of loops in ``basic_loops.py``
 FUNCTIONS = {
     name: number

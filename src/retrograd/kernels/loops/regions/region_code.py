@@ -9,12 +9,20 @@ from __future__ import annotations
 
 AXES = 4  # axes of an elementwise step or a copy
 LANES = 512  # numbers of a register
-HEADER = 3  # words before the first step: all words, the number of buffers, and where registers are in the arena
+GROUPED = 64  # elements of the last axis below which a register has those of several neighbors along the third axis
+HEADER = 2  # words before the first step: all words, and the number of buffers, after which the code itself is one
 
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
-# MAP: type, places, numbers, rows, lengths, registers, group, loads; places; numbers (bits of double precision); rows
-# as in ``fused_steps.py``; the first of them, the loads, run once: they fill registers behind those of numbers.
-# If the last axis is short, a register has all its elements for ``group`` neighbors along the third axis.
+# FLAT: type, slots, conversions, elements, the word where slots begin; constants; slots (buffer, offset); conversions;
+# rows as in ``accumulator_code.py``
+# MAP: type, slots, conversions, length of the last axis, 3 lengths, group, elements of a block along the last axis,
+# places among the slots, loads, stores, the word where slots begin; constants; slots (buffer, offset, strides);
+# conversions; loads; stores; rows
+# A slot is the address of an operand, of a block of the arena, or of a number. The first slots of a MAP are its places,
+# whose addresses follow the loops over its axes; all others stay the same. Constants have the bits of their type.
+# Loads and stores move blocks whose elements are not adjacent; without any, a block is the last axis.
+# A conversion of a single element, or a load of a block, is an operation of ``fused_steps.py`` and two slots. If the
+# last axis is short, a block has all its elements for ``group`` neighbors along the third axis.
 # CALL: function, data, arguments, sizes, strides, 3 lengths; sizes; strides; places with 3 axes: a NumPy inner loop
 # ADD_UP: lengths; place in float64; place in float32: add the second to the first in double precision
 # PRODUCT: type, rows, inner length, columns; buffer, offset, 2 strides; twice buffer, offset, 1 stride
@@ -34,12 +42,12 @@ HEADER = 3  # words before the first step: all words, the number of buffers, and
 # AGAIN: the word of BEGIN: repeat the steps between, with the buffers of rows and carries moved to the next step
 # RATES: pow, type, and buffer and offset of 7 numbers: Adam's step size and epsilon, step, lr, beta1, beta2, eps
 MAP, CALL, ADD_UP, PRODUCT, COPY, FILL, CHECK, CHECK_FLOAT = range(8)
-SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM = range(8, 17)
+SEPARATE, TAKE, PUT, ADD_AT, RATES, NUMBER, BEGIN, AGAIN, GEMM, FLAT = range(8, 18)
 FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
 MAX_MULTIPLICATIONS = 1 << 13  # multiplications of a PRODUCT; beyond, a GEMM, by BLAS, is faster
 
-# Rows of MAP beyond those of fused steps: write a register to the target, whose elements are not adjacent or bools.
+# The stores of MAP: write a register to the target, whose elements are not adjacent, or bools.
 STORE, STORE_BYTE = 64, 65
 
 # Memory at the beginning of the arena, in bytes

@@ -21,22 +21,13 @@ from ...runtime.numba_functions import makers, njit, routine
 from ...runtime.object_layout import DATA, routine_symbol
 from ...runtime.thread_protocol import call, launch, load
 from ...tiles.packed_products import packed_product_at
-from ...tiles.tiles import (
-    BYTES,
-    ROWS,
-    _one_part,
-    _one_row_part,
-    _three_part,
-    _three_row_part,
-    _two_part,
-    _two_row_part,
-    product_at,
-)
-from ..elements import fused_steps as steps
+from ...tiles.tiles import product_at
 from ..elements.basic_loops import _compiled
-from ..elements.fused_step_loops import _change, _combine, _function, _load, _no_function, _vector
+from ..elements.fused_step_loops import _load, _vector
 from ..matrices.products import PACKED, SINGLY, STRAIGHT, by_rows
 from . import region_code as at
+from .accumulator_loops import run_rows, set_word, word_at
+from .small_products import small_product
 
 Result = TypeVar("Result")
 _step = _compiled()
@@ -44,6 +35,9 @@ _call: Callable[..., None] = call
 _read: Callable[..., int] = load
 _flushing_gemm: Callable[..., None] = gemm
 _plain_gemm: Callable[..., None] = unflushed_gemm
+_run_rows: Callable[..., None] = run_rows
+_word_at: Callable[..., int] = word_at
+_set_word: Callable[..., None] = set_word
 
 
 @intrinsic
@@ -92,63 +86,72 @@ def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndar
                 _vector(place, 1, number)[0] = x[r * columns + j]
 
 
-def _mapped(functions: Callable[..., None]) -> Callable[..., None]:
-    """Return the execution of a MAP in numbers like ``none``."""
-
-    def execute_map(words: np.ndarray, first: int, arena: int, none: object) -> None:
-        places, numbers, rows = words[first + 3], words[first + 4], words[first + 5]
-        n0, n1, n2, columns = words[first + 6], words[first + 7], words[first + 8], words[first + 9]
-        buffers, place = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0)), first + 13
-        slots = _vector(arena + at.ARGUMENTS, at.MAX_SLOTS, np.int64(0))
-        constants = place + 6 * places
-        code = constants + numbers
-        for k in range(words[first + 10]):
-            slots[places + k] = arena + words[2] + at.REGISTER * k
-        values = _vector(words.ctypes.data + 8 * constants, numbers, np.float64(0))
-        group, loads = words[first + 11], words[first + 12]
-        length = min(group * columns, at.LANES)
-        for k in range(numbers):
-            _fill(_vector(slots[places + k], length, none), values[k])
-        for r in range(loads):
-            row = code + 5 * r
-            p = place + 6 * words[row + 2]
-            _load(words[row], _vector(slots[words[row + 1]], length, none), buffers[words[p]] + words[p + 1], 0)
-        for i0 in range(n0):
-            for i1 in range(n1):
-                for i2 in range(0, n2, group):
-                    together = min(group, n2 - i2)
-                    for column in range(0, columns, at.LANES):
-                        n = together * min(at.LANES, columns - column)
-                        for k in range(places):
-                            p = place + 6 * k
-                            outer = i0 * words[p + 2] + i1 * words[p + 3] + i2 * words[p + 4]
-                            slots[k] = buffers[words[p]] + words[p + 1] + outer + column * words[p + 5]
-                        for r in range(loads, rows):
-                            row = code + 5 * r
-                            operation, target, at_x = words[row], slots[words[row + 1]], slots[words[row + 2]]
-                            if operation >= at.STORE:
-                                p = place + 6 * words[row + 1]
-                                x = _vector(at_x, n, none)
-                                _stored_rows(operation, target, words[p + 4], words[p + 5], x, together, none)
-                                continue
-                            out = _vector(target, n, none)
-                            if operation >= steps.LOAD_FLOAT32 and operation < steps.STORE_BOOL:
-                                p = place + 6 * words[row + 2]
-                                _loaded_rows(operation, out, at_x, words[p + 4], words[p + 5], together)
-                                continue
-                            x, y = _vector(at_x, n, none), _vector(slots[words[row + 3]], n, none)
-                            if operation < steps.NEGATIVE:
-                                _combine(operation, out, x, y)
-                            elif operation < steps.LOAD_FLOAT32:
-                                _change(operation, out, x, y, _vector(slots[words[row + 4]], n, none))
-                            else:
-                                functions(operation, out, x, y)
-
-    loop: Callable[..., None] = _step(execute_map)
-    return loop
+@_step
+def _slots_filled(table: int, slots: int, count: int, words: int, buffers: int) -> None:
+    """Write the addresses of slots that are described by a number of words each."""
+    for k in range(count):
+        place = slots + 8 * words * k
+        _set_word(table + 8 * k, _word_at(buffers + 8 * _word_at(place)) + _word_at(place + 8))
 
 
-_map_single, _map_double = _mapped(_function), _mapped(_no_function)
+@_step
+def _converted(rows: int, count: int, table: int, number: object) -> None:
+    """Convert single elements."""
+    for k in range(count):
+        row = rows + 24 * k
+        target, source = _word_at(table + 8 * _word_at(row + 8)), _word_at(table + 8 * _word_at(row + 16))
+        _load(_word_at(row), _vector(target, 1, number), source, 0)
+
+
+@_step
+def _flat(code: int, arena: int, number: object) -> None:
+    """Execute a FLAT, which begins at an address."""
+    table = arena + at.ARGUMENTS
+    slots, once, elements = _word_at(code + 24), _word_at(code + 32), _word_at(code + 40)
+    first = code + 8 * _word_at(code + 48)
+    _slots_filled(table, first, slots, 2, arena + at.BUFFERS)
+    rows = first + 16 * slots
+    _converted(rows, once, table, number)
+    _run_rows(rows + 24 * once, table, elements, number)
+
+
+@_step
+def _mapped(code: int, arena: int, number: object) -> None:
+    """Execute a MAP, which begins at an address."""
+    table, buffers = arena + at.ARGUMENTS, arena + at.BUFFERS
+    slots, once, columns = _word_at(code + 24), _word_at(code + 32), _word_at(code + 40)
+    group, block, places = _word_at(code + 72), _word_at(code + 80), _word_at(code + 88)
+    loads, stores, first = _word_at(code + 96), _word_at(code + 104), code + 8 * _word_at(code + 112)
+    _slots_filled(table, first, slots, 6, buffers)
+    at_loads = first + 48 * slots
+    _converted(at_loads, once, table, number)
+    at_loads += 24 * once
+    at_stores = at_loads + 24 * loads
+    rows, neighbors = at_stores + 24 * stores, _word_at(code + 64)
+    for i0 in range(_word_at(code + 48)):
+        for i1 in range(_word_at(code + 56)):
+            for i2 in range(0, neighbors, group):
+                together = min(group, neighbors - i2)
+                for column in range(0, columns, block):
+                    n = together * min(block, columns - column)
+                    for k in range(places):
+                        p = first + 48 * k
+                        outer = i0 * _word_at(p + 16) + i1 * _word_at(p + 24) + i2 * _word_at(p + 32)
+                        base = _word_at(buffers + 8 * _word_at(p)) + _word_at(p + 8)
+                        _set_word(table + 8 * k, base + outer + column * _word_at(p + 40))
+                    for k in range(loads):
+                        row = at_loads + 24 * k
+                        p = first + 48 * _word_at(row + 16)
+                        out = _vector(_word_at(table + 8 * _word_at(row + 8)), n, number)
+                        x = _word_at(table + 8 * _word_at(row + 16))
+                        _loaded_rows(_word_at(row), out, x, _word_at(p + 32), _word_at(p + 40), together)
+                    _run_rows(rows, table, n, number)
+                    for k in range(stores):
+                        row = at_stores + 24 * k
+                        p = first + 48 * _word_at(row + 8)
+                        out = _word_at(table + 8 * _word_at(row + 8))
+                        x = _vector(_word_at(table + 8 * _word_at(row + 16)), n, number)
+                        _stored_rows(_word_at(row), out, _word_at(p + 32), _word_at(p + 40), x, together, number)
 
 
 @_step
@@ -190,22 +193,34 @@ def _added_up(words: np.ndarray, first: int, buffers: np.ndarray) -> None:
 
 
 @_step
-def _copied(words: np.ndarray, first: int, buffers: np.ndarray, number: object) -> None:
+def _base(place: int, buffers: int) -> int:
+    """Return the address of the first element of a place of the code."""
+    return _word_at(buffers + 8 * _word_at(place)) + _word_at(place + 8)
+
+
+@_step
+def _copied(code: int, buffers: int, number: object) -> None:
     """Copy elements of the size of ``number``."""
-    target, size = first + 7, words[first + 2]
-    for i0 in range(words[first + 3]):
-        for i1 in range(words[first + 4]):
-            for i2 in range(words[first + 5]):
-                out = _place(words, target, buffers, i0, i1, i2, 0)
-                x = _place(words, target + 6, buffers, i0, i1, i2, 0)
-                out_step, x_step = words[target + 5], words[target + 11]
+    target, source, size, columns = code + 56, code + 104, _word_at(code + 16), _word_at(code + 48)
+    out, x = _base(target, buffers), _base(source, buffers)
+    out_step, x_step = _word_at(target + 40), _word_at(source + 40)
+    for i0 in range(_word_at(code + 24)):
+        for i1 in range(_word_at(code + 32)):
+            to = out + i0 * _word_at(target + 16) + i1 * _word_at(target + 24)
+            given = x + i0 * _word_at(source + 16) + i1 * _word_at(source + 24)
+            for _ in range(_word_at(code + 40)):
                 if out_step == size and x_step == size:
-                    to, given = _vector(out, words[first + 6], number), _vector(x, words[first + 6], number)
-                    for i3 in range(to.size):
-                        to[i3] = given[i3]
+                    _moved(_vector(to, columns, number), _vector(given, columns, number))
                 else:
-                    for i3 in range(words[first + 6]):
-                        _vector(out + i3 * out_step, 1, number)[0] = _vector(x + i3 * x_step, 1, number)[0]
+                    for i3 in range(columns):
+                        _vector(to + i3 * out_step, 1, number)[0] = _vector(given + i3 * x_step, 1, number)[0]
+                to, given = to + _word_at(target + 32), given + _word_at(source + 32)
+
+
+@_step
+def _moved(out: np.ndarray, x: np.ndarray) -> None:
+    for j in range(out.size):
+        out[j] = x[j]
 
 
 @_step
@@ -221,39 +236,6 @@ def _filled(words: np.ndarray, first: int, buffers: np.ndarray, number: object) 
                 else:
                     for i3 in range(words[first + 6]):
                         _vector(out + i3 * step, 1, number)[0] = value
-
-
-@_step
-def _product(words: np.ndarray, first: int, buffers: np.ndarray, zero: object) -> None:
-    """Multiply two small matrices by register tiles, without flushing denormals."""
-    rows, inner, columns = words[first + 3], words[first + 4], words[first + 5]
-    a, down, along = buffers[words[first + 6]] + words[first + 7], words[first + 8], words[first + 9]
-    b, across = buffers[words[first + 10]] + words[first + 11], words[first + 12]
-    out, out_step = buffers[words[first + 13]] + words[first + 14], words[first + 15]
-    lanes = BYTES // words[first + 2]
-    while columns > 0:
-        count = min(3, (columns + lanes - 1) // lanes)
-        live = min(lanes, columns - (count - 1) * lanes)
-        i = 0
-        while i < rows:
-            x, y = a + i * down, out + i * out_step
-            if rows - i >= ROWS:
-                if count == 1:
-                    _one_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                elif count == 2:
-                    _two_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                else:
-                    _three_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                i += ROWS
-            else:
-                if count == 1:
-                    _one_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                elif count == 2:
-                    _two_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                else:
-                    _three_row_part(x, down, along, b, across, inner, y, out_step, zero, live, x, 0)
-                i += 1
-        columns, b, out = columns - count * lanes, b + count * BYTES, out + count * BYTES
 
 
 _by_rows = njit(by_rows)
@@ -475,8 +457,18 @@ def _for_sizes(function: Callable[..., Result]) -> Callable[..., Result]:
     return compiled
 
 
-_multiply, _add_at = _for_floats(_product), _for_floats(_gathered)
-_copy, _write, _move = _for_sizes(_copied), _for_sizes(_filled), _for_sizes(_gathered)
+@_step
+def _copy(code: int, buffers: int, size: int) -> None:
+    if size == 4:
+        _copied(code, buffers, np.int32(0))
+    elif size == 8:
+        _copied(code, buffers, np.int64(0))
+    else:
+        _copied(code, buffers, np.uint8(0))
+
+
+_multiply, _add_at = _for_floats(small_product), _for_floats(_gathered)
+_write, _move = _for_sizes(_filled), _for_sizes(_gathered)
 
 
 @njit(error_model="numpy")
@@ -488,17 +480,23 @@ def _executed(items: int, program: int) -> None:
     buffers = _vector(arena + at.BUFFERS, at.MAX_BUFFERS, np.int64(0))
     for k in range(count):
         buffers[k] = _word(_word(items + 8 * k) + DATA)
+    buffers[count] = program
     status = _vector(arena + at.STATUS, 1, np.int64(0))
     status[0], left = 0, _vector(arena + at.LEFT, 1, np.int64(0))
     first = at.HEADER
     while first < words.size:
         operation, size = words[first], words[first + 2]
         fine = True
-        if operation == at.MAP:
+        if operation == at.FLAT:
             if size == at.FLOAT32:
-                _map_single(words, first, arena, np.float32(0))
+                _flat(program + 8 * first, arena, np.float32(0))
             else:
-                _map_double(words, first, arena, np.float64(0))
+                _flat(program + 8 * first, arena, np.float64(0))
+        elif operation == at.MAP:
+            if size == at.FLOAT32:
+                _mapped(program + 8 * first, arena, np.float32(0))
+            else:
+                _mapped(program + 8 * first, arena, np.float64(0))
         elif operation == at.CALL:
             _called(words, first, arena)
         elif operation == at.PRODUCT:
@@ -506,7 +504,7 @@ def _executed(items: int, program: int) -> None:
         elif operation == at.GEMM:
             _shared_product(words, first, arena)
         elif operation == at.COPY:
-            _copy(words, first, buffers)
+            _copy(program + 8 * first, arena + at.BUFFERS, size)
         elif operation == at.FILL:
             _write(words, first, buffers)
         elif operation == at.ADD_UP:
