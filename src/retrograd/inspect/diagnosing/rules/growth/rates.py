@@ -20,6 +20,7 @@ from ...probes.proof import STEPS, better, compare, train
 from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ...recording import Call, Source, Step
 from ...run import Optimized, Schedule
+from .changed import decayed_by_hand, shrunk
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
@@ -292,6 +293,16 @@ def learning_rate_too_low(case: Case) -> Found | None:
                 continue
             values = rate_texts(case, factor) | {"steps": main.steps, "moved": figure(moved(case))}
             values |= dict(zip(("first", "last"), case.course(), strict=True))
+            smaller = shrunk(case)
+            if smaller is not None:
+                where, left = smaller
+                what = (
+                    f"this line leaves {figure(left)} of the gradients before the step, so that in {main.steps} steps "
+                    f"the parameters moved by {figure(moved(case))} of their size, and the loss went from "
+                    f"{values['first']} to {values['last']}."
+                )
+                fix = f"leave the gradients larger, or raise {values['of_optimizer']}"
+                return Found(where, values, edit, Curves(fixed, plain), message=what, fix=fix)
             return Found(rate_place(main), values, edit, Curves(fixed, plain))
     return None
 
@@ -461,7 +472,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
     main = case.main
     if main is None or main.steps < 10:
         return None
-    penalty = _penalty(case, main)
+    penalty = _penalty(case, main) or decayed_by_hand(case)
     if penalty is not None:
         return penalty
     decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])
