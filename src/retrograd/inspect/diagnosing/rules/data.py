@@ -73,7 +73,7 @@ def _far_targets(case: Case, step: Step, last: float) -> bool:
     target = case.target(step, loss) if loss is not None and loss.name == "mse_loss" else None
     if target is None or not target.size or case.baseline is None:
         return False
-    return abs(float(target.mean())) > _LARGE and last > 2 * case.baseline
+    return abs(float(target.mean())) > _LARGE and last > 1.2 * case.baseline
 
 
 def data_origin(case: Case, step: Step, source: Source) -> Site | None:

@@ -10,15 +10,18 @@ import numpy as np
 from ....core.tensor.tensor import Tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
+from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, HasPlace, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Step
 from .growth.changed import changed_gradients, changing_line
+from .growth.rates import moved
 from .signs.adversaries import agreeing_critic
 from .signs.pairs import opposite_pairs
 from .signs.policies import minimized_reward, slope_of
 from .signs.qualities import is_distance, turned_term, wrong_way
+
+_LITTLE = 0.05  # of their size, by which parameters move in steps that are not too large
 
 
 @kind(
@@ -301,8 +304,16 @@ def wrong_reduction_scale(case: Case) -> Found | None:
             f"steps are too large: {_course(case)}."
         )
         texts = {"what": what, "fix": 'use reduction="mean", or divide by the batch'}
-        return Found(call.record, texts, edit if proved else None, curves if proved else None, why)
+        where = _created_for_sums(case, step, call) or call.record
+        return Found(where, texts, edit if proved else None, curves if proved else None, why)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _created_for_sums(case: Case, step: Step, call: Call) -> HasPlace | None:
+    """Return the line that creates a loss as a module and names the sum."""
+    entry = step.module_of(call)
+    made = case.created(entry.module) if entry is not None else None
+    return made if made is not None and "sum" in made.code else None
 
 
 def _course(case: Case) -> str:
@@ -377,6 +388,8 @@ def _divided_again(case: Case, step: Step) -> Found | None:
 def accumulation_unscaled(case: Case) -> Found | None:
     if case.main is None or any(x.overwritten or x.lost for x in case.run.optimizers):
         return None  # no step uses a sum of gradients
+    if moved(case) < _LITTLE and case.losses and all(map(math.isfinite, case.losses)) and not case.rose:
+        return None  # steps are too small, and not too large
     for step in reversed(case.run.steps):
         groups: dict[tuple[str, int, int], list[Root]] = {}
         for root in step.roots:
@@ -391,7 +404,12 @@ def accumulation_unscaled(case: Case) -> Found | None:
             if all(_undivided(step, root, len(group)) for root in group):
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
-                return Found(group[-1].site, {"count": len(group)}, edit)
+                first, last = case.ends()
+                falls = math.isfinite(last) and last < 0.7 * first and not case.rose
+                curves = compare(case.run, case.program, edit, case.budget) if falls else None
+                if curves is not None and (curves.own or curves.plain)[-1] < 0.9 * curves.fixed[-1]:
+                    return None  # the sum of gradients serves as a larger rate
+                return Found(group[-1].site, {"count": len(group)}, edit, curves)
     return None
 
 

@@ -235,7 +235,8 @@ def frozen_layer(case: Case) -> Found | None:
         for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
             scheduled = any(one.scheduler.optimizer is x.optimizer and any(one.sites) for one in case.run.schedules)
-            if x.steps >= 3 and rates and not scheduled and all(one[place] == 0 for one in rates if place < len(one)):
+            never = all(one[place] == 0 for one in rates if place < len(one))
+            if x.steps >= 3 and rates and not scheduled and never and any(map(any, rates)):
                 what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
         frozen = [p for p in x.parameters if not p._requires]

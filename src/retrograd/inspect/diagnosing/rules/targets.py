@@ -18,6 +18,7 @@ from .data import index_of
 from .labels import target_source
 from .losses import unsigned_targets
 from .modes import place_of
+from .signs.policies import undiscounted
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -199,7 +200,12 @@ def target_mismatch(case: Case) -> Found | None:
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _itself(case, step, call) or _out_of_range(case, step, call) or _truncated(case, step, call)
+            found = (
+                _itself(case, step, call)
+                or undiscounted(case, step, call)
+                or _out_of_range(case, step, call)
+                or _truncated(case, step, call)
+            )
         elif call.name in ("sub", "add"):
             found = _written_difference(case, step, call) if call.name == "sub" else None
             found = found or _written_entropy(case, step, call)
