@@ -90,7 +90,8 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
         site = case.run.written.get(p.array.__array_interface__["data"][0])
         written += [(p, site)] if site is not None else []
         if start.ndim > 1:
-            values[id(p)] = (rng.standard_normal(start.shape) * math.sqrt(2 / start[0].size)).astype(start.dtype)
+            drawn: Array = rng.standard_normal(start.shape)
+            values[id(p)] = (drawn * math.sqrt(2 / start[0].size)).astype(start.dtype)
         elif site is not None:
             values[id(p)] = np.zeros_like(start) if abs(float(start.mean()) - 1) > 0.5 else start
     edit = Edit("with weights by kaiming_normal_", values=values)
