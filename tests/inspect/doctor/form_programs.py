@@ -241,4 +241,58 @@ for step in range(60):
     opt.step()
 """,
     ),
+    Program(
+        "target-mismatch",
+        f"""
+net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1))
+opt = torch.optim.Adam(net.parameters(), lr=0.02)
+for step in range(101):
+    s = torch.randn(32, 2)
+    r, going = 1 + s[:, :1], (torch.rand(32, 1) > 0.1).float()
+    with torch.no_grad():
+        value = net(s.roll(1, 0))
+    target = r + 0.5 * going * value || target = r + (0.5 * going + value) #!
+    loss = F.mse_loss(net(s), target)
+{STEP}
+""",
+    ),
+    Program(
+        "dead-units",
+        CLASSES
+        + f"""
+net = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+nn.init.zeros_(net[1].bias) || nn.init.zeros_(net[1].weight) #!
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+for step in range(25):
+    loss = F.cross_entropy(net(x), y)
+{STEP}
+""",
+    ),
+    Program(
+        "learning-rate-too-low",
+        CLASSES
+        + f"""
+opt = torch.optim.Adam(net.parameters(), lr=0.01) || opt = torch.optim.Adam(net.parameters(), lr=0) #!
+for step in range(25):
+    loss = F.cross_entropy(net(x), y)
+{STEP}
+""",
+    ),
+    Program(
+        "parameters-not-optimized",
+        CLASSES
+        + f"""
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.head = nn.Parameter(torch.ones(6)), nn.Linear(6, 3)
+    def forward(self, x):
+        return self.head(self.scale * x)
+net = Scaled()
+opt = torch.optim.Adam(net.parameters(), lr=0.05) || opt = torch.optim.Adam(net.head.parameters(), lr=0.05) #!
+for step in range(60):
+    loss = F.cross_entropy(net(x), y)
+{STEP}
+""",
+    ),
 ]
