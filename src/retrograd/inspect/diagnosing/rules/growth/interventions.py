@@ -14,7 +14,7 @@ from .....core.tensor.tensor import Tensor
 from ....record import Departure
 from ...findings import figure, listing
 from ...kinds import Case, Found, HasPlace
-from ...probes.proof import compare
+from ...probes.proof import better, compare
 from ...probes.replay import Changes, Curves, Edit
 from ...recording import Array, Step
 from ..data import data_origin, first_layer
@@ -23,7 +23,7 @@ from .depth import ends_of_layers
 _STEPS = 200  # of a trial, if the budget has them
 _STAYS = 0.9  # of the first loss without the edit
 _FALLS = 0.5  # of the first loss with it
-_SMALLER, _LARGER = 0.05, 10.0  # gradient of the first layer beside that of the last
+_SMALLER, _LARGER = 0.05, 20.0  # gradient of the first layer beside that of the last
 _FAR = 3.0  # mean or standard deviation of inputs
 _NEAR = 0.05  # standard deviation of inputs
 
@@ -40,7 +40,7 @@ def intervene(case: Case) -> tuple[str, Found] | None:
 
 def _learns(case: Case, edit: Edit) -> Curves | None:
     curves = compare(case.run, case.program, edit, case.budget, _STEPS)
-    if curves is None or not curves.plain[-1] > _STAYS * curves.plain[0] > 0:
+    if curves is None or not curves.plain[-1] > _STAYS * curves.plain[0] > 0 or not better(curves):
         return None
     return curves if curves.fixed[-1] < _FALLS * curves.fixed[0] else None
 
@@ -88,6 +88,8 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
         if not isinstance(start, np.ndarray) or start.dtype.kind != "f" or not p._requires:
             continue
         site = case.run.written.get(p.array.__array_interface__["data"][0])
+        made = {(x.file, x.line) for _, x in case.run.created.values()}
+        site = None if site is None or (site.file, site.line) in made else site  # that of the layer itself
         written += [(p, site)] if site is not None else []
         if start.ndim > 1:
             drawn: Array = rng.standard_normal(start.shape)
@@ -100,6 +102,8 @@ def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
         return None
     ends = ends_of_layers(case, case.run.first or step)
     ratio = ends[0] / ends[1] if ends is not None and ends[1] else 1.0
+    if _SMALLER <= ratio <= _LARGER:
+        return None
     name = "vanishing-gradient" if ratio < _SMALLER else "exploding-gradient"
     names = listing([step.name(p) for p, _ in written])
     what = (
