@@ -405,7 +405,7 @@ def accumulation_unscaled(case: Case) -> Found | None:
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
                 first, last = case.ends()
-                falls = math.isfinite(last) and last < 0.7 * first and not case.rose
+                falls = math.isfinite(last) and last < 0.9 * first and not case.rose
                 curves = compare(case.run, case.program, edit, case.budget) if falls else None
                 if curves is not None and (curves.own or curves.plain)[-1] < 0.9 * curves.fixed[-1]:
                     return None  # the sum of gradients serves as a larger rate
