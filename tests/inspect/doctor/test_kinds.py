@@ -14,6 +14,7 @@ from retrograd.inspect.diagnosing.probes import proof
 from retrograd.inspect.diagnosing.rules import ORDER
 from tests.inspect.doctor.computed_programs import COMPUTED
 from tests.inspect.doctor.error_programs import ERRORS
+from tests.inspect.doctor.form_programs import FORMS
 from tests.inspect.doctor.hand_programs import BY_HAND
 from tests.inspect.doctor.more_programs import MORE
 from tests.inspect.doctor.programs import PROGRAMS, Program
@@ -22,7 +23,7 @@ from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
 from tests.inspect.doctor.thread_programs import THREADS
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED, *THREADS, *ERRORS]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED, *THREADS, *ERRORS, *FORMS]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

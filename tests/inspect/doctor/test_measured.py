@@ -27,6 +27,36 @@ train([*trunk.parameters(), *first.parameters()], first, 3)
 trunk.requires_grad_(False).eval()
 train(second.parameters(), second, 2)
 """,
+    "an adversary of domains, whose labels are one class in each loss": f"""
+model, domain = nn.Sequential(nn.Linear(6, 8), nn.ReLU()), nn.Linear(8, 2)
+head, centers = nn.Linear(8, 3), 2 * torch.randn(3, 6)
+optimizer = torch.optim.Adam([*model.parameters(), *domain.parameters(), *head.parameters()], lr=0.01)
+for step in range(12):
+    y = torch.randint(0, 3, (32,))
+    h = model(centers[y] + 0.3 * torch.randn(32, 6))
+    loss = F.cross_entropy(head(h), y)
+    loss = loss + F.cross_entropy(domain(h), torch.zeros(32, dtype=torch.long))
+    loss = loss + F.cross_entropy(domain(model(torch.randn(32, 6))), torch.ones(32, dtype=torch.long))
+{UPDATE}
+""",
+    "a block that all layers share, as the program says": f"""
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        block = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
+        self.layers, self.head = nn.ModuleList([block] * 3), nn.Linear(6, 1)  # all share one block
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+model = Model()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+x = torch.randn(32, 6)
+for step in range(12):
+    loss = F.mse_loss(model(x), x[:, :1])
+{UPDATE}
+""",
     "a moving average that is assigned by .data": f"""
 class Pair(nn.Module):
     def __init__(self):

@@ -22,6 +22,7 @@ from .probes.replay import Edit
 from .rules import ORDER
 from .rules.gradients import first_bad
 from .rules.growth.depth import divergence
+from .rules.growth.interventions import intervene
 from .run import Run, StepHistory
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def examine(run: Run) -> list[Finding]:
         if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
             name, cause = divergence(case) or ("nan-birth", first_bad(case))
             found = sorted([*found, (KINDS[name], cause)], key=lambda x: ORDER.index(x[0].name))
-        unexplained = None if found else divergence(case)
+        unexplained = None if found else divergence(case) or intervene(case)
         if unexplained is not None:
             found = [(KINDS[unexplained[0]], unexplained[1])]
         return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]

@@ -24,7 +24,7 @@ from .creations import Creations, Patches, Plain
 from .first_calls import AtEvaluation, UntilGraph
 from .forwards import Forwards, outermost_call
 from .labels_seen import Labels
-from .own_updates import OwnUpdates
+from .own_updates import OwnUpdates, equal, keep_gradients, values_of
 from .recording import (
     Array,
     StepRecorder,
@@ -312,7 +312,7 @@ class Observation:
                 continue
             if grad is None or not has_nonzero(grad.array):
                 optimized.is_carried = False
-            elif grad.array.shape == left.shape and _equal(grad.array, left, nan=not optimized.backwards):
+            elif grad.array.shape == left.shape and equal(grad.array, left, nan=not optimized.backwards):
                 optimized.is_carried = True
 
     def _measure_graph(self, x: Tensor, site: Site) -> None:
@@ -349,6 +349,8 @@ class Observation:
                 optimized.backwards += 1
             if not optimized.start:
                 optimized.start = self._values(optimized)
+            if self.recorder is not None and not self.count:
+                keep_gradients(self.recorder.step.left_by, optimized.parameters)
         self._window += 1
         if self.run.optimizers and self._own.optimized is None:
             alone = False
@@ -383,6 +385,8 @@ class Observation:
         self._closure = closure
         if not closure:
             self._check_gradients(optimized)
+            if self.recorder is not None and not self.count:
+                keep_gradients(self.recorder.step.used, optimized.parameters)
         rates: list[float] = []
         for group in optimizer.param_groups:
             rate = group.get("lr", 0.0)
@@ -477,10 +481,11 @@ class Observation:
         else:
             self._others, self._last_other = others, optimized
         if optimized is self._anchor:
+            if self.recorder is not None and not self.count:
+                self.recorder.step.after.update(values_of(optimized.parameters, self.recorder.step.values))
             self._end_of_step()
         elif self.recorder is not None:
-            values = self.recorder.step.values
-            self.recorder.step.later.update((id(p), p.array.copy()) for p in optimized.parameters if id(p) in values)
+            self.recorder.step.later.update(values_of(optimized.parameters, self.recorder.step.values))
         self.spent += time.perf_counter() - began
         if self.limit is not None:
             self._check_limit()
@@ -497,8 +502,6 @@ class Observation:
             self.stop()
             if self.ends:
                 raise Enough(0)
-
-    # Steps in full
 
     def begin_first(self) -> StepRecorder | None:
         """Record from here to the end of the first step."""
@@ -588,11 +591,6 @@ class Observation:
                 if q is p:
                     return f"parameter {place}" if not number else f"parameter {place} of optimizer {number}"
         return "parameter"
-
-
-def _equal(a: Array, b: Array, nan: bool) -> bool:
-    """Return whether arrays of one shape are equal; with ``nan``, NaN equals NaN."""
-    return bool((a == b).all()) or nan and bool(((a == b) | (a != a) & (b != b)).all())
 
 
 def _number(value: Array) -> float:

@@ -6,16 +6,17 @@ The gradients are those of ``backward``, or what ``autograd.grad`` returns.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ...core.source_location import Site
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.parameter import Parameter
 from ...optim.sgd import SGD
-from .recording import Array, Step, beginning
+from .recording import Array, Step, beginning, start_of
 from .run import Optimized, Run, StepHistory
 
 _TRIES = 3  # backward passes after which all leaves are looked at
+_ROUNDING = 1e-7  # of the largest number of a parameter
 _PARALLEL = 1e-3  # the most that an update may differ from a multiple of the gradient, relative to its size
 
 
@@ -86,6 +87,8 @@ class OwnUpdates:
         x = self.optimized
         p, before, gradient = changed[0]
         rate = _rate(p, before, gradient)
+        uphill = math.isnan(rate) and math.isfinite(_rate(p, 2 * p.array - before, gradient))
+        self.run.uphill += uphill
         x.history.append(StepHistory(x.steps, self.run.losses[-1], [rate]))
         x.rates.append(rate)
         x.losses.append(self.run.losses[-1])
@@ -116,7 +119,8 @@ def _rate(p: Tensor, before: Array, gradient: Array) -> float:
         return math.nan
     factor = float(change.dot(g)) / square
     rest, size = (float(abs(x).max()) for x in (change - factor * g, change))
-    return factor if factor > 0 and rest <= _PARALLEL * size else math.nan
+    rounding = _ROUNDING * float(abs(before).max())
+    return factor if factor > 0 and rest <= _PARALLEL * size + rounding and size > rounding else math.nan
 
 
 def _trains(step: Step, changed: list[Tensor]) -> bool:
@@ -135,3 +139,19 @@ def _site(step: Step, keys: set[int]) -> Site | None:
         if source is not None and id(source.leaf) in keys and (source.cut or not call.record.grad_enabled):
             return call.site
     return None
+
+
+def values_of(parameters: Iterable[Tensor], read: Container[int]) -> dict[int, Array]:
+    """Return the values of the parameters that a step has read, by id."""
+    return {id(p): p.array.copy() for p in parameters if id(p) in read}
+
+
+def keep_gradients(kept: dict[int, tuple[Array, int]], parameters: Iterable[Tensor]) -> None:
+    """Keep the gradients of parameters as they are, and the addresses of their memory, by id."""
+    graded = [(p, p._grad.array) for p in parameters if p._grad is not None and is_dense(p._grad)]
+    kept.update((id(p), (array.copy(), start_of(array))) for p, array in graded)
+
+
+def equal(a: Array, b: Array, nan: bool) -> bool:
+    """Return whether arrays of one shape are equal; with ``nan``, NaN equals NaN."""
+    return bool((a == b).all()) or nan and bool(((a == b) | (a != a) & (b != b)).all())

@@ -193,6 +193,9 @@ class Step:
     models: list[tuple[Module, str]] = field(default_factory=list)  # those with parameters, and the program's variables
     values: dict[int, Array] = field(default_factory=dict)  # of trainable leaves, by id, when they were first read
     later: dict[int, Array] = field(default_factory=dict)  # the same after a step of an optimizer within this step
+    after: dict[int, Array] = field(default_factory=dict)  # of parameters, by id, after the step of the first optimizer
+    left_by: dict[int, tuple[Array, int]] = field(default_factory=dict)  # gradients by id after the last backward pass
+    used: dict[int, tuple[Array, int]] = field(default_factory=dict)  # the same as the step found them
     replaced: dict[int, Array] = field(default_factory=dict)  # by id of a leaf: the array that ``data`` was set to
     read: dict[int, Array] = field(default_factory=dict)  # the same: the array that was read last
     marks: dict[int, bytes] = field(default_factory=dict)  # first numbers of parameters that need no gradient, by id

@@ -221,6 +221,7 @@ class Run:
     kept_graphs: Site | None = None  # a backward pass of losses whose graphs stay alive for many steps
     kept_call: Call | None = None  # the end of a graph that no backward pass walks, and that stays alive for many steps
     summed: bool = False  # whether later graphs keep these, as in a sum of losses
+    uphill: int = 0  # steps of the program's own update along the gradient
     error: BaseException | None = None  # that ended the program
     failed_backward: Site | None = None
     modes: dict[int, list[bool]] = field(default_factory=dict)

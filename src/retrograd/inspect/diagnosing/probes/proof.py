@@ -47,11 +47,11 @@ def prove(run: Run, program: Program | None, edit: Edit, budget: Budget) -> tupl
     return curves, sentence(edit, curves)
 
 
-def compare(run: Run, program: Program | None, edit: Edit, budget: Budget) -> Curves | None:
+def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps: int = STEPS) -> Curves | None:
     """Return the losses with and without an edit, the latter by the edited loss and by its own."""
     if program is None:
         return None
-    most = budget.share(2, STEPS)
+    most = budget.share(2, steps)
     try:
         fixed = train(run, program, edit.changes, edit.changes, edit.options, "", edit, budget, most=most)
         written = replace(edit, everything=False, frozen=False, values={}, clip=0.0)

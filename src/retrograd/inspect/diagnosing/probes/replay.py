@@ -148,8 +148,17 @@ class Program:
             return False
         return x.call not in self._moving or self._as_read > 1 and x.cut is not None
 
-    def run(self, values: Mapping[int, Tensor], changes: Changes = NOTHING, wanted: Source | None = None) -> Tensor:
-        """Return the loss, or another value, with these Tensors in place of the leaves of these ids."""
+    def run(
+        self,
+        values: Mapping[int, Tensor],
+        changes: Changes = NOTHING,
+        wanted: Source | None = None,
+        kept: dict[int, Inputs] | None = None,
+    ) -> Tensor:
+        """Return the loss, or another value, with these Tensors in place of the leaves of these ids.
+
+        ``kept`` gets the results of all calls.
+        """
         results: dict[int, Inputs] = {}
 
         def value(source: Source) -> Array:
@@ -187,6 +196,8 @@ class Program:
             made = [x if isinstance(x, Tensor) else new_tensor(x) for x in _listed(out)]
             ended = call.untracked and not changes.joined and index not in changes.tracked
             results[index] = tuple([x.detach() for x in made] if ended and index not in changes.calls else made)
+        if kept is not None:
+            kept.update(results)
         loss = value(self.source if wanted is None else wanted)
         if self.scale != 1.0 and wanted is None:
             loss = loss / self.scale
@@ -274,6 +285,10 @@ class Budget:
     def share(self, count: int, most: int) -> int:
         """Return how many steps each of several trials may take, so that all take as many."""
         return min(most, max(0, self.remaining - self.reserved) // count)
+
+    def allow(self, count: int) -> None:
+        """Allow this number of steps also if they are reserved."""
+        self.reserved = min(self.reserved, max(0, self.remaining - count))
 
     def release(self) -> None:
         """Allow the steps that were reserved."""

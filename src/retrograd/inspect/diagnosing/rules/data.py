@@ -11,10 +11,11 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import Case, Found, kind
+from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
+from .mixing import meeting, of_rows, remedy
 
 _SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
@@ -58,7 +59,7 @@ def unnormalized_input(case: Case) -> Found | None:
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
     called = entry.site if entry is not None else call.site
     return Found(
-        _origin(case, step, call.inputs[0]) or called,
+        data_origin(case, step, call.inputs[0]) or called,
         values,
         None if unproved else edit,
         None if unproved else curves,
@@ -72,10 +73,10 @@ def _far_targets(case: Case, step: Step, last: float) -> bool:
     target = case.target(step, loss) if loss is not None and loss.name == "mse_loss" else None
     if target is None or not target.size or case.baseline is None:
         return False
-    return abs(float(target.mean())) > _LARGE and last > 2 * case.baseline
+    return abs(float(target.mean())) > _LARGE and last > 1.2 * case.baseline
 
 
-def _origin(case: Case, step: Step, source: Source) -> Site | None:
+def data_origin(case: Case, step: Step, source: Source) -> Site | None:
     """Return the line that computed data before the first step, of which a step takes a part."""
     for _ in range(10):
         x = step.array(source) if case.has_array(step, source) else None
@@ -146,9 +147,33 @@ def _reordered(step: Step) -> Found | None:
         call = step.calls[index]
         if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
             continue
+        split = _classes_split(step, call)
+        if split is not None:
+            return split
         if exchanges(call.shapes[0], call.shape):
             return _view(call.record, call.name, call.shapes[0], call.shape, _transposed(call))
     return None
+
+
+def _classes_split(step: Step, call: Call) -> Found | None:
+    """Return the finding for a reshape of (N, C, places) to (N * places, C) for a loss of classes."""
+    before, after = call.shapes[0], call.shape
+    rows = len(before) > 2 and len(after) == 2 and after[1] == before[1] > 1 and before[-1] not in (1, after[1])
+    if not rows or not call.needs(0) or not any(x.name in CLASS_LOSSES for x in step.following(call)):
+        return None
+
+    def moved(x: Tensor, **params: object) -> Tensor:
+        return x.movedim(1, -1).reshape(after)
+
+    what = (
+        f"{call.name} makes shape {after} of shape {before}: the rows that the loss takes for the {after[1]} scores of "
+        "a place have the scores of one class for several places."
+    )
+    fix = (
+        f"move the classes to the end before: movedim(1, -1).reshape(-1, {after[1]}), or give the loss both as they are"
+    )
+    edit = Edit("with movedim", Changes(calls={call.index: moved}))
+    return Found(call.record, {"operator": call.name, "row": 0, "count": before[0]}, edit, message=what, fix=fix)
 
 
 def _transposed(call: Call) -> Edit:
@@ -227,8 +252,6 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
         return None
     suspects = [i for i in program.order if step.calls[i].name in _MIXERS and not _along_last(step.calls[i])]
     suspects = [i for i in suspects if not _is_square(step.calls[i])]
-    if not suspects:
-        return None
     feeds = {
         (i, place): x
         for i in program.order
@@ -244,6 +267,8 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
     if not feeds and not looked_up:
         return None
     at_end = None
+    if not suspects:
+        return _met(case, program, step, feeds, looked_up, count)
     for index in [end.call, *suspects]:
         call = step.calls[index]
         if count not in call.shape[:2] or index != end.call and index not in program.order:
@@ -258,7 +283,30 @@ def _mixing(case: Case, step: Step, start: Source, end: Source, count: int) -> F
             continue
         return _mixed(case, step, call, pair, count)
     along = [step.calls[i] for i in suspects if at_end is not None and _runs_along(step.calls[i], count)]
-    return _mixed(case, step, along[0], at_end, count) if along and at_end is not None else None
+    if along and at_end is not None:
+        return _mixed(case, step, along[0], at_end, count)
+    return _met(case, program, step, feeds, looked_up, count) if at_end is not None else None
+
+
+def _met(
+    case: Case,
+    program: Program,
+    step: Step,
+    feeds: dict[tuple[int, int], Source],
+    looked_up: list[int],
+    count: int,
+) -> Found | None:
+    """Return the finding for an operator of any other name in which two examples meet."""
+    base = {key: np.asarray(step.array(x)) for key, x in feeds.items()}
+    params = {i: (step.calls[i].params, index_of(step.calls[i])) for i in looked_up}
+    if any(x.shape[:1] != (count,) for x in (*base.values(), *[x for _, x in params.values()])):
+        return None
+    call = meeting(program, step, [of_rows(base, params, row) for row in (-1, 0, count - 1)])
+    fix = remedy(call) or _MIXERS.get(call.name, "") if call is not None else ""
+    if call is None or not fix or _along_last(call):
+        return None
+    values = {"operator": call.record.call, "row": 0, "count": count, "other": count - 1, "fix": fix}
+    return Found(case.edited(step, call), values)
 
 
 def _mixed(case: Case, step: Step, call: Call, pair: tuple[int, int], count: int) -> Found:

@@ -10,6 +10,7 @@ import numpy as np
 from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, Case, Found, HasPlace, kind
 from ..probes.proof import train, train_over
+from ..probes.relations import agreement, correlations, guessing, information, separation, shifted
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
 from .data import first_layer, index_of
@@ -29,8 +30,11 @@ _ABOVE = 1.25  # times the loss of guessing, above which steps are the reason
 _AROUND = 2  # places before and after one
 _FASTER = 0.98  # of their loss, below which the labels are learned faster
 _STEPS = 60  # steps of each
+_LONG = 60  # steps of a run
+_NOT, _CLEAR = 2.0, 6.0  # standard deviations of what permuted labels have
 _CHECK = "check the order of inputs and labels: shuffle both by the same permutation"
 _ONE_ORDER = "permute both by one order: order = torch.randperm(len(x)); x, y = x[order], y[order]"
+_RECURRENT = frozenset({"rnn", "lstm", "gru"})
 _ROW_BY_ROW = frozenset(  # operators whose result has a row for each row of their input
     ["linear", "conv1d", "conv2d", "conv3d", "batch_norm", "batch_norm_given", "layer_norm", "group_norm", "dropout"]
     + ["max_pool1d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "softmax", "log_softmax", "normalize"]
@@ -65,6 +69,10 @@ def unshuffled_data(case: Case) -> Found | None:
     if not found:
         return None
     noted = case.run.binary_labels if found[-1][1].name in BINARY_LOSSES else case.run.labels
+    several = sum(x.name in CLASS_LOSSES for x in case.loss_calls(found[-1][0]))
+    if several > 1 and noted is case.run.labels:  # those of an adversary of domains are one class in each of its losses
+        losses = [noted[n::several] for n in range(several)]
+        noted = next((ys for ys in losses if len({int(x) for y in ys for x in (y.min(), y.max())}) > 1), [])
     labels = [y for y in noted if y.size >= 4] or [y for _, _, y in found if y.size >= 4]
     if len(labels) < 4:
         return None
@@ -122,7 +130,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    other = _of_other_rows(case) or _of_repeated(case)
+    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case)
     if other is not None:
         return other
     _, last = case.ends()
@@ -130,7 +138,7 @@ def labels_unrelated(case: Case) -> Found | None:
     tokens = not len(labels)
     if tokens:
         rows, labels = _tokens(case)
-    base = _guessing(labels)
+    base = guessing(labels)
     if base is None and len(case.losses) >= 20:
         return _unrelated_numbers(case)
     if base is None or len(case.losses) < 20 or _are_places(case):
@@ -140,18 +148,20 @@ def labels_unrelated(case: Case) -> Found | None:
     rng = np.random.default_rng(0)
     order = rng.permutation(len(labels))[:_MOST_ROWS]
     rows, labels = rows[order], labels[order]
-    real = _agreement(rows, labels)
+    real = agreement(rows, labels)
     if tokens and (not last > 0.9 * base or _follow_places(case)):
         return None
     if last > _ABOVE * base:
         return None  # the loss is not that of guessing: steps have made it worse
-    permuted = [_agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    permuted = [agreement(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
     most, spread = float(np.mean(permuted)) + 0.005, float(np.std(permuted))
     chance = min(max(permuted), most + spread) if _permuting(case) is None else most + 5 * spread
+    if len(case.losses) >= _LONG and last > 0.97 * base:
+        chance = max(chance, most + 2 * spread)  # nothing at all was learned
     if not tokens and real > chance:
         return None
-    apart = [_separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-    if _separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
+    apart = [separation(rows, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+    if separation(rows, labels) > float(np.mean(apart)) + 4 * float(np.std(apart)):
         return None  # one input tells something about the labels
     step = case.step
     call = case.loss_call(step) if step is not None else None
@@ -187,7 +197,7 @@ def _are_equal(losses: list[float], base: float) -> bool:
 
 def _pairing(case: Case, step: Step | None, call: Call | None) -> HasPlace | None:
     """Return the line of the program's data set that gives inputs and labels, if no operator changes the labels."""
-    source = _target_source(step, call) if step is not None and call is not None else None
+    source = target_source(step, call) if step is not None and call is not None else None
     methods = [x.pairs for x in case.run.loaders if x.pairs is not None]
     if step is None or source is None or not methods:
         return None
@@ -205,7 +215,7 @@ def _of_other_rows(case: Case) -> Found | None:
         call = case.loss_call(step)
         if call is None or not call.shapes[0]:
             continue
-        targets = _target_source(step, call)
+        targets = target_source(step, call)
         count = call.shapes[0][0]
         inputs, wanted = (_selected(step, x, count) for x in (call.inputs[0], targets))
         pairs = [(x, y) for x in inputs for y in wanted if len(x.rows) == len(y.rows)]
@@ -241,7 +251,7 @@ def _of_repeated(case: Case) -> Found | None:
     if again < _LEAST_AGAIN or len(first) < _LEAST_NUMBERS:
         return None
     seen = np.concatenate([y for _, y in case.run.indexed])
-    base = _guessing(seen)
+    base = guessing(seen)
     if base is not None and case.ends()[1] < _BY_HEART * base:
         return None  # learned from other inputs
     shares = np.unique(seen, return_counts=True)[1]
@@ -258,6 +268,39 @@ def _of_repeated(case: Case) -> Found | None:
     sorting = None if site is None else sorting_line(site.file)
     fix = "keep inputs and labels together" if sorting is None else "sort the examples before taking the labels of them"
     return Found(sorting or _permuting(case) or site, {"rows": again}, message=what, fix=fix)
+
+
+def _of_neighbours(case: Case) -> Found | None:
+    """Return the finding for labels that belong to the example before or after their own, in the order of a batch."""
+    for step in reversed(case.run.steps):
+        x = _rows(step) if step.roots else None
+        if x is None or len(x) < _LEAST_NUMBERS // 2 or any(y.name in _RECURRENT for y in step.calls):
+            continue
+        classes = next((y for one, _, y in _labels(case) if one is step), None)
+        numbers = _numbers(case, step) if classes is None else None
+        y = classes if numbers is None else numbers.mean(axis=1)
+        if (
+            y is None
+            or len(y) != len(x)
+            or not float(np.std(y)) > 1e-3 * float(np.abs(y).max())
+            or not np.isfinite(x).all()
+        ):
+            continue
+
+        now, best, then = shifted(x, y, classes is not None)
+        if now > _NOT:
+            return None
+        if then < _CLEAR:
+            continue
+        loss = case.loss_call(step)
+        where = _permuting(case) or (loss or step.passed()[0]).site
+        what = (
+            f"the labels of a batch belong to other examples: moved by {best} place{'s' * (abs(best) > 1)} they agree "
+            f"with those of similar inputs far more often than permuted labels do ({figure(then)} standard "
+            "deviations), and as they are they do not."
+        )
+        return Found(where, {"rows": len(x)}, message=what, fix="give each input the label of the same place")
+    return None
 
 
 class _Rows(NamedTuple):
@@ -277,7 +320,7 @@ def _are_same_rows(x: _Rows, y: _Rows) -> bool:
     return bool((distance == distance[0]).all()) or float((distance == 0).mean()) > 0.2
 
 
-def _target_source(step: Step, call: Call) -> Source | None:
+def target_source(step: Step, call: Call) -> Source | None:
     """Return where the target of a loss comes from; class indices by their memory."""
     classes = call.params.get("classes")
     if classes is None:
@@ -336,8 +379,14 @@ def _permuting(case: Case) -> HasPlace | None:
 
 
 def _unrelated_numbers(case: Case) -> Found | None:
-    """Return the finding for targets of a regression that a line of the program permutes apart from the inputs."""
-    where = _permuting(case)
+    """Return the finding for targets of a regression that are not those of the inputs.
+
+    A line of the program permutes one of the two, or the loss stays at that of guessing.
+    """
+    permuting, base = _permuting(case), case.baseline
+    where = permuting
+    if permuting is None and case.step is not None and base is not None and case.ends()[1] > 0.9 * base:
+        where = _pairing(case, case.step, case.loss_call(case.step)) or case.step.passed()[0].site
     pairs = [
         (x, y)
         for step in case.run.steps
@@ -349,18 +398,20 @@ def _unrelated_numbers(case: Case) -> Found | None:
     rows, targets = (np.concatenate(x) for x in zip(*pairs, strict=True))
     unique = np.unique(rows, axis=0, return_index=True)[1][:_MOST_ROWS]
     rows, targets = rows[unique], targets[unique].mean(axis=1)
-    if len(rows) < _LEAST_NUMBERS or not np.isfinite(rows).all() or not targets.std() > 0:
+    least = _LEAST_NUMBERS if permuting is not None else 2 * _LEAST_NUMBERS
+    if len(rows) < least or not np.isfinite(rows).all() or not targets.std() > 1e-3 * float(np.abs(targets).max()):
         return None
     rng = np.random.default_rng(0)
-    permuted = [_correlations(rows, rng.permutation(targets)) for _ in range(_PERMUTATIONS)]
-    near, best = _correlations(rows, targets)
+    permuted = [correlations(rows, rng.permutation(targets)) for _ in range(_PERMUTATIONS)]
+    near, best = correlations(rows, targets)
     most, single = max(x for x, _ in permuted), [x for _, x in permuted]
     if near > most or best > float(np.mean(single)) + 3 * float(np.std(single)):
         return None
     what = (
         f"inputs and targets of {len(rows)} recorded examples have nothing to do with each other: the mean target of "
         f"the five nearest other examples has correlation {figure(near)} with an example's own target (with permuted "
-        f"targets up to {figure(most)}), and this line permutes one of the two alone."
+        f"targets up to {figure(most)}), "
+        + ("and the loss is that of guessing." if permuting is None else "and this line permutes one of the two alone.")
     )
     return Found(where, {"rows": len(rows)}, message=what, fix=_ONE_ORDER)
 
@@ -381,17 +432,10 @@ def _numbers(case: Case, step: Step) -> np.ndarray | None:
         if call.needs(place) or call.shapes[0] != call.shapes[1] or not Case.has_array(step, call.inputs[place]):
             continue
         y = np.asarray(step.array(call.inputs[place]))
-        if y.ndim and y.dtype.kind == "f":
+        of_data = y.ndim and y.dtype.kind == "f" and not step.leaves(call.inputs[place], everything=True)
+        if of_data and float(y.std()) > 1e-3 * float(np.abs(y).max()):
             return y.reshape(len(y), -1)
     return None
-
-
-def _correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the correlation of targets with the means of their neighbours' targets, and the best with one input."""
-    z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (y - y.mean()) / y.std()
-    around = t[_nearest(z)].mean(axis=1)
-    spread = float(around.std())
-    return float((around * t).mean() / spread) if spread else 0.0, float(np.abs(z.T @ t / len(t)).max())
 
 
 def _are_places(case: Case) -> bool:
@@ -420,6 +464,7 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
         return None
     rng = np.random.default_rng(1)
     losses = []
+    case.budget.allow((1 + _TRAINED) * (_STEPS + len(batches)))
     for answers in [labels, *[rng.permutation(labels) for _ in range(_TRAINED)]]:
         changes = [
             Changes(
@@ -433,14 +478,6 @@ def _learned(case: Case, rows: np.ndarray, labels: np.ndarray) -> list[float] | 
             return None
         losses.append(float(np.mean(curve[len(curve) // 2 :])))
     return losses
-
-
-def _guessing(labels: np.ndarray) -> float | None:
-    if not len(labels):
-        return None
-    shares = np.bincount(labels) / len(labels)
-    shares = shares[shares > 0]
-    return float(-(shares * np.log(shares)).sum())
 
 
 def _pool(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -507,46 +544,18 @@ def _follow_places(case: Case) -> bool:
                 return False
             tokens, labels = (np.concatenate(x) for x in zip(*same, strict=True))
             tokens, labels = tokens[labels >= 0], labels[labels >= 0]
-            permuted = [_information(tokens, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
-            if _information(tokens, labels) > float(np.mean(permuted)) + 6 * float(np.std(permuted)):
+            permuted = [information(tokens, rng.permutation(labels)) for _ in range(_PERMUTATIONS)]
+            if information(tokens, labels) > float(np.mean(permuted)) + 6 * float(np.std(permuted)):
                 return True
     return False
 
 
-def _information(tokens: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mutual information of tokens and labels, in nats."""
-    table = np.zeros((int(tokens.max()) + 1, int(labels.max()) + 1))
-    np.add.at(table, (tokens, labels), 1 / len(labels))
-    chance = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
-    return float((table[table > 0] * np.log(table[table > 0] / chance[table > 0])).sum())
-
-
 def _looked_up(step: Step, loss: Call) -> np.ndarray | None:
-    """Return the indices of the first embedding that a loss depends on, a row for each example."""
+    """Return the indices of the embedding that a loss depends on, a row for each example; None if there are several."""
+    found: list[np.ndarray] = []
     for index in sorted(step.below(Source(loss.index, 0, None, None))):
         call = step.calls[index]
         if call.name == "embedding" and (rows := index_of(call)).ndim and rows.size and rows.min() >= 0:
-            return rows
-    return None
-
-
-def _separation(x: np.ndarray, y: np.ndarray) -> float:
-    """Return the largest share of an input's variance that lies between the means of the classes."""
-    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
-    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
-    return float((means * means).sum(0).max())
-
-
-def _agreement(x: np.ndarray, y: np.ndarray) -> float:
-    """Return how often the majority of the five nearest other examples has the same label."""
-    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
-    return float((y[_nearest(z)] == y[:, None]).mean())
-
-
-def _nearest(z: np.ndarray) -> np.ndarray:
-    """Return the indices of the five nearest other rows of each row."""
-    squares = (z * z).sum(1)
-    distances = squares[:, None] + squares[None] - 2 * z @ z.T
-    np.fill_diagonal(distances, np.inf)
-    near: np.ndarray = np.argpartition(distances, min(5, len(z) - 2), axis=1)[:, :5]
-    return near
+            found.append(rows)
+    others = [x for x in found if x.shape == found[0].shape and not np.array_equal(x, found[0])]
+    return found[0] if found and not others else None

@@ -16,6 +16,7 @@ from ..probes.replay import Changes, Edit, Replacement, same
 from ..recording import LOGARITHMS, Array, Call, Step, same_source
 
 _ARITHMETIC = frozenset({"add", "sub", "mul", "neg", "pow", "square", "clamp", "where", "maximum", "minimum"})
+_WRITTEN = frozenset({"div", "exp", "mul", "normalize"})  # operators whose result softmax by hand is
 # Losses whose targets are 1 and -1.
 _SIGNED = frozenset({"cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "soft_margin_loss"})
 
@@ -78,7 +79,8 @@ def _broadcast_between(step: Step, call: Call) -> Found | None:
     result = np.broadcast_shapes(*call.shapes)
     if math.prod(prediction) != math.prod(target) or math.prod(result) <= math.prod(prediction):
         return None
-    if len(prediction) == len(target) or not _is_reduced(step, call):
+    outer = len(prediction) == len(target) and call.name == "sub" and _is_squared(step, call)
+    if len(prediction) == len(target) and not outer or not _is_reduced(step, call):
         return None
     primitive: Array = call.primitive
 
@@ -89,6 +91,14 @@ def _broadcast_between(step: Step, call: Call) -> Found | None:
 
     edit = Edit(f"with target.reshape{prediction}", Changes(calls={call.index: fixed}))
     return _shapes(call, prediction, target, tuple(result), edit)
+
+
+def _is_squared(step: Step, call: Call) -> bool:
+    """Return whether the mean of squares of a difference is taken, and nothing else of it."""
+    readers = list(step.readers(call.index))
+    if readers and all(x.name in ("square", "pow") or x.name == "mul" and len(set(x.inputs)) == 1 for x in readers):
+        return all(y.name in ("mean", "sum") for x in readers for y in step.readers(x.index))
+    return False
 
 
 def _is_reduced(step: Step, call: Call) -> bool:
@@ -221,7 +231,8 @@ def _written_out(case: Case, step: Step, call: Call, before: Call | None, activa
         below = step.producer(before.inputs[-1])
         parts = [step.producer(x) for x in below.inputs] if below is not None and below.name == "add" else []
         return "sigmoid (written with exp)" if any(x is not None and x.name == "exp" for x in parts) else ""
-    if call.name != "cross_entropy" or len(call.shapes[0]) < 2 or not case.has_array(step, call.inputs[0]):
+    whole = call.name == "cross_entropy" or call.name == "log_softmax" and before.name in _WRITTEN
+    if not whole or len(call.shapes[0]) < 2 or not case.has_array(step, call.inputs[0]):
         return ""
     x = np.asarray(step.array(call.inputs[0]), dtype=np.float64)
     is_distribution = x.size > 0 and float(x.min()) >= 0 and bool((np.abs(x.sum(axis=1) - 1) < 1e-3).all())
@@ -241,6 +252,9 @@ def softmax_axis(case: Case) -> Found | None:
     for step in reversed(case.run.steps):
         for call in step.passed():
             found = _not_normalized(case, step, call)
+            if found is not None:
+                return found
+            found = _by_hand(case, step, call)
             if found is not None:
                 return found
             if call.name not in ("softmax", "log_softmax"):
@@ -318,6 +332,28 @@ def _divides_itself(step: Step, call: Call) -> bool:
     dims = dim if isinstance(dim, tuple) else (dim,) if isinstance(dim, int) else ()
     along = [given[i] for i in dims if -len(given) <= i < len(given)]
     return bool(along) and set(along) == {1} and same_source(call.inputs[0], total.inputs[0])
+
+
+def _by_hand(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for exponentials that are divided by their sum along the batch: softmax, by hand."""
+    total = step.producer(step.origin(call.inputs[1])) if call.name == "div" and len(call.inputs) == 2 else None
+    if total is None or total.name != "sum" or not same_source(call.inputs[0], total.inputs[0]) or not call.needs(0):
+        return None
+    before, shape, dim = step.producer(call.inputs[0]), call.shapes[0], total.params.get("dim")
+    dim = dim[0] if isinstance(dim, tuple) and len(dim) == 1 else dim
+    along = isinstance(dim, int) and len(shape) == 2 and dim % 2 == 0 and shape[1] > 1
+    if before is None or before.name != "exp" or not along or not _is_batch(case, step, call, shape):
+        return None
+
+    def fixed(x: Tensor, *others: object, **params: object) -> Tensor:
+        return x / x.sum(-1, keepdim=True)
+
+    edit = Edit("with sum(-1)", Changes(calls={call.index: fixed}), one_loss=True)
+    what = (
+        f"the exponentials of this line are divided by their sum along dimension 0 of shape {tuple(shape)}: that is "
+        "the batch; each column, and not each example, sums to one."
+    )
+    return Found(total.record, {}, edit, message=what, fix="sum along the last dimension: .sum(-1, keepdim=True)")
 
 
 def _sigmoid(x: Tensor, **params: object) -> Tensor:

@@ -10,14 +10,18 @@ import numpy as np
 from ....core.tensor.tensor import Tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
+from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, HasPlace, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Step
+from .growth.changed import changed_gradients, changing_line
+from .growth.rates import moved
 from .signs.adversaries import agreeing_critic
 from .signs.pairs import opposite_pairs
-from .signs.policies import minimized_reward
-from .signs.qualities import turned_term, wrong_way
+from .signs.policies import minimized_reward, slope_of
+from .signs.qualities import is_distance, turned_term, wrong_way
+
+_LITTLE = 0.05  # of their size, by which parameters move in steps that are not too large
 
 
 @kind(
@@ -44,6 +48,9 @@ def loss_sign(case: Case) -> Found | None:
         ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         fix = "give the outputs for generated examples the other sign in the critic's loss"
         return Found(where, {"what": what, **ends}, fix=fix, unproved="a recorded step has one of the two losses only")
+    uphill = _uphill(case) or _negated(case)
+    if uphill is not None:
+        return uphill
     if not stepping or len(stepping) > 1 and (maximizing or not _is_joint(case, len(stepping))):
         return None  # an adversary may maximize on purpose
     sign = -1.0 if any(group.get("maximize") for group in stepping[0].optimizer.param_groups) else 1.0
@@ -81,6 +88,42 @@ def loss_sign(case: Case) -> Found | None:
         edit = Edit("with the other sign", Changes(root=lambda loss: -loss)) if sign > 0 else None
         return Found(turned[0], _wrong_way(case, turned[1]), edit)
     return _of_one_term(case, step, sign) or _negative_divergence(case, step) or _unbounded(case, step, first, last)
+
+
+def _uphill(case: Case) -> Found | None:
+    """Return the finding for a program whose own update goes along the gradient of a loss that is to be small."""
+    main, step = case.main, case.step
+    if main is None or step is None or case.run.uphill < 2 or 2 * case.run.uphill < main.steps:
+        return None
+    held = {id(p) for p in main.parameters}
+    for call in step.passed():
+        slope = slope_of(call)
+        known = call.name in LOSSES or is_distance(step, call)
+        if known and slope > 0 and held & {id(p) for p in step.leaves(step.roots[-1].source)}:
+            what = f"the program's own update adds a multiple of the gradient of {call.name}, and so makes it larger"
+            fix = "subtract the gradient: w -= rate * w.grad"
+            why = "the recorded step does not have the update"
+            return Found(main.created or main.stepped, _wrong_way(case, what), fix=fix, unproved=why)
+    return None
+
+
+def _negated(case: Case) -> Found | None:
+    """Return the finding for gradients whose sign the program changes before the step that subtracts them."""
+    first, main = case.run.first, case.main
+    changed = changed_gradients(first) if first is not None else None
+    if first is None or main is None or changed is None or changed.factor >= 0 or changed.decay:
+        return None
+    if any(group.get("maximize") for group in main.optimizer.param_groups):
+        return None
+    for call in first.passed():
+        if (call.name in LOSSES or is_distance(first, call)) and slope_of(call) > 0:
+            where = changing_line(first, main.stepped) or main.stepped
+            what = (
+                f"this line multiplies the gradients by {figure(changed.factor)}, so that steps make {call.name} larger"
+            )
+            fix = "leave the sign of the gradients: step() subtracts them"
+            return Found(where, _wrong_way(case, what), fix=fix, unproved="the recorded step does not have this change")
+    return None
 
 
 def _of_one_term(case: Case, step: Step, sign: float) -> Found | None:
@@ -261,8 +304,16 @@ def wrong_reduction_scale(case: Case) -> Found | None:
             f"steps are too large: {_course(case)}."
         )
         texts = {"what": what, "fix": 'use reduction="mean", or divide by the batch'}
-        return Found(call.record, texts, edit if proved else None, curves if proved else None, why)
+        where = _created_for_sums(case, step, call) or call.record
+        return Found(where, texts, edit if proved else None, curves if proved else None, why)
     return _unlike_terms(step) or _divided_again(case, step)
+
+
+def _created_for_sums(case: Case, step: Step, call: Call) -> HasPlace | None:
+    """Return the line that creates a loss as a module and names the sum."""
+    entry = step.module_of(call)
+    made = case.created(entry.module) if entry is not None else None
+    return made if made is not None and "sum" in made.code else None
 
 
 def _course(case: Case) -> str:
@@ -337,6 +388,8 @@ def _divided_again(case: Case, step: Step) -> Found | None:
 def accumulation_unscaled(case: Case) -> Found | None:
     if case.main is None or any(x.overwritten or x.lost for x in case.run.optimizers):
         return None  # no step uses a sum of gradients
+    if moved(case) < _LITTLE and case.losses and all(map(math.isfinite, case.losses)) and not case.rose:
+        return None  # steps are too small, and not too large
     for step in reversed(case.run.steps):
         groups: dict[tuple[str, int, int], list[Root]] = {}
         for root in step.roots:
@@ -351,7 +404,12 @@ def accumulation_unscaled(case: Case) -> Found | None:
             if all(_undivided(step, root, len(group)) for root in group):
                 written = Changes(root=partial(_divided, number=1 / len(group)))
                 edit = Edit(f"with the loss divided by {len(group)}", written=written)
-                return Found(group[-1].site, {"count": len(group)}, edit)
+                first, last = case.ends()
+                falls = math.isfinite(last) and last < 0.9 * first and not case.rose
+                curves = compare(case.run, case.program, edit, case.budget) if falls else None
+                if curves is not None and (curves.own or curves.plain)[-1] < 0.9 * curves.fixed[-1]:
+                    return None  # the sum of gradients serves as a larger rate
+                return Found(group[-1].site, {"count": len(group)}, edit, curves)
     return None
 
 

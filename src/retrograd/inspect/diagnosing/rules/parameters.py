@@ -30,6 +30,7 @@ from .program_text import (
     class_lines,
     name_of,
     parameters_of,
+    program_text,
     replaced_data,
     text_of_class,
 )
@@ -39,6 +40,10 @@ from .writes import derived_attribute
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
 _LONG = 80  # characters
+_SHARED = re.compile(  # said of layers on purpose
+    r"(?i)\bshar(e|es|ed|ing)\s+(one|the same|all|weights?|parameters?|block|layers?)\b|weight[ _]?sharing|"
+    r"\bshared[_ ](block|layers?|weights?|param)|albert|universal transformer"
+)
 _GATES = {"gru": 3, "lstm": 4}  # parts of the weights of a recurrent layer, each with a row per unit
 
 
@@ -270,8 +275,8 @@ def _of_same_model(step: Step, optimizers: list[Optimized], stepping: list[Optim
 def _only_head(case: Case, step: Step, missing: dict[int, Tensor]) -> bool:
     """Return whether the optimizer holds the last layers of one module, and they learn, on random features."""
     first, last = case.finite_ends()
-    if not last < 0.6 * first:
-        return False
+    if not last < 0.6 * first or all(p.array.ndim < 2 for p in missing.values()):
+        return False  # scales are no features
     held = _held(case)
     used = list(dict.fromkeys(id(p) for p in all_leaves(step)))
     for entry in step.outermost():
@@ -378,7 +383,12 @@ def tied_copies(case: Case) -> Found | None:
                 parts: list[Array] = [x for x in values.values() if x is not None]
                 counts = [sum(x is y for y in parts) for x in parts]
                 again = [x for x, count in zip(parts, counts, strict=True) if count > 1]
-                if again and any(id(p) in held for p in ([again[0]] if of_parameters else again[0].parameters())):
+                meant = _SHARED.search(program_text(case.created(container) or root.site)) if again else None
+                if (
+                    again
+                    and not meant
+                    and any(id(p) in held for p in ([again[0]] if of_parameters else again[0].parameters()))
+                ):
                     name = type(again[0]).__name__
                     what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
                     fix = "create one module per place: [make() for _ in range(n)], where each call creates weights"
@@ -487,6 +497,9 @@ def dead_units(case: Case) -> Found | None:
         )
         fix = "initialize the biases of layers before a relu with 0; only the output's may have the value of a prior"
         return Found(where, figures, zeroed, curves, message=what, fix=fix)
+    scaled = _by_scale(case, dead)
+    if scaled is not None:
+        return scaled
     last = case.step is not None and any(x is dead for x in case.step.calls)
     final = case.step is not None and last and _is_output(case.step, dead)
     replaced: dict[int, Replacement] = {dead.index: same if final else lambda x, **params: leaky_relu(x)}
@@ -534,6 +547,25 @@ def _by_biases(case: Case, relu: Call) -> tuple[HasPlace, Edit, Curves] | None:
     edit = Edit("with these biases at 0", values=zeros)
     curves = compare(case.run, case.program, edit, case.budget)
     return (where, edit, curves) if curves is not None and better(curves) else None
+
+
+def _by_scale(case: Case, relu: Call) -> Found | None:
+    """Return the finding for a normalization before a relu whose scale the setup has set to 0."""
+    step = next((x for x in case.run.steps if any(y is relu for y in x.calls)), None)
+    layer = None if step is None else step.producer(step.origin(relu.inputs[0]))
+    for x in layer.inputs if layer is not None and "norm" in layer.name else ():
+        start = case.at_start(x.leaf) if x.leaf is not None else None
+        site = case.run.written.get(x.leaf.array.__array_interface__["data"][0]) if x.leaf is not None else None
+        if step is None or x.leaf is None or not isinstance(start, np.ndarray) or start.any() or site is None:
+            continue
+        if "weight" not in step.name(x.leaf):
+            continue
+        what = (
+            f"this line sets {step.name(x.leaf)}, the scale of a normalization, to 0: all units of the relu after it "
+            "are 0, and no gradient passes them."
+        )
+        return Found(site, {}, message=what, fix="set the scale to 1, and the bias to 0")
+    return None
 
 
 def _made_negative(case: Case, p: Tensor) -> Site | None:

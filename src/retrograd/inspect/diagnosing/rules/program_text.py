@@ -238,6 +238,11 @@ def class_lines(entry: Opened) -> range:
     return range(0)
 
 
+def program_text(near: HasPlace) -> str:
+    """Return the text of a file, with its comments."""
+    return "".join(linecache.getlines(near.file))
+
+
 def text_of_class(entry: Opened) -> str:
     """Return the text of the class of a module."""
     lines = linecache.getlines(type(entry.module).forward.__code__.co_filename)

@@ -18,6 +18,7 @@ from ..kinds import Case, Found, all_leaves, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import Call, Opened, Source, Step, mark
+from ..run import Optimized
 from .program_text import expression_of, inside_word
 
 # Operators with constant pieces: their derivative is 0 wherever it exists.
@@ -210,6 +211,7 @@ def _cut_of(step: Step, source: Source) -> Departure | None:
 
 
 _TIMES = 3  # calls of a layer that no gradient reaches
+_LEAST_AFTER = 10  # steps of an optimizer whose parameters were frozen later
 _LONG = 50  # steps in which the layers that are trained would have learned something
 _SERVES = 0.8  # of the first loss of a batch, above which nothing is learned of it
 _FREED = 0.9  # of that, below which all layers learn it better
@@ -233,7 +235,8 @@ def frozen_layer(case: Case) -> Found | None:
         for place in range(len(x.optimizer.param_groups)):
             rates = [one.rates for one in x.history]
             scheduled = any(one.scheduler.optimizer is x.optimizer and any(one.sites) for one in case.run.schedules)
-            if x.steps >= 3 and rates and not scheduled and all(one[place] == 0 for one in rates if place < len(one)):
+            never = all(one[place] == 0 for one in rates if place < len(one))
+            if x.steps >= 3 and rates and not scheduled and never and any(map(any, rates)):
                 what = f"a parameter group of {case.run.title(x)} has a learning rate of 0 in all {x.steps} steps."
                 return Found(x.created or x.stepped, {"what": what, "fix": "give the group a learning rate"})
         frozen = [p for p in x.parameters if not p._requires]
@@ -242,6 +245,9 @@ def frozen_layer(case: Case) -> Found | None:
             fix = "set requires_grad to True for what this optimizer trains"
             where = next((site for p in frozen if (site := case.run.frozen.get(id(p))) is not None), x.created)
             return Found(where, {"what": what, "fix": fix}, _THAWED)
+        later = _frozen_since(case, x)
+        if later is not None:
+            return later
     step = case.step
     if step is None or case.main is None or case.main.steps < 3:
         return None
@@ -293,6 +299,23 @@ def frozen_layer(case: Case) -> Found | None:
         if along is not None:
             return along
     return _features_that_do_not_serve(case)
+
+
+def _frozen_since(case: Case, x: Optimized) -> Found | None:
+    """Return the finding for an optimizer all of whose parameters were frozen after a few of its steps, and stay so."""
+    trained = [p for p in x.parameters if id(p) in x.graded]
+    sites = [case.run.frozen.get(id(p)) for p in trained]
+    if x.steps < _LEAST_AFTER or 2 * x.graded_at > x.steps or not trained or any(p._requires for p in trained):
+        return None
+    where = next((site for site in sites if site is not None), None)
+    if where is None:
+        return None
+    what = (
+        f"all {len(trained)} parameters that {case.run.title(x)} has trained were set to require no gradient, and stay "
+        f"so: of its {x.steps} steps those after step {x.graded_at + 1} changed nothing."
+    )
+    fix = "set requires_grad back to True before the next step of this optimizer"
+    return Found(where, {"what": what, "fix": fix}, unproved="the recorded step has none of these parameters")
 
 
 def _features_that_do_not_serve(case: Case) -> Found | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from ..findings import figure
 from ..kinds import BINARY_LOSSES, CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, is_summed, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program, same
-from ..recording import Array, Call, Source, Step, same_source, start_of
+from ..recording import LOGARITHMS, Array, Call, Source, Step, same_source, start_of
 from .data import index_of
+from .labels import target_source
 from .losses import unsigned_targets
 from .modes import place_of
+from .signs.policies import undiscounted
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -24,6 +27,8 @@ _LEAST_PLACES = 3  # of a sequence
 _MOSTLY_PADDING = 0.4  # of all places
 _UNLEARNED = 0.6  # of the loss of guessing
 _LEAST_TARGETS = 3  # recorded steps
+_LEAST_BATCHES = 5
+_LEAST_LABELS = 64
 
 
 @kind(
@@ -39,6 +44,14 @@ def masked_after_loss(case: Case) -> Found | None:
         return found
     for step in reversed(case.run.steps):
         for call in step.passed():
+            selects = call.name in ("masked_select", "getitem") and math.prod(call.shapes[0]) > 1
+            if selects and _is_mean(step, call.inputs[0]) and _is_one_number(step, call.inputs[0]):
+                what = (
+                    "the loss is already one number, a mean over all examples, when this line selects some of its "
+                    "copies by a mask: masked examples count like all others."
+                )
+                fix = 'compute the loss with reduction="none", and select before the mean: loss[mask].mean()'
+                return Found(call.record, {"what": what, "fix": fix})
             if call.name not in ("mul", "where") or len(call.shapes) < 2:
                 continue
             scalars = [i for i in range(len(call.shapes)) if math.prod(call.shapes[i]) == 1 and call.needs(i)]
@@ -145,6 +158,11 @@ def _masked_infinity(case: Case) -> Found | None:
     return None
 
 
+def _is_one_number(step: Step, source: Source) -> bool:
+    call = step.producer(step.origin(source))
+    return call is not None and math.prod(call.shape) == 1
+
+
 def _is_mean(step: Step, source: Source) -> bool:
     call = step.producer(step.origin(source))
     return call is not None and (call.name in LOSSES or call.name in ("mean", "sum")) and bool(call.shapes[0])
@@ -172,13 +190,25 @@ def target_mismatch(case: Case) -> Found | None:
             found = _not_logarithms(case, step, call, call.inputs[1], "kl_div")
         elif call.name == "nll_loss":
             found = _not_logarithms(case, step, call, call.inputs[0], "nll_loss")
-        elif (found := _seen_before(case, step, call) or _truncated_classes(case, step, call)) is not None:
+        elif (
+            found := _seen_before(case, step, call)
+            or _truncated_classes(case, step, call)
+            or _of_one_class(case, step, call)
+        ) is not None:
             return found
         elif call.name == "cross_entropy" and call.shapes[0][1:2] == (1,):
             text = "cross_entropy of a single class is 0 whatever the model computes."
             found = Found(call.record, {"what": text, "fix": "use binary_cross_entropy_with_logits, or two outputs"})
         elif call.name in PAIR_LOSSES:
-            found = _itself(case, step, call) or _out_of_range(case, step, call) or _truncated(case, step, call)
+            found = (
+                _itself(case, step, call)
+                or undiscounted(case, step, call)
+                or _out_of_range(case, step, call)
+                or _truncated(case, step, call)
+            )
+        elif call.name in ("sub", "add"):
+            found = _written_difference(case, step, call) if call.name == "sub" else None
+            found = found or _written_entropy(case, step, call)
         if found is not None:
             return found
     return None
@@ -226,6 +256,56 @@ def _truncated_classes(case: Case, step: Step, call: Call) -> Found | None:
         "converted to integers."
     )
     return Found(call.record, {"what": what, "fix": "convert to class numbers before, such as (y > 0.5).long()"})
+
+
+def _of_one_class(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for class targets that are one class in all steps, for the outputs of a layer.
+
+    A contrastive loss, whose first score is that of the right pair, has such targets for scores that it computes.
+    """
+    labels = [y for y in case.run.labels if y.size]
+    if call.name not in CLASS_LOSSES or len(labels) < _LEAST_BATCHES or sum(y.size for y in labels) < _LEAST_LABELS:
+        return None
+    first = int(labels[0][0])
+    if any(bool((y != first).any()) for y in labels) or sum(x.steps > 0 for x in case.run.optimizers) != 1:
+        return None
+    head = step.producer(step.origin(call.inputs[0], ("log_softmax",)))
+    entry = step.module_of(head) if head is not None else None
+    if head is None or not head.weighted or call.shapes[0][1] < 2 or entry is None or not entry.module._parameters:
+        return None
+    if not head.record.inputs[0].requires_grad and head.needs(0):
+        return None
+    source = target_source(step, call)
+    made = step.producer(source) if source is not None else None
+    before = made
+    while before is not None and before.moves and before.inputs:
+        before = step.producer(before.inputs[0])
+    where = _first_constant(case, step, source) if source is not None else None
+    data = None if where is not None else case.run.data_site(call.params["classes"].index)
+    code = "" if data is None else data.code
+    if before is not None and before.record.creates or re.search(r"\b(zeros|ones|full)\w*\(", code):
+        return None  # of a program that tries out shapes
+    what = (
+        f"the class targets of all {len(labels)} batches ({sum(y.size for y in labels)} of them) are {first}: the "
+        "network only learns to answer with this class, whatever it gets."
+    )
+    if where is not None:
+        what = f"{what[:-1]}. {where.name} on line {where.record.line} makes this number of data that differ."
+    fix = "take the number of the class, such as onehot.argmax(1), and look at what the data set gives as labels"
+    return Found(data or call.record, {"what": what, "fix": fix})
+
+
+def _first_constant(case: Case, step: Step, source: Source) -> Call | None:
+    """Return the call that gave one number for data that differ."""
+    call = step.producer(source)
+    while call is not None and call.inputs:
+        array = step.array(call.inputs[0]) if case.has_array(step, call.inputs[0]) else None
+        if array is None:
+            return None
+        if np.size(array) > 1 and bool((np.asarray(array) != np.asarray(array).flat[0]).any()):
+            return call
+        call = step.producer(call.inputs[0])
+    return None
 
 
 def _again(case: Case, step: Step, call: Call) -> Call | None:
@@ -397,7 +477,60 @@ def _out_of_range(case: Case, step: Step, call: Call) -> Found | None:
         width = figure(high - low)
         fix = shifted if width in ("0", "1") else f"{f'({shifted})' if low else shifted} / {width}"
         return Found(call.record, {"what": what, "fix": f"scale the targets to 0 and 1: {fix}"}, edit)
-    before = step.producer(step.origin(call.inputs[0]))
+    return _beyond(case, step, call.inputs[0], target)
+
+
+def _written_difference(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for a difference of a bounded output and data, of which a mean of squares or so is taken.
+
+    Other losses have no such bound on the data: the difference may be one of many, as of quantiles or of a mixture.
+    """
+    place = 0 if call.needs(0) else 1
+    if len(call.inputs) != 2 or call.needs(0) == call.needs(1) or call.shapes[0] != call.shapes[1]:
+        return None
+    squares = list(step.readers(call.index))
+    after = [y for x in squares for y in step.readers(x.index)]
+    known = all(x.name in ("square", "pow", "abs", "mul") for x in squares) and all(
+        x.name in ("mean", "sum") and x.shape == () for x in after
+    )
+    if not squares or not after or not known or not case.has_array(step, call.inputs[1 - place]):
+        return None
+    target = np.asarray(step.array(call.inputs[1 - place]))
+    return _beyond(case, step, call.inputs[place], target) if target.dtype.kind == "f" and target.size > 1 else None
+
+
+def _written_entropy(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for y * log(p) + (1 - y) * log(1 - p) with numbers y that are no probabilities."""
+    weights = []
+    for x in call.inputs if call.name in ("add", "sub") else ():
+        term = step.producer(x)
+        if term is None or term.name != "mul" or len(term.inputs) != 2 or term.needs(0) == term.needs(1):
+            return None
+        place = 0 if term.needs(0) else 1
+        log, data = step.producer(term.inputs[place]), term.inputs[1 - place]
+        if log is None or log.name not in LOGARITHMS or not case.has_array(step, data):
+            return None
+        weights.append(np.asarray(step.array(data), float))
+    if len(weights) != 2 or weights[0].shape != weights[1].shape or weights[0].size < 2:
+        return None
+    y = weights[0]
+    if not bool((np.abs(np.abs(y + weights[1]) - 1) < 1e-4 * (1 + np.abs(y))).all()):
+        return None
+    low, high = float(y.min()), float(y.max())
+    low, high = (low, high) if high > -low else (-high, -low)
+    if low >= -1e-6 and high <= 1 + 1e-6:
+        return None
+    what = (
+        f"the weights of the logarithms are targets from {figure(low)} to {figure(high)}, and binary cross-entropy is "
+        "for targets from 0 to 1: the loss has no bound."
+    )
+    return Found(call.record, {"what": what, "fix": f"scale the targets to 0 and 1: target / {figure(high)}"})
+
+
+def _beyond(case: Case, step: Step, source: Source, target: np.ndarray) -> Found | None:
+    """Return the finding for targets that an activation function cannot reach."""
+    low, high = float(np.min(target)), float(np.max(target))
+    before = step.producer(step.origin(source))
     if before is None or (bounds := _bounds(before)) is None:
         return None
     bottom, top = bounds

@@ -10,14 +10,20 @@ from ....core.graph.nodes import Node, reachable
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
-from ..findings import figure
+from ..findings import figure, listing
 from ..kinds import Case, Found, kind
+from ..probes.proof import STEPS, train
+from ..probes.replay import NOTHING, Edit
 from ..recording import Array, Call, Source, Step, start_of
 from .program_text import assigned_data, attribute_line
 from .stillness import FLAT, depending
 
 _LOADS = 3  # of the same values
 _AT_BOUNDS = 0.7  # share of elements
+_UNDONE = 0.7  # of the length of an update
+_LEAST_TRIAL = 10  # losses
+_APART = 10  # steps
+_LEARNS = 0.8  # of the first loss of a copy
 
 
 @kind(
@@ -54,6 +60,7 @@ def data_write(case: Case) -> Found | None:
         or _clipped_to_bounds(case, writes)
         or rounded_back(case, writes)
         or _averages_left(case, writes)
+        or _undone(case, writes)
     )
 
 
@@ -257,6 +264,60 @@ def _averages_left(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> F
         fix = "keep a copy of the parameters before the evaluation and put it back after it, or evaluate a copy"
         return Found(call.record, {"what": what, "fix": fix})
     return None
+
+
+def _undone(case: Case, writes: Sequence[tuple[Step, Call, Tensor]]) -> Found | None:
+    """Return the finding for values that the program gives to parameters between two steps, however it does so, if they
+    undo what the first step has changed, and a copy that keeps the step's values learns."""
+    first, second = case.run.steps[:2] if len(case.run.steps) > 1 else (None, None)
+    if first is None or second is None or second.number != first.number + 1 or not first.after:
+        return None
+    if not case.stuck or sum(x.steps > 0 for x in case.run.optimizers) > 1:
+        return None
+    shares: dict[int, float] = {}
+    returned: list[bool] = []
+    held = {id(p): p for x in case.run.optimizers if x.steps > 1 for p in x.parameters if p.array.ndim > 1}
+    for key in held:
+        before, after, later = first.values.get(key), first.after.get(key), second.values.get(key)
+        if before is None or after is None or later is None or not later.shape == after.shape == before.shape:
+            continue
+        update = float(np.linalg.norm(after - before))
+        if not update or not bool(np.isfinite(later).all()):
+            continue
+        shares[key] = float(np.linalg.norm(later - after)) / update
+        last = case.run.steps[-1].values.get(key)
+        known = last is not None and case.run.steps[-1].number > second.number + _APART and last.shape == later.shape
+        returned.append(known and float(np.linalg.norm(last - later)) < 2 * update)
+    if not shares or float(np.median([*shares.values()])) < _UNDONE:
+        return None
+    most, program = case.budget.share(1, STEPS), case.program
+    curve = (
+        [] if program is None else train(case.run, program, NOTHING, NOTHING, {}, "", Edit(""), case.budget, most=most)
+    )
+    learns = len(curve) >= _LEAST_TRIAL and curve[-1] < _LEARNS * curve[0]
+    if not learns and 2 * sum(returned) <= len(returned):
+        return None
+    of_these = [(call, p) for step, call, p in writes if step is second and shares.get(id(p), 0.0) >= _UNDONE]
+    replaced = [key for key in shares if key in second.replaced]
+    site = case.run.backward_site
+    data = assigned_data(site) if site is not None and (replaced or not of_these) else None
+    where = data or (of_these[-1][0].record if of_these else None)
+    if where is None:
+        return None
+    names = listing([second.name(held[key]) for key, share in shares.items() if share >= _UNDONE])
+    what = (
+        f"after the optimizer's first step, the program gives other values to {names}: it changes them by "
+        f"{figure(max(shares.values()))} times what the step has changed, and the loss does not fall"
+    )
+    if learns:
+        what += (
+            f"; a copy that keeps the values of its steps lowers the loss of a recorded batch from {figure(curve[0])} "
+            f"to {figure(curve[-1])} in {len(curve) - 1} steps"
+        )
+    else:
+        what += f"; after {case.run.steps[-1].number - second.number} more steps, they are where they were"
+    what += "."
+    return Found(where, {"what": what, "fix": "leave the parameters as the optimizer has changed them"})
 
 
 def _memory_of(step: Step, call: Call, p: Tensor) -> set[int]:

@@ -62,6 +62,12 @@ def _layers(case: Case, step: Step) -> list[tuple[Call, float, float]]:
     return longest
 
 
+def ends_of_layers(case: Case, step: Step) -> tuple[float, float] | None:
+    """Return the root mean squares of the gradients of the first and of the last layer."""
+    layers = _layers(case, step)
+    return (layers[0][1], layers[-1][1]) if layers else None
+
+
 def _depth(layers: list[tuple[Call, float, float]]) -> bool:
     weights = {id(x.leaf) for call, _, _ in layers for x in call.inputs if x.leaf is not None}
     return len(layers) >= _LEAST_LAYERS and len(weights) >= 1

@@ -20,6 +20,7 @@ from ...probes.proof import STEPS, better, compare, train
 from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ...recording import Call, Source, Step
 from ...run import Optimized, Schedule
+from .changed import decayed_by_hand, shrunk
 
 _KILLED = 0.9e-2  # of the largest rate
 _LOW = 5e-2  # the same if the loss did not fall
@@ -31,6 +32,7 @@ _LITTLE = 0.1  # the same where the loss is still above that of a constant predi
 _BELOW = 1e-2  # of the default rate of an optimizer's class
 _MOVES = 0.1  # the same at a rate that is large enough
 _LEAST_STEPS = 50
+_MANY_STEPS = 100
 _PART = 0.5  # of the gain of a higher rate, with which a lower one is preferred
 _FEW = 15  # steps of a trial
 _FAR = 0.5  # of the first loss
@@ -261,7 +263,11 @@ def moved(case: Case) -> float:
 )
 def learning_rate_too_low(case: Case) -> Found | None:
     main = case.main
-    if main is None or main.steps < 10 or not main.rates or not _rate(case) > 0:
+    if main is None or main.steps < 10 or not main.rates:
+        return None
+    if not any(main.rates) and not any(x.scheduler.optimizer is main.optimizer for x in case.run.schedules):
+        return _of_zero(case, main)
+    if not _rate(case) > 0:
         return None
     first, last = case.ends()
     if not math.isfinite(first):
@@ -292,8 +298,26 @@ def learning_rate_too_low(case: Case) -> Found | None:
                 continue
             values = rate_texts(case, factor) | {"steps": main.steps, "moved": figure(moved(case))}
             values |= dict(zip(("first", "last"), case.course(), strict=True))
+            smaller = shrunk(case)
+            if smaller is not None:
+                where, left = smaller
+                what = (
+                    f"this line leaves {figure(left)} of the gradients before the step, so that in {main.steps} steps "
+                    f"the parameters moved by {figure(moved(case))} of their size, and the loss went from "
+                    f"{values['first']} to {values['last']}."
+                )
+                fix = f"leave the gradients larger, or raise {values['of_optimizer']}"
+                return Found(where, values, edit, Curves(fixed, plain), message=what, fix=fix)
             return Found(rate_place(main), values, edit, Curves(fixed, plain))
     return None
+
+
+def _of_zero(case: Case, main: Optimized) -> Found:
+    """Return the finding for a learning rate of 0 in all steps."""
+    what = f"the learning rate of {case.run.title(main)} is 0 in all {main.steps} steps: they change nothing."
+    fix = "give the optimizer a learning rate, or call the step() of what is to set it"
+    where = main.created or main.stepped
+    return Found(where, {}, message=what, fix=fix, unproved="the rate that is meant is not known")
 
 
 def _larger(moved: float) -> list[float]:
@@ -320,7 +344,8 @@ def _untrained(case: Case) -> bool:
     call = case.loss_call(step) if step is not None else None
     if call is None or call.name != "mse_loss" or case.baseline is None or main is None:
         return False
-    return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and moved(case) < _LITTLE
+    most = _LITTLE if main.steps < _MANY_STEPS else 3 * _LITTLE
+    return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and moved(case) < most
 
 
 @kind(
@@ -461,7 +486,7 @@ def weight_decay_too_high(case: Case) -> Found | None:
     main = case.main
     if main is None or main.steps < 10:
         return None
-    penalty = _penalty(case, main)
+    penalty = _penalty(case, main) or decayed_by_hand(case)
     if penalty is not None:
         return penalty
     decay = max([float(group.get("weight_decay", 0.0) or 0.0) for group in main.optimizer.param_groups])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .....core.tensor.tensor import new_tensor
@@ -12,62 +14,85 @@ from ...recording import Call, Opened, Source, Step
 
 _LEAST_PAIRS = 6  # of each kind
 _OPPOSITE = 0.9  # share of comparisons
+_MOST_CALLS = 3  # of one network: an anchor and what is compared with it
 
 
 def opposite_pairs(case: Case) -> tuple[Record, str] | None:
     """Return the line of a contrastive loss that brings the pairs together that differ most in the data.
 
     One network computes both sides of each pair. A step brings a pair together if the loss grows with the distance of
-    the two outputs, and this is compared with the distance of the two inputs.
+    the two outputs, and this is compared with the distance of the two inputs. If a step pushes all pairs apart, they
+    are compared with pairs of other rows.
     """
     program, step = case.program, case.step
     if program is None or step is None or program.step is not step:
         return None
-    for first, second in _sides(step):
-        distances = _distances(step, first, second)
-        pulls = None if distances is None else _pulls(program, step, first, second)
-        if distances is None or pulls is None or len(pulls) != len(distances):
+    for entries in _sides(step):
+        pairs = list(_measured(program, step, entries))
+        where = _weighted(step, entries) or step.producer(program.source)
+        if not pairs or where is None:
             continue
+        distances, pulls = (np.concatenate([pair[n] for pair in pairs]) for n in range(2))
         together, apart = distances[pulls > 0], distances[pulls < 0]
-        if min(len(together), len(apart)) < _LEAST_PAIRS:
-            continue
-        share = float((together[:, None] > apart[None]).mean())
-        where = _weighted(step, {x.call for x in (*first.outputs, *second.outputs)}, len(distances))
-        if share > _OPPOSITE and where is not None:
+        if min(len(together), len(apart)) >= _LEAST_PAIRS:
+            share = float((together[:, None] > apart[None]).mean())
+            if share > _OPPOSITE:
+                what = (
+                    "the loss brings pairs together whose inputs differ more than those of the pairs that it pushes "
+                    f"apart, in {share:.0%} of comparisons of {len(together)} with {len(apart)} pairs: alike and "
+                    "unlike are exchanged"
+                )
+                return where.record, what
+        alone = len(pairs) == 1 and len(apart) >= max(_LEAST_PAIRS, _OPPOSITE * len(distances))
+        share = float((distances < pairs[0][2]).mean()) if alone else 0.0
+        if share > _OPPOSITE and _is_matched(step, entries):
             what = (
-                "the loss brings pairs together whose inputs differ more than those of the pairs that it pushes apart, "
-                f"in {share:.0%} of comparisons of {len(together)} with {len(apart)} pairs: alike and unlike are "
-                "exchanged"
+                f"the loss pushes the outputs for the two inputs of a pair apart in {len(apart)} of {len(distances)} "
+                f"pairs, and these inputs are nearer to each other than to those of the next pair in {share:.0%}: "
+                "pairs that are alike are treated as unlike"
             )
             return where.record, what
     return None
 
 
-def _sides(step: Step) -> list[tuple[Opened, Opened]]:
-    """Return the pairs of calls of one trained module on data of one shape, the outermost ones first."""
+def _sides(step: Step) -> list[list[Opened]]:
+    """Return the two or three calls of one trained module on data of one shape, outermost modules first."""
     known: dict[int, list[Opened]] = {}
     for entry in step.modules:
         data = len(entry.inputs) == len(entry.outputs) == 1 and entry.grad_enabled and entry.outputs[0].call >= 0
         if data and not step.leaves(entry.inputs[0]) and next(entry.module.parameters(), None) is not None:
             known.setdefault(id(entry.module), []).append(entry)
-    return [
-        (x[0], x[1]) for x in known.values() if len(x) == 2 and x[0].shapes == x[1].shapes and len(x[0].shapes[0]) > 1
-    ]
+    several = [x for x in known.values() if 2 <= len(x) <= _MOST_CALLS]
+    return [x for x in several if len({y.shapes for y in x}) == 1 and len(x[0].shapes[0]) > 1]
 
 
-def _distances(step: Step, first: Opened, second: Opened) -> np.ndarray | None:
-    """Return the distances of the inputs of both sides."""
-    arrays = []
-    for entry in (first, second):
-        reader = next((x for x in step.calls[entry.start : entry.end] if entry.inputs[0].call in _calls(x)), None)
-        x = None if reader is None else next(y for y in reader.inputs if y.call == entry.inputs[0].call)
-        array = step.array(x) if x is not None and Case.has_array(step, x) else None
-        if getattr(getattr(array, "dtype", None), "kind", "") != "f":
-            return None
-        arrays.append(np.asarray(array, np.float64).reshape(len(np.asarray(array)), -1))
-    a, b = arrays
-    distances: np.ndarray = np.sqrt(((a - b) ** 2).sum(axis=1))
-    return distances if a.shape == b.shape and bool(distances.any()) else None
+def _measured(
+    program: Program, step: Step, entries: list[Opened]
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield figures for the first call and each other one.
+
+    These are the distances of inputs, the slopes of the loss along the difference of outputs, and the distances of the
+    inputs of different pairs.
+    """
+    first = entries[0]
+    for second in entries[1:]:
+        a, b = (_input(step, entry) for entry in (first, second))
+        pulls = _pulls(program, step, first, second)
+        if a is None or b is None or a.shape != b.shape or pulls is None or len(pulls) != len(a):
+            continue
+        distances, others = (np.sqrt(((a - x) ** 2).sum(axis=1)) for x in (b, np.roll(b, 1, axis=0)))
+        if distances.any():
+            yield distances, pulls, others
+
+
+def _input(step: Step, entry: Opened) -> np.ndarray | None:
+    """Return the floating input of a call, a flat row for each example."""
+    reader = next((x for x in step.calls[entry.start : entry.end] if entry.inputs[0].call in _calls(x)), None)
+    x = None if reader is None else next(y for y in reader.inputs if y.leaf is None and y.call == entry.inputs[0].call)
+    array = step.array(x) if x is not None and Case.has_array(step, x) else None
+    if getattr(getattr(array, "dtype", None), "kind", "") != "f":
+        return None
+    return np.asarray(array, np.float64).reshape(len(np.asarray(array)), -1)
 
 
 def _calls(call: Call) -> list[int]:
@@ -75,9 +100,11 @@ def _calls(call: Call) -> list[int]:
 
 
 def _pulls(program: Program, step: Step, first: Opened, second: Opened) -> np.ndarray | None:
-    """Return the slope of the loss along the difference of both outputs, for each pair."""
-    index, other = first.outputs[0].call, second.outputs[0].call
-    a, b = (step.array(Source(i, 0, None, None)) for i in (index, other))
+    """Return the slope of the loss along the difference of both outputs as the second one moves, for each pair."""
+    index, other = second.outputs[0].call, first.outputs[0].call
+    a, b = (step.array(Source(i, 0, None, None)) if step.calls[i].outputs else None for i in (index, other))
+    if a is None or b is None:
+        return None
     leaf = new_tensor(np.array(a))
     leaf.requires_grad = True
     values = {key: new_tensor(x) for key, x in program.values.items()}
@@ -91,10 +118,23 @@ def _pulls(program: Program, step: Step, first: Opened, second: Opened) -> np.nd
     return slopes
 
 
-def _weighted(step: Step, outputs: set[int], count: int) -> Call | None:
-    """Return the first call that multiplies what follows from both outputs by data for each pair."""
-    reached = set(outputs)
-    for call in step.calls[max(outputs) + 1 :]:
+def _is_matched(step: Step, entries: list[Opened]) -> bool:
+    """Return whether outputs of two calls meet in a matrix of all pairs, as in a loss that finds partners."""
+    count = entries[0].shapes[0][0]
+    reached = {x.call for entry in entries for x in entry.outputs}
+    for call in step.calls[min(reached) + 1 :]:
+        if any(x.call in reached for x in call.inputs):
+            reached.add(call.index)
+            if call.shape == (count, count) and call.name not in ("linear",):
+                return True
+    return False
+
+
+def _weighted(step: Step, entries: list[Opened]) -> Call | None:
+    """Return the first call that multiplies what follows from the outputs by data for each pair."""
+    count = entries[0].shapes[0][0]
+    reached = {x.call for entry in entries for x in entry.outputs}
+    for call in step.calls[max(reached) + 1 :]:
         if not any(x.call in reached for x in call.inputs):
             continue
         reached.add(call.index)

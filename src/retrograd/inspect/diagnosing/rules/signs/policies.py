@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import re
 import tokenize
 from functools import lru_cache
@@ -12,8 +13,10 @@ import numpy as np
 
 from .....core.source_location import Site
 from ....record import Record
-from ...kinds import Case, HasPlace
-from ...recording import Call, Root, Source, Step
+from ...findings import figure
+from ...kinds import Case, Found, HasPlace
+from ...probes.replay import Changes, Program
+from ...recording import Array, Call, Root, Source, Step
 
 _REWARDS = frozenset(
     ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
@@ -183,3 +186,50 @@ def _learns_values(case: Case, parameters: set[int]) -> bool:
             if reached & parameters and held & parameters and names & _REGRESSIONS:
                 return True
     return False
+
+
+def undiscounted(case: Case, step: Step, call: Call) -> Found | None:
+    """Return the finding for targets that are what a network predicts, times 1, plus data: they grow without an end.
+
+    The network learns these targets, so that it predicts larger ones next. A discount, or a mask of the ends of
+    episodes, keeps them finite.
+    """
+    source = call.inputs[1]
+    if call.name not in ("mse_loss", "smooth_l1_loss", "huber_loss") or source.call < 0 or call.needs(1):
+        return None
+    below = step.below(source, through_cuts=True)
+    ends = [x for entry in step.outermost() for x in entry.outputs if x.call in below and x.output == 0]
+    predicted = {id(p) for p in step.leaves(call.inputs[0])}
+    shapes = [tuple(step.calls[x.call].shape) for x in ends]
+    if len(ends) != 1 or not predicted or shapes[0] != call.shapes[1] or math.prod(shapes[0]) < 8:
+        return None
+    program, index = Program(step, source), ends[0].call
+    primitive: Array = step.calls[index].primitive
+
+    def targets(more: float) -> np.ndarray:
+        def moved(*inputs: Array, **params: Array) -> Array:
+            return primitive(*inputs, **params) + more
+
+        return np.asarray(program.run({}, Changes(calls={index: moved})).array, np.float64)
+
+    try:
+        before, after = targets(0.0), targets(1.0)
+        given = before - np.asarray(program.run({}, wanted=ends[0]).array, np.float64)
+    except Exception:
+        return None
+    if not bool((np.abs(after - before - 1) < 1e-3).all()) or not float(given.std()) > 1e-3 * float(
+        np.abs(given).max()
+    ):
+        return None
+    series = [case.target(one, x) for one in case.run.steps for x in case.loss_calls(one) if x.site is call.site]
+    sizes = [abs(float(x.mean())) for x in series if x is not None]
+    if len(sizes) < 3 or not sizes[-1] > 2 * max(sizes[:2]) or not sizes[-1] > float(np.abs(given).max()):
+        return None
+    what = (
+        "the target is what a network predicts for other inputs, with the factor 1 for all examples, plus numbers: it "
+        f"grows as the network learns it, in the recorded steps from {figure(sizes[0])} to {figure(sizes[-1])} on "
+        "average."
+    )
+    fix = "multiply the prediction by a discount below 1, and by 0 where an episode ends: r + gamma * mask * value"
+    made = step.producer(source)
+    return Found(call.record if made is None else made.record, {"what": what, "fix": fix})

@@ -72,7 +72,7 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "log-probabilities of data (log_prob) are minimized, without a minus sign"
         elif slope < 0 and _is_hinge(call) and _is_reduced([x for x in path[:place] if x.name != "mul"]):
             what = "a hinge, whose smallest value 0 is the best one, is maximized"
-        elif slope < 0 and _is_distance(step, call):
+        elif slope < 0 and is_distance(step, call):
             what = "the distances between predictions and targets are maximized"
         if what:
             return _edited(path, call, name), what
@@ -319,7 +319,7 @@ def _is_hinge(call: Call) -> bool:
     return call.name == "relu" or call.name == "clamp" and bounds[0] == 0 and bounds[1] is None
 
 
-def _is_distance(step: Step, call: Call) -> bool:
+def is_distance(step: Step, call: Call) -> bool:
     """Return whether a call is the square or the absolute value of a difference from data."""
     if call.name not in ("square", "pow", "abs") or call.name == "pow" and call.params.get("exponent", 2) != 2:
         return False

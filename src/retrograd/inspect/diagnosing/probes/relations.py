@@ -1,0 +1,74 @@
+"""How inputs and labels go together: by the labels of similar inputs, by single inputs, and by pairs of numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+_SHIFTS = (1, -1, 2, -2)  # of labels against inputs
+_PERMUTATIONS = 19
+
+
+def correlations(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Return the correlation of targets with the means of their neighbours' targets, and the best with one input."""
+    z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (y - y.mean()) / y.std()
+    around = t[nearest(z)].mean(axis=1)
+    spread = float(around.std())
+    return float((around * t).mean() / spread) if spread else 0.0, float(np.abs(z.T @ t / len(t)).max())
+
+
+def guessing(labels: np.ndarray) -> float | None:
+    if not len(labels):
+        return None
+    shares = np.bincount(labels) / len(labels)
+    shares = shares[shares > 0]
+    return float(-(shares * np.log(shares)).sum())
+
+
+def information(tokens: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mutual information of tokens and labels, in nats."""
+    table = np.zeros((int(tokens.max()) + 1, int(labels.max()) + 1))
+    np.add.at(table, (tokens, labels), 1 / len(labels))
+    chance = table.sum(axis=1, keepdims=True) * table.sum(axis=0)
+    return float((table[table > 0] * np.log(table[table > 0] / chance[table > 0])).sum())
+
+
+def separation(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the largest share of an input's variance that lies between the means of the classes."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    means = np.stack([z[y == value].mean(0) * math.sqrt((y == value).mean()) for value in np.unique(y)])
+    return float((means * means).sum(0).max())
+
+
+def agreement(x: np.ndarray, y: np.ndarray) -> float:
+    """Return how often the majority of the five nearest other examples has the same label."""
+    z = (x - x.mean(0)) / (x.std(0) + 1e-8)
+    return float((y[nearest(z)] == y[:, None]).mean())
+
+
+def nearest(z: np.ndarray) -> np.ndarray:
+    """Return the indices of the five nearest other rows of each row."""
+    squares = (z * z).sum(1)
+    distances = squares[:, None] + squares[None] - 2 * z @ z.T
+    np.fill_diagonal(distances, np.inf)
+    near: np.ndarray = np.argpartition(distances, min(5, len(z) - 2), axis=1)[:, :5]
+    return near
+
+
+def shifted(x: np.ndarray, y: np.ndarray, of_classes: bool) -> tuple[float, int, float]:
+    """Return how labels agree with those of similar inputs as they are, the best shift of them, and the same with it.
+
+    The figures are standard deviations above the mean of permuted labels.
+    """
+
+    def related(values: np.ndarray) -> float:
+        return agreement(x, values) if of_classes else correlations(x, values)[0]
+
+    rng = np.random.default_rng(0)
+    permuted = [related(rng.permutation(y)) for _ in range(_PERMUTATIONS)]
+    mean, spread = float(np.mean(permuted)), float(np.std(permuted)) + 1e-9
+    now = (related(y) - mean) / spread
+    found = {n: (related(np.roll(y, n)) - mean) / spread for n in _SHIFTS}
+    best = max(found, key=lambda n: found[n])
+    return now, best, found[best]

@@ -1,0 +1,140 @@
+"""What is tried if no question has an answer and the loss does not fall: edits of the recorded step, one after another.
+
+An edit is reported if a copy learns the recorded batch with it, and nothing without. The kind follows from the edit and
+from what is measured in the step.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .....core.tensor.tensor import Tensor
+from ....record import Departure
+from ...findings import figure, listing
+from ...kinds import Case, Found, HasPlace
+from ...probes.proof import better, compare
+from ...probes.replay import Changes, Curves, Edit
+from ...recording import Array, Step
+from ..data import data_origin, first_layer
+from .depth import ends_of_layers
+
+_STEPS = 200  # of a trial, if the budget has them
+_STAYS = 0.9  # of the first loss without the edit
+_FALLS = 0.5  # of the first loss with it
+_SMALLER, _LARGER = 0.05, 20.0  # gradient of the first layer beside that of the last
+_FAR = 3.0  # mean or standard deviation of inputs
+_NEAR = 0.05  # standard deviation of inputs
+
+
+def intervene(case: Case) -> tuple[str, Found] | None:
+    """Return a kind and the finding of the first edit with which a stuck training learns its recorded batch."""
+    step = case.step
+    if step is None or case.program is None or not case.stuck or sum(x.steps > 0 for x in case.run.optimizers) != 1:
+        return None
+    if case.baseline is None or not all(map(math.isfinite, case.losses)):
+        return None
+    return _joined(case, step) or _initialized(case, step) or _normalized(case, step)
+
+
+def _learns(case: Case, edit: Edit) -> Curves | None:
+    curves = compare(case.run, case.program, edit, case.budget, _STEPS)
+    if curves is None or not curves.plain[-1] > _STAYS * curves.plain[0] > 0 or not better(curves):
+        return None
+    return curves if curves.fixed[-1] < _FALLS * curves.fixed[0] else None
+
+
+def _joined(case: Case, step: Step) -> tuple[str, Found] | None:
+    """Try the step without its cuts, if the targets are data."""
+    cuts = _cuts(case, step)
+    if not cuts:
+        return None
+    edit = Edit("without cuts of the graph", Changes(joined=True), everything=True)
+    curves = _learns(case, edit)
+    if curves is None:
+        return None
+    how = cuts[-1].how
+    what = (
+        f"{how} on this line cuts values off from the parameters that they depend on, and the network learns nothing "
+        "of a batch but with their gradient."
+    )
+    return "detached", Found(cuts[-1], {"what": what, "how": how}, edit, curves, message=what, fix=f"leave out {how}")
+
+
+def _cuts(case: Case, step: Step) -> list[Departure]:
+    """Return the cuts of values that depend on trained parameters, below a loss whose targets are data."""
+    loss = case.loss_call(step)
+    if loss is None or len(loss.inputs) > 1 and any(True for _ in step.leaves(loss.inputs[1], everything=True)):
+        return []
+    below = step.below(step.roots[-1].source, through_cuts=True)
+    return [
+        x.cut
+        for i in sorted(below)
+        for x in step.calls[i].inputs
+        if x.cut is not None and x.cut.requires_grad and step.leaves(x._replace(cut=None))
+    ]
+
+
+def _initialized(case: Case, step: Step) -> tuple[str, Found] | None:
+    """Try other first values of all matrices and kernels."""
+    main = case.main
+    assert main is not None
+    rng = np.random.default_rng(0)
+    values: dict[int, Array] = {}
+    written: list[tuple[Tensor, HasPlace]] = []
+    for p in main.parameters:
+        start = main.start.get(id(p))
+        if not isinstance(start, np.ndarray) or start.dtype.kind != "f" or not p._requires:
+            continue
+        site = case.run.written.get(p.array.__array_interface__["data"][0])
+        made = {(x.file, x.line) for _, x in case.run.created.values()}
+        site = None if site is None or (site.file, site.line) in made else site  # that of the layer itself
+        written += [(p, site)] if site is not None else []
+        if start.ndim > 1:
+            drawn: Array = rng.standard_normal(start.shape)
+            values[id(p)] = (drawn * math.sqrt(2 / start[0].size)).astype(start.dtype)
+        elif site is not None:
+            values[id(p)] = np.zeros_like(start) if abs(float(start.mean()) - 1) > 0.5 else start
+    edit = Edit("with weights by kaiming_normal_", values=values)
+    curves = _learns(case, edit) if written else None
+    if curves is None:
+        return None
+    ends = ends_of_layers(case, case.run.first or step)
+    ratio = ends[0] / ends[1] if ends is not None and ends[1] else 1.0
+    if _SMALLER <= ratio <= _LARGER:
+        return None
+    name = "vanishing-gradient" if ratio < _SMALLER else "exploding-gradient"
+    names = listing([step.name(p) for p, _ in written])
+    what = (
+        f"this line gives first values to {names} with which the network learns nothing of a batch: the gradient of "
+        f"its first layer is {figure(ratio)} times that of its last one."
+    )
+    fix = "initialize weights so that the variance is kept (nn.init.kaiming_normal_), and biases with 0"
+    written.sort(key=lambda x: x[0].array.ndim > 1)
+    return name, Found(written[-1][1], {}, edit, curves, message=what, fix=fix)
+
+
+def _normalized(case: Case, step: Step) -> tuple[str, Found] | None:
+    """Try inputs of mean 0 and standard deviation 1."""
+    call = first_layer(step)
+    if call is None:
+        return None
+    x = np.asarray(step.array(call.inputs[0]))
+    mean, std = float(x.mean()), float(x.std())
+    if not (abs(mean) > _FAR or std > _FAR or 0 < std < _NEAR) or not math.isfinite(mean + std):
+        return None
+    axes = tuple(range(x.ndim - 1)) if x.ndim <= 2 else None
+    scaled = ((x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-8)).astype(x.dtype)
+    edit = Edit("with normalized inputs", Changes(inputs={(call.index, 0): scaled}), one_loss=True)
+    curves = _learns(case, edit)
+    if curves is None:
+        return None
+    entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
+    what = (
+        f"inputs of the first layer have mean {figure(mean)} and standard deviation {figure(std)}, and the network "
+        "learns nothing of a batch but with normalized ones."
+    )
+    fix = "normalize: x = (x - mean) / std, with the statistics of the training data"
+    where = data_origin(case, step, call.inputs[0]) or (entry.site if entry is not None else call.site)
+    return "unnormalized-input", Found(where, {}, edit, curves, message=what, fix=fix)
