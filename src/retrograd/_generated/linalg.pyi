@@ -264,8 +264,8 @@ def eig(*, input: Tensor) -> EigResult:
 def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors: for
-    functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors:
+    for functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
     vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
     and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
     ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
@@ -292,8 +292,8 @@ def eigh(A: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
 def eigh(*, input: Operand, UPLO: Literal['L', 'U'] = 'L') -> EighResult:
     """``w, V`` with ``A = V @ diag(w) @ V^H``: eigenvalues and eigenvectors of each symmetric (Hermitian) matrix.
 
-    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors: for
-    functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
+    Derivative: the Hermitian part of ``V (diag(gw) + (V^H gV) / E) V^H``, ``E_ij = w_j - w_i``. Complex eigenvectors:
+    for functions that do not depend on their phases. If two eigenvalues are equal, the gradient of a function of the
     vectors is NaN, as in PyTorch and JAX: their vectors are one choice of many. It is finite if only vectors are used
     and neither of these two, as in ``V[:, :k]``. For functions of the matrix use ``linalg.matrix_exp``,
     ``scipy.linalg.sqrtm``, ``logm`` or ``fractional_matrix_power``; the projector onto the eigenvectors below c is
@@ -1261,8 +1261,8 @@ def svd(A: Operand, full_matrices: builtins.bool = True, *, driver: builtins.str
 
     Derivative: with ``E_ij = s_j^2 - s_i^2`` and ``skew(X) = X - X^H``:
     ``U (skew(U^H gU)/E S + S skew(V^H gV)/E + diag(gS)) V^H + (1 - U U^H) gU S^-1 V^H + U S^-1 gV^H (1 - V V^H)``; of
-    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases of
-    pairs of vectors. If two singular values are equal or one is 0, the gradient of a function of U and Vh is NaN, as
+    complex matrices also ``diag(skew(U^H gU) / (2 S))`` by ``diag(gS)``, for functions that do not depend on the phases
+    of pairs of vectors. If two singular values are equal or one is 0, the gradient of a function of U and Vh is NaN, as
     in PyTorch and JAX, unless only vectors are used, and not these; ``scipy.linalg.polar`` gives ``U @ Vh``.
     Shape: (..., m, n) to U (..., m, k), S (..., k), Vh (..., k, n), ``k = min(m, n)``; U (..., m, m) and Vh (..., n, n)
     with ``full_matrices``.
