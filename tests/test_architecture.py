@@ -18,10 +18,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
-    "lines of operators' docstrings that repeat another one": 36,
-    "lines of docstrings that repeat another one": 289,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 74,
-    "uses of Any": 3578,
+    "lines of operators' docstrings that repeat another one": 34,
+    "lines of docstrings that repeat another one": 288,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 73,
+    "uses of Any": 3576,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 144,
 }

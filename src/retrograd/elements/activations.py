@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import pi, sqrt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-Element: TypeAlias = Any  # a number, an array of numbers, or a Tensor
+from .updates import Element
+
 Function: TypeAlias = Callable[..., Element]
 
 

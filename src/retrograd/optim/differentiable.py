@@ -16,17 +16,18 @@ tensor(-2.)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..core.graph.modes import enable_grad
 from ..core.tensor.tensor import Tensor
-from ..elements.updates import Operations, updates
+from ..elements.updates import Element, Operations, updates
 from ..ops.indexing.selection import where
 from ..ops.math.bounds import maximum, minimum
 from .hyperparameters import ParamGroup
 
 
-def _bounds(extreme: Any) -> Any:
+def _bounds(extreme: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Element], Tensor]:
     return lambda x, y: extreme(x, y if isinstance(y, Tensor) else x.new_tensor(y))
 
 
@@ -57,6 +58,6 @@ def record_update(optimizer: Any, parameter: Tensor, group: ParamGroup) -> None:
         parameter.copy_(value)
 
 
-def root(x: Any) -> Any:
+def root(x: Element) -> Element:
     """Return the square root of a number or a Tensor."""
     return x.sqrt() if isinstance(x, Tensor) else math.sqrt(x)

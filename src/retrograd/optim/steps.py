@@ -38,7 +38,7 @@ _NUMPY = Operations(
 _UPDATES, _HALF_UPDATES = updates(_NUMPY), updates(replace(_NUMPY, wide=_in_single))
 
 
-def update_arrays(name: str, arrays: list[Any], factors: Sequence[float], rates: Sequence[float]) -> None:
+def update_arrays(name: str, arrays: list[Array], factors: Sequence[float], rates: Sequence[float]) -> None:
     """Apply an update in cache-sized blocks. All arrays are written but the second, the gradient."""
     if arrays[0].dtype.kind == "V":  # bfloat16 is stored in two bytes per number, and computed in float32
         wide = [array.astype(float32) for array in arrays]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -297,7 +297,7 @@ class _Number(Term):
         return self._decide(lambda value: value < other)
 
 
-def _refused(*operands: object) -> Any:
+def _refused(*operands: object) -> NoReturn:
     raise Unlowered("an update with an operation that programs do not have")
 
 

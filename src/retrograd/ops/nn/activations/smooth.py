@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 from numpy import ndarray
@@ -33,25 +35,27 @@ def _one_plus_exp(x: Array) -> Array:
     return 1 + np.exp(x)
 
 
+Loop: TypeAlias = Callable[[Callable[..., Array]], Callable[..., Array]]
+
 _FORWARD = activations(Functions(np.exp, _one_plus_exp, np.tanh, SIGMOID, ERF, np.clip))
 _SLOPES = activations(Functions(EXP, _one_plus_exp, TANH, SIGMOID, ERF, np.clip))  # of Tensors, too
 
 
-def _smooth(name: str, loop: str) -> Primitive:
-    """Return the primitive of an activation function of ``elements/activations.py``, with its compiled loop."""
-    slope = _SLOPES[f"{loop}_slope"]
+def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
+    """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
+    slope = _SLOPES[f"{of}_slope"]
 
     @in_blocks
     def slope_in_single(x: Array) -> Array:
         found: Array = slope(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
         return found
 
-    backward = mapped(f"{loop}_backward", SEVERAL)(lambda g, x: g * slope_in_single(x))
-    forward = in_single(mapped(loop, SEVERAL)(in_blocks(_FORWARD[loop])))
+    backward = backward_loop(lambda g, x: g * slope_in_single(x))
+    forward = in_single(loop(in_blocks(_FORWARD[of])))
     return unary(name, forward, lambda g, x: backward(g, x), signals=True, compiled="f")
 
 
-SILU = _smooth("silu", "silu")
+SILU = _smooth("silu", "silu", mapped("silu", SEVERAL), mapped("silu_backward", SEVERAL))
 
 
 @operator(namespace="nn.functional", method=False, dtype="kept")
@@ -166,7 +170,8 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(MISH, input, inplace)
 
 
-GELU, GELU_TANH = _smooth("gelu", "gelu"), _smooth("gelu", "gelu_tanh")
+GELU = _smooth("gelu", "gelu", mapped("gelu", SEVERAL), mapped("gelu_backward", SEVERAL))
+GELU_TANH = _smooth("gelu", "gelu_tanh", mapped("gelu_tanh", SEVERAL), mapped("gelu_tanh_backward", SEVERAL))
 
 
 @operator(namespace="nn.functional", method=False, dtype="real")
