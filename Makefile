@@ -45,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LIBRARY := -m retrograd.kernels.build.make_library
 CURRENT = $(if $(wildcard build/kernels/*.json),$(if $(wildcard $(VENV)/kernels.stamp),$(BIN)/python $(LIBRARY)))
 
-# SLOW=1 runs the slow tests, too, in the same processes: to collect the files again takes 12 s. PART=1/3 runs a third
+# SLOW=1 runs the slow tests, too, in the same processes: to collect the files again takes 12 s. PART=1/4 runs a quarter
 # of the cases of each test that has at least six.
 SLOW ?=
 PART ?=

@@ -7,6 +7,7 @@ import inspect
 import posixpath
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from html import escape
@@ -173,9 +174,16 @@ def primitives() -> dict[int, tuple[Path, str]]:
 
 
 def _declared(value: Primitive) -> list[tuple[Path, int, str]]:
-    """Return the statements that declare a primitive."""
+    """Return the statements that declare a primitive, and the functions of elements that its rules call."""
     file, name = primitives()[id(value)]
-    return [(file, *statement) for statement in _statements(file, name)]
+    found = [(file, *statement) for statement in _statements(file, name)]
+    for rule in value.rules or ():
+        called = inspect.getclosurevars(getattr(rule, "reference", rule)).nonlocals.values() if rule is not None else ()
+        for function in map(inspect.unwrap, filter(inspect.isfunction, called)):
+            if function.__module__.startswith("retrograd.elements."):
+                lines, first = inspect.getsourcelines(function)
+                found.append((Path(inspect.getsourcefile(function) or ""), first, textwrap.dedent("".join(lines))))
+    return found
 
 
 def _called(function: FunctionType, name: str) -> tuple[list[Primitive], list[Primitive]]:
@@ -232,7 +240,7 @@ def _parsed(file: Path) -> tuple[list[str], dict[str, ast.stmt]]:
 def _statements(file: Path, name: str, levels: int = 2) -> list[tuple[int, str]]:
     """Return the statement that defines a name, and the derivative rules that it names, with their first lines.
 
-    ``_gelu_slope`` is two levels below ``GELU``, whose rule calls ``_gelu_backward``.
+    A rule that a declaration names may call another one, which is two levels below.
     """
     lines, statements = _parsed(file)
     statement = statements.get(name)

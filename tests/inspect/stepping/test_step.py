@@ -284,6 +284,9 @@ def test_of_two_lambdas_in_a_line_each_is_cut_out():
     pair = [lambda g, y: g * y, lambda g, x: g * (x + 1)]
     assert source_of(pair[0]) == "# Twice, and the other way.\nlambda g, y: g * y"
     assert source_of(pair[1]).endswith("lambda g, x: g * (x + 1)")
+    slope = source_of(F.gelu(rg.ones(1, requires_grad=True)).grad_fn.plan.primitive.rules[0])
+    assert slope.startswith("lambda g, x: g * slope(x)\n# slope is")
+    assert "return half + half * erf(x * sqrt_half) +" in slope
 
 
 def test_hooks_of_nodes_are_seen():

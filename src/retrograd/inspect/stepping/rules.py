@@ -157,5 +157,11 @@ def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
         if isinstance(value, Primitive):
             yield f"# {name} is the operator {value.name}"
         elif isinstance(value, FunctionType) and value is not rule:
-            text = _lambda_source(value.__code__) if value.__name__ == "<lambda>" else None
+            text = _lambda_source(value.__code__) if value.__name__ == "<lambda>" else _element_source(value)
             yield f"# {name} is " + (text or f"{value.__module__}.{value.__qualname__}").replace("\n", "\n# ")
+
+
+def _element_source(function: Callable[..., object]) -> str | None:
+    """Return the definition of a function of elements (``elements/``), which others may wrap."""
+    inner = inspect.unwrap(function)
+    return _definition(inner) if inner.__module__.startswith("retrograd.elements.") else None

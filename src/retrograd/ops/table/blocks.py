@@ -36,6 +36,16 @@ def in_blocks(function: Callable[[Any], object]) -> Callable[[Any], Any]:
     return apply_in_blocks
 
 
+def widened(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Decorate a function of one array: of 16-bit numbers it is computed in float32, and not rounded."""
+
+    @wraps(function)
+    def computed(x: Array) -> Array:
+        return function(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
+
+    return computed
+
+
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function of one array (and parameters): float16 is computed in float32 and rounded once."""
 

@@ -24,7 +24,7 @@ from ...math.trigonometric import TANH
 from ...shape.joining import CAT
 from ...table.arguments import dimension, floating_operand
 from ...table.batching import along
-from ...table.blocks import in_blocks, in_single
+from ...table.blocks import in_blocks, in_single, widened
 from ...table.elementwise import elementwise, unary
 from ...table.masks import WHERE, select
 from ...table.registry import operator
@@ -43,16 +43,9 @@ _SLOPES = activations(Functions(EXP, _one_plus_exp, TANH, SIGMOID, ERF, np.clip)
 
 def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
     """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
-    slope = _SLOPES[f"{of}_slope"]
-
-    @in_blocks
-    def slope_in_single(x: Array) -> Array:
-        found: Array = slope(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
-        return found
-
-    backward = backward_loop(lambda g, x: g * slope_in_single(x))
-    forward = in_single(loop(in_blocks(_FORWARD[of])))
-    return unary(name, forward, lambda g, x: backward(g, x), signals=True, compiled="f")
+    slope = in_blocks(widened(_SLOPES[f"{of}_slope"]))
+    backward = backward_loop(lambda g, x: g * slope(x))
+    return unary(name, in_single(loop(in_blocks(_FORWARD[of]))), backward, signals=True, compiled="f")
 
 
 SILU = _smooth("silu", "silu", mapped("silu", SEVERAL), mapped("silu_backward", SEVERAL))
@@ -144,9 +137,8 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 @in_blocks
+@widened
 def _mish_slope(x: Array) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
     t = TANH(SOFTPLUS(x, beta=1.0, threshold=math.inf))
     return t + x * SIGMOID(x) * (1 - t * t)
 
