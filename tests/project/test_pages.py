@@ -18,16 +18,23 @@ from tools.pages.running import Failure, agree, check, checked, run
 
 PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
 SLOW = {name for name, path in PAGES.items() if "<!-- slow -->" in path.read_text(encoding="utf-8")}
+SECONDS = {  # pages that take two seconds or more
+    "guides/finding_a_nan.md", "guides/making_it_faster.md", "guides/quickstart.md", "learn/01_one_number.md",
+    "learn/02_the_backward_pass.md", "learn/04_layers_by_hand.md", "learn/08_derivatives_of_every_kind.md",
+}  # fmt: skip
+
+
+def marks_of(name):
+    slow = [pytest.mark.slow] if name in SLOW | SECONDS else []
+    return [*slow, pytest.mark.every(6)] if name in SLOW else slow
 
 
 def test_there_are_chapters_and_guides():
+    assert SECONDS <= PAGES.keys()
     assert any(name.startswith("learn/") for name in PAGES)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow, pytest.mark.every(6)] if name in SLOW else []) for name in PAGES],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in PAGES])
 def test_a_page_prints_what_it_shows(name):
     store(PAGES[name], checked(PAGES[name]))  # the site needs the results, too
     packages = {block.package for block in read(PAGES[name]) if isinstance(block, Program) and block.package}

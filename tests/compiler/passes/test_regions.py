@@ -217,7 +217,8 @@ def test_targets_out_of_range_change_nothing():
 def products():
     for m, k, n in ((1, 1, 1), (3, 5, 7), (8, 8, 8), (13, 4, 33), (17, 64, 9), (40, 70, 90)):
         for dtype in (np.float32, np.float64):
-            yield pytest.param(m, k, n, dtype, id=f"{m}x{k}x{n}-{np.dtype(dtype).name}")
+            marks = pytest.mark.slow if m * k * n > 5000 else ()
+            yield pytest.param(m, k, n, dtype, marks=marks, id=f"{m}x{k}x{n}-{np.dtype(dtype).name}")
 
 
 @pytest.mark.parametrize(("m", "k", "n", "dtype"), [*products()])
