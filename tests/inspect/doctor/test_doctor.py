@@ -5,6 +5,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,6 +19,7 @@ from retrograd.core.graph.modes import modes
 from retrograd.core.source_location import Site
 from retrograd.core.tensor.tensor import Tensor
 from retrograd.inspect.diagnosing import observing
+from retrograd.inspect.diagnosing.kinds import KINDS
 from retrograd.inspect.diagnosing.rules.signs import policies
 from retrograd.nn import functional as F
 from retrograd.nn.base import global_hooks
@@ -386,3 +388,25 @@ def test_rows_of_repeated_batches_are_sorted_once_and_only_programs_with_rewards
         path.write_text(text)
         assert policies._rewarded(Site(compile(text, str(path), "exec"), 1)) is rewarded
     assert calls == ["x = sum_of_reward\n"]
+
+
+def test_an_error_of_a_rule_leaves_the_other_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(case: object) -> None:
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setitem(KINDS, "softmax-axis", replace(KINDS["softmax-axis"], rule=fails))
+    with pytest.warns(RuntimeWarning, match=r"(?s)not answered.*softmax-axis: IndexError in test_doctor.py"):
+        with rg.inspect.doctor() as d:
+            training(broken=True)
+    assert [x.kind for x in d.findings[:1]] == ["broadcast-loss"]
+
+
+def test_calls_of_large_arrays_keep_their_shapes() -> None:
+    model = nn.Linear(4, 3000)
+    optimizer = rg.optim.SGD(model.parameters(), lr=0.1)
+    with rg.inspect.doctor() as d:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(rg.ones(8, 4)).sum().backward()
+            optimizer.step()
+    assert {x.shape for step in d._run.steps for x in step.calls if x.name == "linear"} == {(8, 3000)}

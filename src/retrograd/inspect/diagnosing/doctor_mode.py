@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from html import escape
 from textwrap import shorten
@@ -290,29 +291,43 @@ def diagnose(
 def examine(run: Run) -> list[Finding]:
     """Return the findings of a run, the most important first; nothing of the program changes."""
     case = Case(run)
-    found: list[tuple[Kind, Found]] = []
     with undisturbed(), silent():
-        for name in ORDER:
-            if found and name in _TRIED | {"labels-unrelated"}:
-                continue  # a cause is known, and trials at other rates would only repeat its effect
-            one = KINDS[name]
-            result = case.answer(name)
-            if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
-                found.append((one, result))
-        spent = case.budget.spent
-        case.budget.release()
-        if not found and case.stuck and spent:
-            # The trials of questions that found nothing have left none for those that come last.
-            again = Case(run, case.budget)
-            answers = ((KINDS[name], again.answer(name)) for name in ORDER if name in _TRIED)
-            found = [(one, result) for one, result in answers if result is not None][:1]
-        if run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
-            name, cause = divergence(case) or ("nan-birth", first_bad(case))
-            found = sorted([*found, (KINDS[name], cause)], key=lambda x: ORDER.index(x[0].name))
-        unexplained = None if found else divergence(case) or intervene(case)
+        found = _found(case)
+        findings = [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
+    if case.failures:
+        message = "doctor: these questions were not answered, please report the errors:"
+        warnings.warn("\n  ".join([message, *case.failures]), RuntimeWarning, stacklevel=3)
+    return findings
+
+
+def _found(case: Case) -> list[tuple[Kind, Found]]:
+    found: list[tuple[Kind, Found]] = []
+    for name in ORDER:
+        if found and name in _TRIED | {"labels-unrelated"}:
+            continue  # a cause is known, and trials at other rates would only repeat its effect
+        one = KINDS[name]
+        result = case.answer(name)
+        if result is not None and not any(_repeats(one, result, other, x) for other, x in found):
+            found.append((one, result))
+    spent = case.budget.spent
+    case.budget.release()
+    if not found and case.stuck and spent:
+        # The trials of questions that found nothing have left none for those that come last.
+        again = Case(case.run, case.budget)
+        answers = ((KINDS[name], again.answer(name)) for name in ORDER if name in _TRIED)
+        found = [(one, result) for one, result in answers if result is not None][:1]
+        case.failures += again.failures
+    if case.run.bad is not None and not (_ENDS | _TRIED) & {one.name for one, _ in found}:
+        cause = case.attempt("divergence", divergence)
+        if cause is None and (bad := case.attempt("nan-birth", first_bad)) is not None:
+            cause = "nan-birth", bad
+        if cause is not None:
+            found = sorted([*found, (KINDS[cause[0]], cause[1])], key=lambda x: ORDER.index(x[0].name))
+    if not found:
+        unexplained = case.attempt("divergence", divergence) or case.attempt("interventions", intervene)
         if unexplained is not None:
             found = [(KINDS[unexplained[0]], unexplained[1])]
-        return [_with_proof(case, one, x, number < _PROVED) for number, (one, x) in enumerate(found)]
+    return found
 
 
 def _repeats(kind: Kind, found: Found, earlier: Kind, other: Found) -> bool:
@@ -327,7 +342,9 @@ def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     if curves is not None:
         said = sentence(found.edit or Edit("with the edit"), curves)
     elif found.edit is not None and first and not case.budget.spent:
-        curves, said = prove(case.run, case.program, found.edit, case.budget)
+        edit = found.edit
+        proof = case.attempt("proof", lambda case: prove(case.run, case.program, edit, case.budget))
+        curves, said = proof or (None, "Not proved: the trial ended with an error.")
     elif found.edit is not None:
         said = "Not proved: the steps for trials were used up." if first else "Not tried: other findings come first."
     else:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
+import os
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from .run import Optimized, Run
 
 if TYPE_CHECKING:
     from .probes.replay import Curves, Edit, Program
+
+R = TypeVar("R")
 
 # Losses of a prediction and a target, by the operator's name, and of these the ones that are never negative.
 CLASS_LOSSES = frozenset({"cross_entropy", "nll_loss"})
@@ -99,13 +103,24 @@ class Case:
     def __init__(self, run: Run, budget: Budget | None = None) -> None:
         self.run = run
         self.budget = budget or Budget(run.last)  # of all trials
+        self.failures: list[str] = []
         self._answers: dict[str, Found | None] = {}
 
     def answer(self, name: str) -> Found | None:
         """Return what the rule of a kind finds; it is asked once."""
         if name not in self._answers:
-            self._answers[name] = KINDS[name].rule(self)
+            self._answers[name] = self.attempt(name, KINDS[name].rule)
         return self._answers[name]
+
+    def attempt(self, name: str, function: Callable[[Case], R]) -> R | None:
+        """Return ``function(self)``; if it raises an error, note the failure, since other answers do not need it."""
+        try:
+            return function(self)
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{os.path.basename(at.filename)}:{at.lineno}"
+            self.failures.append(f"{name}: {type(error).__name__} in {place}, {error}")
+            return None
 
     @cached_property
     def step(self) -> Step | None:

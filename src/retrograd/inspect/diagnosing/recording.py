@@ -104,8 +104,9 @@ class Call:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the first output."""
-        return tuple(self.outputs[0].shape) if self.outputs else ()
+        """The shape of the first output, whose array a step may no longer hold."""
+        shape: tuple[Any, ...] = self.record.shape
+        return shape[0] if shape and isinstance(shape[0], tuple) else shape
 
     @property
     def moves(self) -> bool:

@@ -95,7 +95,7 @@ def vanishing_gradient(case: Case) -> Found | None:
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}
     edit = Edit("with relu", Changes(calls=replaced), one_loss=True) if flat else None
     made = case.edited(case.step or step, flat[0]) if flat else None
-    return Found(made or case.edited(step, first[0]), _ends(first, last, last[1] / max(first[1], 1e-45)), edit)
+    return Found(made or case.edited(step, first[0]), _ends(layers, last[1] / max(first[1], 1e-45)), edit)
 
 
 @kind(
@@ -124,7 +124,7 @@ def exploding_gradient(case: Case) -> Found | None:
     magnified = layers[-1][2] > limit * max(layers[0][2], 1e-12)
     if not grown and not magnified:
         return _exploding_over_time(case, (step, case.step)) or _recurrence_that_clipping_tames(case)
-    values = _ends(first, last, first[1] / max(last[1], 1e-45))
+    values = _ends(layers, first[1] / max(last[1], 1e-45))
     values["spikes"] = ""
     if magnified:
         values["spikes"] = f"; outputs grow from {figure(layers[0][2])} to {figure(last[2])}"
@@ -266,11 +266,14 @@ def _spikes(case: Case) -> bool:
     return len(losses) < len(case.losses) or bool(losses) and max(losses) > 10 * losses[0]
 
 
-def _ends(first: tuple[Call, float, float], last: tuple[Call, float, float], ratio: float) -> dict[str, object]:
+def _ends(layers: Sequence[tuple[Call, float, float]], ratio: float) -> dict[str, object]:
+    first, last = layers[0], layers[-1]
+    name = _layer_name(first[0])
+    repeated = any(_layer_name(call) == name for call, _, _ in layers[1:])
     return {
         "first": figure(first[1]),
         "last": figure(last[1]),
-        "first_name": _layer_name(first[0]),
+        "first_name": f"{name} in its first call" if repeated else name,
         "last_name": _layer_name(last[0]),
         "ratio": f"{float(figure(ratio)):,.0f}" if 100 <= ratio < 1e6 else figure(ratio),
     }
