@@ -423,3 +423,10 @@ def test_what_a_module_inside_another_returns_is_an_output_of_a_trace():
 def test_a_leaf_is_named_by_the_programs_variable():
     weight = rg.ones(2, requires_grad=True)
     assert ">weight</text>" in inspect.draw((weight * 2).sum()).to_svg()
+
+
+def test_the_title_counts_what_is_drawn_once() -> None:
+    y = rg.ones(3, requires_grad=True)
+    for _ in range(50):
+        y = (y * 1.5).sin()
+    assert "graph of 101 operators, 1 leaf; repetitions are drawn once" in inspect.draw(y.sum())._repr_svg_()

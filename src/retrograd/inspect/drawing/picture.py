@@ -95,7 +95,8 @@ class Picture:
     """Vertices in topological order, their edges, and boxes, outer before inner.
 
     ``steps`` are the titles of the steps for which gradients are known, and ``step`` is the index of the one shown.
-    Gradients near the norm ``usual`` are grey. ``classes`` are the class names of modules by path.
+    Gradients near the norm ``usual`` are grey. ``classes`` are the class names of modules by path. ``unfolded``
+    are its ``sizes`` before repetitions were folded.
     """
 
     vertices: list[Vertex] = field(default_factory=list)
@@ -105,6 +106,14 @@ class Picture:
     step: int = 0
     usual: float = 0.0
     classes: Mapping[str, str] = field(default_factory=dict)
+    unfolded: tuple[int, int] | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The numbers of operators and leaves of the graph."""
+        leaves = sum(vertex.kind in LEAVES for vertex in self.vertices)
+        outputs = sum(vertex.kind == "output" for vertex in self.vertices)
+        return self.unfolded or (len(self.vertices) - leaves - outputs, leaves)
 
     def flow(self, item: Vertex | Box) -> float | None:
         """Return the norm of a vertex's or box's gradient at the step shown, None if it is not known."""

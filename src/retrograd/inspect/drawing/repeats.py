@@ -271,7 +271,8 @@ class _Folding:
             box.key, box.parent = box_number[box.key], box_number[box.parent]
         for vertex in shown:
             vertex.key, vertex.box = number[vertex.key], box_number[vertex.box]
-        return Picture(shown, list(edges), boxes, self.picture.steps, self.picture.step, self.picture.usual)
+        old = self.picture
+        return Picture(shown, list(edges), boxes, old.steps, old.step, old.usual, unfolded=old.sizes)
 
 
 def _equal_stretches(letters: np.ndarray, period: int) -> Iterator[tuple[int, int]]:

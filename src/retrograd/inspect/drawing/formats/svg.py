@@ -34,12 +34,11 @@ def svg_of(scene: Scene) -> str:
 
 
 def summary(picture: Picture) -> str:
-    """Return a one-line summary of the picture."""
-    leaves = sum(vertex.kind in LEAVES for vertex in picture.vertices)
-    outputs = sum(vertex.kind == "output" for vertex in picture.vertices)
-    counts = [(len(picture.vertices) - leaves - outputs, "operator"), (leaves, "leaf"), (len(picture.boxes), "box")]
-    plural = {"operator": "operators", "leaf": "leaves", "box": "boxes"}
-    return "graph of " + ", ".join(f"{n:,} {word if n == 1 else plural[word]}" for n, word in counts if n)
+    """Return a one-line summary of the graph, which counts all repetitions."""
+    operators, leaves = picture.sizes
+    counts = [(operators, "operator", "operators"), (leaves, "leaf", "leaves")]
+    names = ", ".join(f"{n:,} {one if n == 1 else many}" for n, one, many in counts if n)
+    return f"graph of {names}{'; repetitions are drawn once' * any(box.times > 1 for box in picture.boxes)}"
 
 
 def drawn(scene: Scene) -> str:
