@@ -13,10 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..drawing.draw import prepared
+from ..drawing.draw import laid_out
 from ..drawing.formats.page import page_of
 from ..drawing.grouping import group
-from ..drawing.layout.scene import Scene
 from ..drawing.picture import Picture, Vertex
 from ..drawing.steps import Step
 from ..drawing.traced import forward_records, traced_picture
@@ -71,7 +70,7 @@ def doctor_page(d: Doctor) -> str:
     curve = _thinned(d.history, 0)
     steps = _with_norms(recorded, history)
     names = list(dict.fromkeys(name for x in history for name in x.gradients))
-    scene = Scene(_picture(d, history, steps))
+    scene = laid_out(lambda: _picture(d, history, steps))
     data = {
         "watched": d.watched(),
         "recorded": sorted(step.number for step in steps),
@@ -156,7 +155,7 @@ def _picture(d: Doctor, history: Sequence[StepHistory], steps: Sequence[Step]) -
             vertex.flows = _over(vertex, measured, near)
         picture.steps = [f"step {x.step}" for x in history]
         picture.step = max(0, len(history) - 1)
-    return prepared(picture, repeats=True)
+    return picture
 
 
 def _leading_to_outputs(picture: Picture) -> Picture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ..pages.template import framed
@@ -132,14 +133,17 @@ def draw(output: object, *, depth: int | None = None, params: object = None, rep
         raise TypeError(f"draw: depth must be an int or None, got {type(depth).__name__}")
     if depth is not None and depth < 0:
         raise ValueError(f"draw: depth must not be negative, got {depth}")
-    picture = picture_for(output, params, "draw")
-    picture = prepared(picture, repeats)
+    return Drawing(laid_out(lambda: picture_for(output, params, "draw"), depth, repeats))
+
+
+def laid_out(picture: Callable[[], Picture], depth: int | None = None, repeats: bool = True) -> Scene:
+    """Return the layout of a new picture, which is made again where two repetitions read each other."""
     try:
-        return Drawing(Scene(picture, depth))
+        return Scene(prepared(picture(), repeats), depth)
     except CircleError:
         if not repeats:
             raise
-        return draw(output, depth=depth, params=params, repeats=False)  # two repetitions read each other
+        return Scene(prepared(picture(), False), depth)
 
 
 def prepared(picture: Picture, repeats: bool) -> Picture:
