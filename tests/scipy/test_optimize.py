@@ -209,8 +209,8 @@ def test_robust_least_squares_have_the_derivative_of_their_minimum(loss):
 
     p = rg.tensor(1.3, dtype=rg.float64, requires_grad=True)
     slope = [rg.autograd.grad(x, p, retain_graph=True)[0].item() for x in fitted(p, rg)]
-    h = 1e-4
-    np.testing.assert_allclose(slope, (fitted(1.3 + h) - fitted(1.3 - h)) / (2 * h), rtol=1e-4, atol=2e-5)
+    h = 1e-3  # the minimum is known to the root of its tolerance, 3e-8
+    np.testing.assert_allclose(slope, (fitted(1.3 + h) - fitted(1.3 - h)) / (2 * h), rtol=1e-4, atol=5e-5)
 
 
 def test_the_jacobian_of_least_squares_gets_keywords_and_may_be_sparse():

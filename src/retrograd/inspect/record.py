@@ -67,6 +67,7 @@ class Record:
         classes: the class names of modules by path, shared by all records of a trace.
         sequence: the number of its node, or None.
         walked: the position of its node in the traced backward passes, or None.
+        passes: the number of backward passes through its node; ``gradients`` are those of the last one.
         error: the exception that it raised, or None.
         value, gradient: copies of output and gradient, with ``keep="values"``; else None.
         samples: some elements of output and gradient, for comparison.
@@ -74,8 +75,8 @@ class Record:
 
     __slots__ = (
         "__weakref__", "backward", "briefly", "call", "classes", "creates", "dtype", "error", "forward", "grad_enabled",
-        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "phase", "requires_grad",
-        "samples", "sequence", "shape", "site", "value", "values", "walked", "within", "writes",
+        "gradient", "gradients", "index", "inputs", "kept", "module", "no_grad", "operator", "passes", "phase",
+        "requires_grad", "samples", "sequence", "shape", "site", "value", "values", "walked", "within", "writes",
     )  # fmt: skip
 
     def __init__(self, index: int, operator: str, call: str, site: Site, module: str, phase: str) -> None:
@@ -103,6 +104,7 @@ class Record:
         self.creates = False
         self.sequence: int | None = None
         self.walked: int | None = None
+        self.passes = 0
         self.error: BaseException | None = None
         self.value: Any = None
         self.gradient: Any = None

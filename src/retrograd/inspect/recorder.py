@@ -362,6 +362,7 @@ class Recorder(Observer):
         self._running.append(running)
         if record is not None and node.sequence == record.sequence:
             record.walked = self._steps
+            record.passes += 1
             self._steps += 1
             array = getattr(g, "array", g)
             if isinstance(g, (tuple, list)):  # zeros stand for the gradients of outputs that nothing reads

@@ -612,4 +612,48 @@ for step in range(60):
         loss.backward()
         opt.step()
 """,
+    "a GAN whose two losses share one forward pass": """
+G = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 8))
+D = nn.Sequential(nn.Linear(9, 32), nn.ReLU(), nn.Linear(32, 1), nn.Sigmoid())
+opt_d = torch.optim.Adam(D.parameters(), lr=1e-4); opt_g = torch.optim.Adam(G.parameters(), lr=1e-4)
+x = torch.linspace(-1, 1, 8).repeat(32, 1)
+for step in range(40):
+    labels = (torch.rand(32, 1) > 0.5).float()
+    paintings = (1 + torch.rand(32, 1)) * x ** 2 + labels
+    made = G(torch.cat((torch.randn(32, 5), labels), 1))
+    p0 = D(torch.cat((paintings, labels), 1)); p1 = D(torch.cat((made, labels), 1))
+    score0 = torch.log(p0); score1 = torch.log(1.0 - p1)
+    loss_d = -torch.mean(score0 + score1); loss_g = torch.mean(score1)
+    opt_d.zero_grad(); loss_d.backward(retain_graph=True); opt_d.step()
+    opt_g.zero_grad(); loss_g.backward(); opt_g.step()
+""",
+    "a gated recurrent cell of its own, which begins with zeros": """
+class Cell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.z = nn.Linear(24, 16); self.r = nn.Linear(24, 16); self.h = nn.Linear(24, 16)
+    def forward(self, x, h):
+        xh = torch.cat([x, h], 1)
+        r = torch.sigmoid(self.r(xh))
+        new = torch.tanh(self.h(torch.cat([x, r * h], 1)))
+        z = torch.sigmoid(self.z(xh))
+        return (1 - z) * h + z * new
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.start = nn.Parameter(torch.zeros(1, 16)); self.cell = Cell(); self.table = nn.Embedding(20, 8); self.head = nn.Linear(16, 20)
+    def forward(self, words):
+        h, out = self.start.expand(len(words), -1), []
+        for x in self.table(words).unbind(1):
+            h = self.cell(x, h); out.append(h)
+        return self.head(torch.stack(out, 1))
+net = Net()
+opt = torch.optim.AdamW(net.parameters(), lr=5e-4)
+words = (torch.arange(20).repeat(2)[None, :] + torch.randint(0, 20, (256, 1))) % 20
+for step in range(40):
+    i = torch.randint(0, 256, (32,))
+    batch = words[i, :9]
+    loss = F.cross_entropy(net(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+    opt.zero_grad(set_to_none=True); loss.backward(); opt.step()
+""",
 }

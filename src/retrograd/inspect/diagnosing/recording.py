@@ -142,9 +142,9 @@ class Call:
 
     @property
     def cotangent(self) -> float | None:
-        """The gradient of the root with respect to the output, if this is one number."""
+        """The gradient of the root with respect to the output, if this is one number, and there is one root above."""
         g = self.record.gradients
-        return None if g is None or g.size != 1 else g.mean
+        return None if g is None or g.size != 1 or self.record.passes > 1 else g.mean
 
 
 @dataclass

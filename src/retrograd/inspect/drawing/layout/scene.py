@@ -32,6 +32,11 @@ class Scene:
             leaves = {i for i, item in enumerate(level.items) if item >= 0 and picture.vertices[item].kind in LEAVES}
             arrange(level, leaves)
         self.sizes: list[Size] = [vertex_size(vertex) for vertex in picture.vertices]
+        self.shapes: list[list[float]] = [[] for _ in picture.boxes]  # by box: the widths of its results' shapes
+        for level in self.levels:
+            for net in level.nets:
+                if net.source >= 0 > level.items[net.source]:
+                    self.shapes[~level.items[net.source]].append(shape_width(picture.vertices[net.value[0]]))
         self.depth = _readable_depth(picture) if depth is None else depth
         self.opened = {box.key for box in picture.boxes if box.depth < self.depth or box.kind == "repetition"}
         self.inside = [0] * len(picture.boxes)  # vertices per box
@@ -128,11 +133,15 @@ def vertex_size(vertex: Vertex) -> Size:
     first, *rest = [columns(line) for line in vertex_lines(vertex)]
     width = max(LETTER * first, *(SMALL * line for line in rest), 24.0)
     if len(vertex.shapes) <= MANY and vertex.kind not in LEAVES:
-        widest = max((columns(short_shape(shape)) for shape in vertex.shapes), default=0) * SMALL
-        width = max(width, (widest + 6) * len(vertex.shapes))
+        width = max(width, shape_width(vertex) * len(vertex.shapes))
     elif len(vertex.shapes) > MANY:
         width = max(width, min(8.0 * len(vertex.shapes), 400.0))
     return round(width + 20, 1), 26.0 + 14 * len(rest)
+
+
+def shape_width(vertex: Vertex) -> float:
+    """Return the room that the shape on each edge of a vertex needs."""
+    return max((columns(short_shape(shape)) for shape in vertex.shapes), default=0) * SMALL + 6
 
 
 def box_title(scene: Scene, key: int) -> tuple[str, str]:
@@ -152,8 +161,10 @@ def title_width(scene: Scene, key: int) -> float:
 
 
 def folded_size(scene: Scene, key: int) -> Size:
-    """Return the size of a folded box: a line for its name and a line for its content."""
-    return max(title_width(scene, key), SMALL * columns(box_content(scene, key)) + 36, 100.0), HEADER + 20.0
+    """Return the size of a folded box: a line for its name and one for its content, and the shapes on edges below."""
+    shapes = scene.shapes[key]
+    below = min(max(shapes, default=0.0) * len(shapes) + 16, 640.0)
+    return max(title_width(scene, key), SMALL * columns(box_content(scene, key)) + 36, below, 100.0), HEADER + 20.0
 
 
 def box_content(scene: Scene, key: int) -> str:

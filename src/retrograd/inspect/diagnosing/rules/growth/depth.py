@@ -85,11 +85,11 @@ def vanishing_gradient(case: Case) -> Found | None:
     step = case.run.first
     if step is None or not case.stuck or not all(map(math.isfinite, case.losses)):
         return None
-    layers = _layers(case, step)
+    layers = [x for x in _layers(case, step) if x[1] > 0]  # 0 is a gradient that is cut, such as by a state of zeros
     if not _depth(layers):
         return None
     first, last = layers[0], layers[-1]
-    if last[1] <= 0 or first[1] > _VANISHED * last[1]:
+    if first[1] > _VANISHED * last[1]:
         return None
     flat = [x for x in (case.step or step).calls if x.name in ("sigmoid", "tanh")]
     replaced: dict[int, Replacement] = {x.index: lambda a, **params: relu(a) for x in flat}

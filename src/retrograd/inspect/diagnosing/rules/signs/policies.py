@@ -91,9 +91,12 @@ def _named(code: str) -> bool:
 
 
 def slope_of(call: Call) -> float:
-    """Return the sign of the gradient of the loss with respect to all elements of a result; 0 if they differ."""
+    """Return the sign of the gradient of the loss with respect to all elements of a result; 0 if they differ.
+
+    It is 0 also below several backward passes, such as those of a critic and a generator.
+    """
     g = call.record.gradients
-    if g is None or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
+    if g is None or call.record.passes > 1 or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
         return 0.0
     return 1.0 if g.maximum > 0 else -1.0
 
