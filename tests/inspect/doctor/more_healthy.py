@@ -656,4 +656,26 @@ for step in range(40):
     loss = F.cross_entropy(net(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
     opt.zero_grad(set_to_none=True); loss.backward(); opt.step()
 """,
+    "a custom Function that writes past the version counter": """
+class Assign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, scratch, value, index):
+        ctx.index = index
+        scratch.data[index] = value
+        return scratch
+    @staticmethod
+    def backward(ctx, g):
+        return g, g[ctx.index], None
+net = nn.Linear(4, 4)
+opt = torch.optim.Adam(net.parameters(), lr=0.01)
+x = torch.randn(64, 4); y = torch.tanh(x)
+for step in range(40):
+    parts = torch.zeros(64, 4, 3)
+    h = x
+    for i in range(3):
+        h = torch.tanh(net(h))
+        parts = Assign.apply(parts, h, (..., i))
+    loss = F.mse_loss(parts.mean(-1), y)
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

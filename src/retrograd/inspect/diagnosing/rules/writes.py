@@ -37,7 +37,7 @@ def data_write(case: Case) -> Found | None:
     for step in case.run.steps:
         below = [(root.source.call, step.below(root.source)) for root in step.roots]
         for call in step.calls:
-            if not call.inplace or not call.inputs:
+            if not call.inplace or not call.inputs or call.record.within:  # a custom Function has a rule of its own
                 continue
             source = call.inputs[0]
             untracked = not call.record.grad_enabled and source.leaf is None and call.record.inputs[0].requires_grad
