@@ -18,6 +18,7 @@ from .picture import LEAVES, Box, Edge, Picture, Vertex
 
 # The minimum number of vertices to hide.
 WORTHWHILE = 6
+_COMPARISONS = 10_000_000  # of pairs of items, in a search for repetitions: periods are shorter in longer lists
 
 
 class Item(NamedTuple):
@@ -97,7 +98,7 @@ class _Folding:
         letters = np.array([numbers.setdefault(self._signature(item), len(numbers)) for item in items])
         sizes = np.cumsum([0, *[len(item.operators) for item in items]])
         found = []
-        for period in range(1, len(items) // 2 + 1):
+        for period in range(1, min(len(items) // 2, _COMPARISONS // len(items)) + 1):
             for start, length in _equal_stretches(letters, period):
                 times = length // period + 1
                 found.append((int(sizes[start + period * (times - 1)] - sizes[start]), -period, start, length))
