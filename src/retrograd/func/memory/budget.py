@@ -246,7 +246,7 @@ class _Keeper(Observer):
             or pool.made
             or pool.budgets is not self.budgets
             or params
-            and not all([type(x) in _NO_ARRAYS or type(x) is tuple and _is_plain(x) for x in params.values()])
+            and not all(type(x) in _NO_ARRAYS or type(x) is tuple and _is_plain(x) for x in params.values())
         ):
             self.called(primitive, inputs, params, (result,), node)
             return
