@@ -5,7 +5,8 @@
 In float64, rtol 1e-6 and atol 1e-9 (Robertson 1e-11). ``error`` is the largest relative error at the end, against
 SciPy's Radau or DOP853 at 1e-12; of ``gradient``, against central differences of SciPy's. ``calls`` counts calls of the
 right-hand side, without those of Jacobians and of backward passes; of diffrax, whose solver is compiled, steps times
-stages. ``time`` is the minimum of the CPU time, without compilation. Libraries that are not installed are left out.
+stages. ``f compiled`` calls ``rg.compile(f)``.
+``time`` is the minimum of the CPU time, without compilation. Libraries that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -82,10 +83,10 @@ def in_scipy(given: Problem, method: str, rtol: float = RTOL, p: Any = RATES) ->
     return found.y[:, -1], found.nfev
 
 
-def in_retrograd(given: Problem, method: str, adjoint: Any = None) -> Answer:
+def in_retrograd(given: Problem, method: str, adjoint: Any = None, f: Any = None) -> Answer:
     start, p = rg.tensor(given.y0), rg.tensor(RATES, requires_grad=adjoint is not None)
     options: dict[str, Any] = {"method": method, "rtol": RTOL, "atol": given.atol, "adjoint": adjoint or "direct"}
-    found = solve(lambda t, y, p: given.f(rg, t, y, p), start, (0.0, given.end), (p,), **options)
+    found = solve(f or (lambda t, y, p: given.f(rg, t, y, p)), start, (0.0, given.end), (p,), **options)
     if adjoint is None:
         return found.y[-1].numpy(), found.evaluations
     return rg.autograd.grad((found.y[-1] ** 2).sum(), p)[0].numpy(), found.evaluations
@@ -147,6 +148,8 @@ def ways(name: str) -> tuple[np.ndarray[Any, Any], dict[str, Solver]]:
         rows = [[in_scipy(given, "DOP853", 1e-12, np.add(RATES, sign * h))[0] for sign in (1, -1)] for h in STEPS]
         for adjoint in ("direct", "checkpoint", "backsolve"):
             found[f"retrograd tsit5, {adjoint}"] = partial(in_retrograd, given, "tsit5", adjoint)
+        compiled = rg.compile(lambda t, y, p: given.f(rg, t, y, p))
+        found["retrograd tsit5, direct, f compiled"] = partial(in_retrograd, given, "tsit5", "direct", compiled)
         for adjoint in ("direct", "backsolve") if torch else ():
             found[f"torchdiffeq dopri5, {adjoint}"] = partial(in_torchdiffeq, given, adjoint)
         if jax:
@@ -154,6 +157,8 @@ def ways(name: str) -> tuple[np.ndarray[Any, Any], dict[str, Solver]]:
         return np.array([((a**2).sum() - (b**2).sum()) / 2e-5 for a, b in rows]), found
     for method in ("kvaerno5", "rodas5p") if given.stiff else ("tsit5", "dopri8"):
         found[f"retrograd {method}"] = partial(in_retrograd, given, method)
+        compiled = rg.compile(lambda t, y, p: given.f(rg, t, y, p))
+        found[f"retrograd {method}, f compiled"] = partial(in_retrograd, given, method, f=compiled)
     for method in ("Radau", "BDF") if given.stiff else ("RK45", "DOP853"):
         found[f"scipy {method}"] = partial(in_scipy, given, method)
     if torch and not given.stiff:

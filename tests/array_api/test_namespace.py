@@ -189,6 +189,15 @@ def test_functions_that_xarray_calls_on_a_namespace_are_numpys_on_tensors_and_ot
         assert result.requires_grad
         np.testing.assert_allclose(result.detach().numpy(), wanted)
     assert "einsum" not in dir(xp) and not hasattr(xp, "fromfunction")
+    assert bool(xp.any(x > 4, out=None)) and not xp.all(x > 4, out=None)  # as np.any(DataArray) calls them
+
+
+def test_pandas_iterates_over_the_numbers_of_a_tensor_because_it_compares_objects_by_identity():
+    theirs = {"__name__": "pandas.core.algorithms"}
+    exec("def listed(x): return list(x)", theirs)
+    assert [type(x) for x in theirs["listed"](rg.tensor([1.0, 3.0]))] == [np.float32] * 2
+    with pytest.raises(RuntimeError, match="without losing its gradient"):
+        theirs["listed"](rg.ones(2, requires_grad=True))
 
 
 def test_a_deep_copy_that_xarray_makes_keeps_the_gradient():

@@ -221,6 +221,29 @@ def test_a_stiff_system_takes_few_steps(method, bound):
     assert found.steps < 60
 
 
+@pytest.mark.parametrize("method", ["tsit5", "kvaerno5", "rodas5p"])
+def test_a_tensor_that_f_reads_late_has_its_gradient_and_a_nest_has_the_same_solution(method):
+    settings = {"method": method, "rtol": 1e-7, "atol": 1e-9}
+
+    def f(t, y):
+        return rate * -y if t > 1 else -y
+
+    rate, y0 = double(3.0, requires_grad=True), double([1.0, 2.0])
+    found = solve(f, y0, [0.0, 1.0, 1.5], **settings)
+    nest = solve(lambda t, y: (f(t, y[0]),), (y0,), [0.0, 1.0, 1.5], **settings)
+    np.testing.assert_allclose(nest.y[0].detach().numpy(), found.y.detach().numpy(), rtol=1e-4)
+    for y in (found.y, nest.y[0]):
+        (slope,) = rg.autograd.grad(y[-1, 1], rate)
+        np.testing.assert_allclose(slope.numpy(), -0.5 * 2 * math.exp(-1 - 1.5), rtol=1e-4)
+    scalar = solve(lambda t, y: -rate * y, double(1.0), [0.0, 1.0], **settings).y[-1]
+    np.testing.assert_allclose(rg.autograd.grad(scalar, rate)[0].numpy(), -math.exp(-3), rtol=1e-5)
+    with rg.no_grad():
+        plain = solve(f, y0, [0.0, 1.0, 1.5], **settings)
+    np.testing.assert_allclose(plain.y.numpy(), found.y.detach().numpy(), rtol=1e-4)
+    if method == "kvaerno5":  # without a gradient, f is not called again at the solution of a stage
+        assert plain.evaluations < 0.9 * found.evaluations
+
+
 @pytest.mark.parametrize("unknowns", [2, pytest.param(12, marks=SLOW)])
 def test_a_rosenbrock_method_interpolates_and_reads_the_time(unknowns):
     times = np.linspace(0, 1, 9)

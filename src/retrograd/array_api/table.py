@@ -65,8 +65,8 @@ MAIN = f"""
     std(x, /, *, axis=None, correction=0.0, keepdims=False)
     sum(x, /, *, axis=None, dtype=None, keepdims=False)
     var(x, /, *, axis=None, correction=0.0, keepdims=False)
-    all(x, /, *, axis=None, keepdims=False)
-    any(x, /, *, axis=None, keepdims=False)
+    all(x, /, *, axis=None, keepdims=False, out=None)
+    any(x, /, *, axis=None, keepdims=False, out=None)
 """
 LINALG = f"""
     {_MATRICES}

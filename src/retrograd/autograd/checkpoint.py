@@ -27,7 +27,7 @@ from ..core.graph.observers import Observer, observing
 from ..core.graph.plan import Params, Recordable
 from ..core.graph.primitive import attach
 from ..core.graph.record import saved_of
-from ..core.tensor.storage import storage_of
+from ..core.tensor.storage import Storage, Token, storage_of
 from ..core.tensor.tensor import Tensor, is_dense
 from ..func.modules import substituted, substitutions
 from ..func.nests import flatten
@@ -137,11 +137,13 @@ class _Stop(Observer):
 
     def __init__(self, count: int, last: tuple[object, ...]) -> None:
         self.count = count
+        self.late = count > 1  # until the last node, which ``answering`` may record
         self.primitive, self.shape, self.dtype = last[:3]
         self.nodes: list[Node] = []
 
     def recorded(self, node: Node) -> None:
         self.nodes.append(node)
+        self.late = len(self.nodes) < self.count - 1
 
     def answering(
         self,
@@ -262,7 +264,7 @@ class Part:
                 f"checkpoint: {_name(self.function)} recorded {len(self.facts)} operators in the first run and "
                 f"{len(facts)} in the second; both runs must be the same{self._hint()}"
             )
-        for before, now in zip(self.facts, facts, strict=True):
+        for before, now in zip(self.facts, facts, strict=True) if facts != self.facts else ():
             same = _same(before, now) if self.check else before[0] is now[0]
             if not same:
                 raise RuntimeError(
@@ -354,10 +356,13 @@ def _facts(nodes: list[Node]) -> list[tuple[Any, ...]]:
     ]
 
 
+_OTHERS = frozenset((np.ndarray, Token, Storage, type(None)))  # the types of most values that nodes save
+
+
 def _numbers(value: object) -> object:
     """Return the Python numbers and texts among the values that a node saved, with None for all other values."""
     if type(value) is tuple:
-        return tuple([_numbers(item) for item in value])
+        return tuple([None if type(item) in _OTHERS else _numbers(item) for item in value])
     if type(value) is slice:
         return (_numbers(value.start), _numbers(value.stop), _numbers(value.step))
     if type(value) not in (int, float, complex, bool, str):

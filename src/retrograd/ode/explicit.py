@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ..core.arrays import Array
 from ..core.graph.modes import modes
 from ..core.tensor.tensor import Tensor
-from . import tableaus
-from .system import Leaves, System, Tolerance, combine
+from .system import Leaves, Stages, System, Tolerance, combine
 from .tableaus import Tableau
 
 
 @dataclass
 class Step:
-    """One step: the state at its end, the stages, and weights of the error estimates ``h sum_i e_i k_i``."""
+    """One step: the states at its ends, the derivatives between, and that at its end if a method computes it."""
 
     t: float
     h: float
     y0: Leaves
     y1: Leaves
-    ks: list[Leaves]
+    stages: Stages
     f1: Leaves | None
 
     def derivative_at_end(self, system: System) -> Leaves:
@@ -34,7 +36,7 @@ class Step:
 
     def has_history_of_now(self) -> bool:
         """Return whether what is computed now may be kept: under ``no_grad`` it lacks a recorded step's history."""
-        return modes.grad_enabled or not any(k._requires for k in self.ks[-1])
+        return modes.grad_enabled or not any(k._requires for k in self.stages.ks[-1])
 
 
 class ExplicitMethod:
@@ -52,20 +54,20 @@ class ExplicitMethod:
         self.name, self.tableau = name, tableau
         self.order = tableau.order
         self.adaptive = tableau.e is not None
-        self.interpolates = tableau.interpolant is not None or tableau is tableaus.DOPRI8
+        self.interpolates = tableau.interpolant is not None
 
     def step(self, system: System, t: float, h: float, y: Leaves, f0: Leaves | None) -> Step:
         """Return the step of length h from (t, y); ``f0`` is f there, if known."""
         tableau = self.tableau
-        ks = [system(t, y) if f0 is None else f0]
-        y1 = None
-        for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):
-            y1 = combine([1.0, *[h * a for a in row]], [y, *ks])
-            ks.append(system(t + c * h, y1))
+        stages = Stages(system, y, len(tableau.c), [system(t, y) if f0 is None else f0])
+        weights = h * tableau.matrix
+        y1 = y
+        for i, c in enumerate(tableau.c[1:], 1):
+            y1 = stages.combined(weights[i, :i])
+            stages.append(system(t + c * h, y1))
         if tableau.last_is_first:
-            assert y1 is not None
-            return Step(t, h, y, y1, ks, ks[-1])
-        return Step(t, h, y, combine([1.0, *[h * b for b in tableau.b]], [y, *ks]), ks, None)
+            return Step(t, h, y, y1, stages, stages.ks[-1])
+        return Step(t, h, y, stages.combined(weights[-1]), stages, None)
 
     def step_at(self, system: System, t: Tensor, h: float, y: Leaves) -> Leaves:
         """Return the state after a step from a time that is a Tensor."""
@@ -80,26 +82,21 @@ class ExplicitMethod:
         theta = (t - step.t) / step.h
         if theta == 1:
             return step.y1
-        weights = self.tableau.interpolant
-        ks = step.ks
-        if self.tableau is tableaus.DOPRI8:
-            ks = ks if step.has_history_of_now() else list(ks)
-            weights = tableaus.DOPRI8_INTERPOLANT
-            for c, row in tableaus.DOPRI8_EXTRA[len(ks) - len(self.tableau.c) :]:
-                stage = combine([1.0, *[step.h * a for a in row]], [step.y0, *ks])
-                ks.append(system(step.t + c * step.h, stage))
-        if weights is None:
+        if self.tableau.interpolant is None:
             return hermite(system, step, theta)
-        parts = [step.h * sum(w * theta ** (power + 1) for power, w in enumerate(row)) for row in weights]
-        return combine([1.0, *parts], [step.y0, *ks])
+        stages, count = step.stages, len(self.tableau.c)
+        if self.tableau.extra and len(stages.ks) == count:
+            stages = Stages(system, step.y0, count + len(self.tableau.extra), stages.ks)
+            for c, row in self.tableau.extra:
+                stages.append(system(step.t + c * step.h, stages.combined(step.h * np.array(row))))
+            if step.has_history_of_now():
+                step.stages = stages
+        powers = theta ** np.arange(1, len(self.tableau.interpolant[0]) + 1)
+        return stages.combined(step.h * (self.tableau.polynomials @ powers))
 
-    def errors(self, step: Step) -> list[Leaves]:
-        """Return the error estimates of a step."""
-        assert self.tableau.e is not None
-        rows = [self.tableau.e]
-        if self.tableau is tableaus.DOPRI8:
-            rows.append(tableaus.DOPRI8_E3)
-        return [combine([step.h * e for e in row], step.ks[: len(row)]) for row in rows]
+    def errors(self, system: System, step: Step) -> list[Array]:
+        """Return the error estimates of a step, as vectors of real numbers."""
+        return [step.stages.vector(system, step.h * row) for row in self.tableau.errors]
 
     def error_norm(self, estimates: list[float]) -> float:
         """Return one number for the error estimates' norms, as DOP853 does with its two."""
@@ -122,7 +119,7 @@ class ExplicitMethod:
 
 def hermite(system: System, step: Step, theta: float) -> Leaves:
     """Return the cubic through the states and derivatives at both ends of the step."""
-    f0, f1 = step.ks[0], step.derivative_at_end(system)
+    f0, f1 = step.stages.ks[0], step.derivative_at_end(system)
     square, cube = theta * theta, theta * theta * theta
     return combine(
         [

@@ -7,12 +7,14 @@ one Jacobian; its derivative from the implicit function theorem at the solution,
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from math import isfinite
 
 import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import array_module
-from ..core.graph.modes import modes, no_grad
+from ..core.graph.modes import modes, no_grad, watchers
 from ..func.forward import apply_jvp
 from ..func.function_graph import record
 from ..func.implicit.attach import LinearSolve, attached, matrix_of
@@ -20,8 +22,8 @@ from ..func.implicit.linear_solvers import MAX_DENSE, NoSolution, gmres
 from ..func.nests import flatten
 from . import tableaus
 from .explicit import ExplicitMethod, Step
-from .rosenbrock import RODAS5P, RosenbrockMethod
-from .system import Leaves, System, Tolerance, combine
+from .rosenbrock import RODAS5P, RosenbrockMethod, jacobian
+from .system import Leaves, Stages, System, Tolerance, combine, requires_grad
 
 MAX_ITERATIONS = 10
 
@@ -42,21 +44,23 @@ class ImplicitMethod(ExplicitMethod):
         self.fresh = False  # whether the Jacobian was computed at the start of the current step
         self.inverse: tuple[float, Array] | None = None  # the matrix (1 - h g J)^-1, for one h g
         self.jacobians = 0
+        self.reads_grad = False  # whether f was seen to read a Tensor that requires grad
         self.slow = False  # whether an iteration converged slowly with this Jacobian
 
     def step(self, system: System, t: float, h: float, y: Leaves, f0: Leaves | None) -> Step:
         """Return the step of length h from (t, y); raises NoSolution if a stage has none."""
         tableau = self.tableau
         gamma = h * tableau.a[1][1]
-        ks = [system(t, y) if f0 is None else f0]
+        stages = Stages(system, y, len(tableau.c), [system(t, y) if f0 is None else f0])
         if self.jacobian is None:
             self._evaluate(system, t, y)
+        weights = h * tableau.matrix
         stage = y
-        for c, row in zip(tableau.c[1:], tableau.a[1:], strict=True):
-            base = combine([1.0, *[h * a for a in row[:-1]]], [y, *ks])
-            stage = self._solved(system, t + c * h, gamma, base, ks[-1])
-            ks.append(combine([1 / gamma, -1 / gamma], [stage, base]))
-        return Step(t, h, y, stage, ks, ks[-1])
+        for i, c in enumerate(tableau.c[1:], 1):
+            base = stages.combined(weights[i, :i])
+            stage, k = self._solved(system, t + c * h, gamma, base, stages.ks[-1])
+            stages.append(k)
+        return Step(t, h, y, stage, stages, stages.ks[-1])
 
     def failed(self, h: float) -> float:
         """Return the next trial's length after a failed Newton iteration: the same h with a new Jacobian, else less."""
@@ -75,20 +79,26 @@ class ImplicitMethod(ExplicitMethod):
     def _evaluate(self, system: System, t: float, y: Leaves) -> None:
         """Compute the Jacobian of f at (t, y)."""
         with no_grad():
-            points = [x.detach() for x in y]
-            structure = flatten(tuple(points))[1]
-            recorded = record(system.caller, lambda *leaves: tuple(system(t, list(leaves))), points, structure)
-
-            def product(tangents: Leaves) -> Leaves:
-                return apply_jvp(recorded, tangents)
-
-            space = system.space
-            if space.size <= MAX_DENSE:
-                self.jacobian = matrix_of(product, space)
+            dense = system.plain and not watchers and system.space.size <= MAX_DENSE
+            if dense and (found := jacobian(system, t, y)) is not None:
+                self.jacobian = found[2]
             else:
-                self.jacobian = lambda v: space.vector(product(space.leaves(v)))
+                self.jacobian = self._of_leaves(system, t, y)
         self.inverse, self.fresh = None, True
         self.jacobians += 1
+
+    def _of_leaves(self, system: System, t: float, y: Leaves) -> Callable[[Array], Array] | Array:
+        """Return the Jacobian of f at (t, y) for all kinds of states, as a matrix or as a function."""
+        points, space = [x.detach() for x in y], system.space
+        structure = flatten(tuple(points))[1]
+        recorded = record(system.caller, lambda *leaves: tuple(system(t, list(leaves))), points, structure)
+
+        def product(tangents: Leaves) -> Leaves:
+            return apply_jvp(recorded, tangents)
+
+        if space.size <= MAX_DENSE:
+            return matrix_of(product, space)
+        return lambda v: space.vector(product(space.leaves(v)))
 
     def _newton_step(self, system: System, gamma: float, r: Array) -> Array:
         """Return (1 - h g J)^-1 r."""
@@ -105,22 +115,27 @@ class ImplicitMethod(ExplicitMethod):
                 self.inverse = gamma, xp.linalg.inv(matrix)
             except np.linalg.LinAlgError:
                 raise NoSolution(f"{system.caller}: a matrix 1 - h J is singular") from None
+        if r.ndim == 1:
+            return self.inverse[1].dot(r)
         result: Array = (self.inverse[1] @ r[..., None])[..., 0]
         return result
 
-    def _solved(self, system: System, t: float, gamma: float, base: Leaves, k: Leaves) -> Leaves:
-        """Return the Y with ``Y = base + gamma f(t, Y)``; ``k`` is an estimate of f there."""
-        space = system.space
-        with no_grad():
-            origin = space.vector(base)
-            y = origin + gamma * space.vector(k)
+    def _solved(self, system: System, t: float, gamma: float, base: Leaves, k: Leaves) -> tuple[Leaves, Leaves]:
+        """Return the Y with ``Y = base + gamma f(t, Y)``, and f there; ``k`` is an estimate of f."""
+        differentiated = modes.grad_enabled and requires_grad(base)
+        # Until f is seen to read a Tensor that requires grad, its calls are recorded as far as they need to be.
+        with no_grad() if differentiated or self.reads_grad else nullcontext():
+            origin = system.vector(base)
+            y = origin + gamma * system.vector(k)
             scale = self.atol + self.rtol * abs(origin)
             before = None
             for iteration in range(MAX_ITERATIONS):
-                f = space.vector(system(t, space.leaves(y)))
-                change = self._newton_step(system, gamma, origin + gamma * f - y)
+                found = system(t, system.leaves_of(y))
+                if not self.reads_grad and requires_grad(found):
+                    self.reads_grad = True
+                change = self._newton_step(system, gamma, origin + gamma * system.vector(found) - y)
                 size = system.norm(change, scale)
-                if not np.isfinite(size):
+                if not isfinite(size):
                     raise NoSolution("a stage is not finite")
                 y = y + change
                 rate = None if before is None or before == 0 else size / before
@@ -132,14 +147,15 @@ class ImplicitMethod(ExplicitMethod):
                 before = size
             else:
                 raise NoSolution("the Newton iteration of a stage does not converge")
-            solution = space.leaves(y)
-        if not modes.grad_enabled:
-            return solution
+        solution = system.leaves_of(y)
+        if not modes.grad_enabled or not (differentiated or self.reads_grad):
+            return solution, system.leaves_of((y - origin) / gamma)
 
         def residual(stage: Leaves) -> Leaves:
             return combine([1.0, -1.0, -gamma], [stage, base, system(t, stage)])
 
-        return attached(solution, residual, LinearSolve(system.caller, flatten(tuple(base))[1]))
+        stage = attached(solution, residual, LinearSolve(system.caller, flatten(tuple(base))[1]))
+        return stage, combine([1 / gamma, -1 / gamma], [stage, base])
 
 
 _TABLEAUS = {

@@ -12,26 +12,34 @@ Differential Equations package*.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.arrays.dtypes import DType
 from ..core.errors import LinAlgError
-from ..core.graph.modes import modes
-from ..core.graph.primitive import apply
+from ..core.graph.backward import Walk
+from ..core.graph.modes import modes, no_grad, watchers
+from ..core.graph.nodes import edge_of
 from ..core.tensor.tensor import Tensor, new_tensor
 from ..func.batching import vmap
-from ..func.forward import linearize
+from ..func.forward import apply_jvp, linearize
+from ..func.function_graph import ones_at, record, zeros_at
+from ..func.implicit.attach import matrix_of
 from ..func.implicit.linear_solvers import NoSolution
 from ..func.implicit.vectors import bare
+from ..func.nests import flatten
 from ..ops.linear.solving.inverses import INV
 from ..ops.math.complex_numbers import view_as_complex, view_as_real
 from ..ops.shape.joining import cat, stack
 from .explicit import ExplicitMethod, Step
-from .system import Leaves, System, combine
-from .tableaus import Row
+from .system import Leaves, Stages, System, combine
+from .tableaus import Row, filled
+
+X = TypeVar("X", Tensor, Array)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class RosenbrockTableau:
     a: tuple[Row, ...]
     C: tuple[Row, ...]
     interpolant: tuple[Row, ...]
+
+    @cached_property
+    def matrices(self) -> tuple[Array, Array]:
+        """Return ``a`` and ``C`` as matrices."""
+        return filled(self.a), filled(self.C)
 
 
 _A6 = (-7.502846399306121, 2.561846144803919, -11.627539656261098, -0.18268767659942256, 0.030198172008377946)
@@ -138,14 +151,41 @@ class RosenbrockMethod(ExplicitMethod):
 
     adaptive = interpolates = True
     jacobians = 0
+    reads_grad = False  # whether f was seen to read a Tensor that requires grad
 
     def __init__(self, name: str, coefficients: RosenbrockTableau) -> None:
         self.name, self.coefficients, self.order = name, coefficients, coefficients.order
 
     def step(self, system: System, t: float, h: float, y: Leaves, f0: Leaves | None) -> Step:
         """Return the step of length h from (t, y)."""
+        if system.plain and not watchers and not self.reads_grad and not (modes.grad_enabled and y[0]._requires):
+            step = self._step_on_arrays(system, t, h, y)
+            if step is not None:
+                return step
+            self.reads_grad = True
         y1, us = self._stages(system, new_tensor(np.asarray(t, system.dtype)), h, y)
-        return Step(t, h, y, y1, [_leaves(system, u) for u in us], None)
+        return Step(t, h, y, y1, Stages(system, y, len(us), [_leaves(system, u) for u in us]), None)
+
+    def _step_on_arrays(self, system: System, t: float, h: float, y: Leaves) -> Step | None:
+        """Return a step that is not recorded, or None if f reads a Tensor that requires grad."""
+        table = self.coefficients
+        found = jacobian(system, t, y)
+        self.jacobians += 1
+        if found is None:
+            return None
+        f, slope, matrix = found
+        inverse = _inverse(system, np.eye(len(f), dtype=f.dtype) / f.dtype.type(h * table.gamma) - matrix)
+        stages = Stages(system, y, len(table.c))
+        a, c = table.matrices
+        c = c / h
+        for i, (place, d) in enumerate(zip(table.c, table.d, strict=True)):
+            if i > 0:
+                (k,) = system(t + place * h, stages.combined(a[i, :i]))
+                if k._requires and modes.grad_enabled:
+                    return None
+                f = k.array.reshape(-1) + stages.vector(system, c[i, :i])
+            stages.append([new_tensor(inverse.dot(f + (h * d) * slope).reshape(system.shape))])
+        return Step(t, h, y, stages.combined(a[-1]), stages, None)
 
     def step_at(self, system: System, t: Tensor, h: float, y: Leaves) -> Leaves:
         return self._stages(system, t, h, y)[0]
@@ -180,12 +220,7 @@ class RosenbrockMethod(ExplicitMethod):
         else:
             matrix = stack([product(basis[i]) for i in range(n + 1)])
         w = _identity(n, y.dtype) * (1 / (h * self.coefficients.gamma)) - matrix[1:].mT
-        if modes.tracer is None and not np.isfinite(bare(w)).all():
-            raise NoSolution(f"{system.caller}: the Jacobian of f has entries that are not finite")
-        try:
-            return value, apply(INV, (w,), {}), matrix[0]
-        except LinAlgError:
-            raise NoSolution(f"{system.caller}: a matrix 1 - h J is singular") from None
+        return value, _inverse(system, w), matrix[0]
 
     def at(self, system: System, step: Step, t: float) -> Leaves:
         """Return the state at a time inside the step by the method's interpolant, of order 4."""
@@ -193,15 +228,49 @@ class RosenbrockMethod(ExplicitMethod):
         if theta == 1:
             return step.y1
         rest = theta * (1 - theta)
+        ks = step.stages.ks
         weights = [
             rest * sum(row[i] * theta**power for power, row in enumerate(self.coefficients.interpolant))
-            for i in range(len(step.ks))
+            for i in range(len(ks))
         ]
-        return combine([1 - theta, theta, *weights], [step.y0, step.y1, *step.ks])
+        return combine([1 - theta, theta, *weights], [step.y0, step.y1, *ks])
 
-    def errors(self, step: Step) -> list[Leaves]:
+    def errors(self, system: System, step: Step) -> list[Array]:
         """Return the error estimate of a step, its last stage."""
-        return [step.ks[-1]]
+        return [system.vector(step.stages.ks[-1])]
+
+
+def jacobian(system: System, t: float, y: Leaves) -> tuple[Array, Array, Array] | None:
+    """Return f, df/dt and df/dy of a plain system as arrays, or None if f reads a Tensor that requires grad."""
+    time = new_tensor(np.asarray(t, system.dtype))
+    points, shape = [time, y[0].detach()], system.shape
+    recorded = record(system.caller, lambda t, y: system(t, [y])[0], points, flatten(tuple(points))[1])
+    if recorded.outside and modes.grad_enabled:
+        return None
+    value, n = recorded.outputs[0].array.reshape(-1), system.space.size
+    slope, matrix = np.zeros(n, system.dtype), np.zeros((n, n), system.dtype)
+    if n < _MAPPED:  # row by row, in reverse mode
+        root, starts = edge_of(recorded.outputs[0]), recorded.starts
+        for i, seed in enumerate(np.eye(n, dtype=system.dtype) if root is not None else ()):
+            row = Walk(set(starts), True, False, copied=False).run([(root, seed.reshape(shape))])
+            slope[i] = row.get(starts[0], 0)
+            matrix[i] = row[starts[1]].reshape(-1) if starts[1] in row else 0
+        return value, slope, matrix
+    with no_grad():
+        slope = apply_jvp(recorded, [ones_at(time), zeros_at(y[0])])[0].array.reshape(-1)
+        matrix = matrix_of(lambda leaves: apply_jvp(recorded, [zeros_at(time), *leaves]), system.space)
+    return value, slope, matrix
+
+
+def _inverse(system: System, w: X) -> X:
+    """Return the inverse of a Tensor or an array."""
+    if modes.tracer is None and not np.isfinite(bare(w) if isinstance(w, Tensor) else w).all():
+        raise NoSolution(f"{system.caller}: the Jacobian of f has entries that are not finite")
+    try:
+        inverse: X = INV(w)
+        return inverse
+    except LinAlgError:
+        raise NoSolution(f"{system.caller}: a matrix 1 - h J is singular") from None
 
 
 @cache

@@ -132,10 +132,10 @@ def _adaptive(
 
 def _error(system: System, method: ExplicitMethod, step: Step, control: Control) -> float:
     """Return the norm of the error estimate relative to the tolerances; a step is good up to 1."""
-    with no_grad(), silent():
+    with silent():
         start, end = abs(system.vector(step.y0)), abs(system.vector(step.y1))
         scale = control.atol + control.rtol * array_module(end).maximum(start, end)
-        return method.error_norm([system.norm(system.vector(e), scale) for e in method.errors(step)])
+        return method.error_norm([system.norm(e, scale) for e in method.errors(system, step)])
 
 
 def _first_step(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import isfinite
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping, array_module, is_array
 from ..core.errors import describe
-from ..core.graph.modes import modes
+from ..core.graph.modes import modes, no_grad, watchers
 from ..core.graph.nodes import Node
 from ..core.graph.primitive import Primitive, apply, operand
 from ..core.tensor.tensor import Tensor, new_tensor
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from ..core.mapping.batching import Call
 
 Leaves = list[Tensor]
+MAX_ROWS = 4096  # a larger state is combined term by term: the matrix of derivatives would cost memory
 Times: TypeAlias = Sequence[Operand] | Array | Tensor  # a vector of times
 Tolerance: TypeAlias = float | Array
 
 
-def _forward(*xs: Array, weights: tuple[float, ...]) -> Array:
+def _forward(*xs: Array, weights: Sequence[float], value: Array | None = None) -> Array:
+    if value is not None:
+        return value
     total = weights[0] * xs[0] if weights[0] != 1 else xs[0]
     for weight, x in zip(weights[1:], xs[1:], strict=True):
         total = total + weight * x
@@ -39,7 +42,10 @@ def _forward(*xs: Array, weights: tuple[float, ...]) -> Array:
     return total.astype(dtype) if total.dtype != dtype or total is xs[0] else total
 
 
-def _vjp(g: Array, weights: tuple[float, ...], needs: tuple[bool, ...]) -> list[Array | None]:
+def _vjp(g: Array, weights: Sequence[float], needs: tuple[bool, ...]) -> list[Array | None]:
+    if type(g) is np.ndarray and g.size <= MAX_ROWS:
+        products = np.multiply.outer(np.array(weights, g.dtype), g)
+        return [products[i, ...] if need else None for i, need in enumerate(needs)]
     return [_scaled(weight, g) if need else None for weight, need in zip(weights, needs, strict=True)]
 
 
@@ -69,8 +75,71 @@ COMBINE.jvp = _jvp
 def combine(weights: Sequence[float], states: Sequence[Leaves]) -> Leaves:
     """Return the sum of ``weight * state`` per leaf; states with weight 0 are left out, except for the first."""
     used = [i for i, weight in enumerate(weights) if weight != 0 or i == 0]
-    chosen = {"weights": tuple([float(weights[i]) for i in used])}
-    return [apply(COMBINE, tuple([states[i][leaf] for i in used]), chosen) for leaf in range(len(states[0]))]
+    chosen = tuple([float(weights[i]) for i in used])
+    return [_combined(tuple([states[i][leaf] for i in used]), chosen) for leaf in range(len(states[0]))]
+
+
+def _combined(xs: tuple[Tensor, ...], weights: tuple[float, ...]) -> Tensor:
+    if watchers or modes.grad_enabled and requires_grad(xs):
+        return apply(COMBINE, xs, {"weights": weights})
+    return new_tensor(_forward(*[x.array for x in xs], weights=weights))
+
+
+def requires_grad(xs: Iterable[Tensor]) -> bool:
+    """Return whether any of the Tensors requires grad."""
+    return any(x._requires for x in xs)
+
+
+class Stages:
+    """The derivatives k_i of one step, and their combinations with the state y at its start.
+
+    The k_i of a state that is one small NumPy array are also the rows of a matrix: a combination is one product.
+    """
+
+    __slots__ = ("ks", "recorded", "rows", "y")
+
+    def __init__(self, system: System, y: Leaves, count: int, ks: Sequence[Leaves] = ()) -> None:
+        self.y = y
+        self.ks: list[Leaves] = []
+        self.rows = None
+        self.recorded = False  # whether a row has a history
+        if system.plain and not watchers:
+            self.rows = np.empty((count, system.space.size), system.dtype)
+        for k in ks:
+            self.append(k)
+
+    def append(self, k: Leaves) -> None:
+        """Add the next derivative."""
+        if self.rows is not None:
+            self.rows[len(self.ks)] = k[0].array.reshape(-1)
+            self.recorded = self.recorded or k[0]._requires
+        self.ks.append(k)
+
+    def combined(self, weights: Array) -> Leaves:
+        """Return the sum of y and of ``weight * k`` over the derivatives so far."""
+        rows = self.rows
+        if rows is None:
+            return combine([1.0, *weights.tolist()], [self.y, *self.ks])
+        y = self.y[0]
+        array = y.array
+        if weights.dtype is not rows.dtype:
+            weights = weights.astype(rows.dtype)
+        value = weights.dot(rows[: len(weights)])
+        value += array.reshape(-1)
+        value = value.reshape(array.shape)
+        if modes.grad_enabled and (self.recorded or y._requires):
+            moving = [(k, w) for (k,), w in zip(self.ks, weights.tolist(), strict=False) if k._requires and w != 0]
+            chosen = {"weights": [1.0, *[w for _, w in moving]], "value": value}
+            return [apply(COMBINE, (y, *[k for k, _ in moving]), chosen)]
+        return [new_tensor(value)]
+
+    def vector(self, system: System, weights: Array) -> Array:
+        """Return the sum of ``weight * k`` as an array of real numbers, without a history."""
+        count = len(self.ks)
+        if self.rows is not None:
+            return weights.astype(self.rows.dtype, copy=False)[:count].dot(self.rows[: len(weights)])
+        with no_grad():
+            return system.vector(combine(weights[:count].tolist(), self.ks[: len(weights)]))
 
 
 class SolveError(NoSolution):
@@ -84,6 +153,8 @@ class System:
         evaluations: the number of calls of ``f``.
         space: the space of states, for norms.
         dtype: of the time that ``f`` receives: real, with the precision of the state.
+        single: whether the state is one Tensor instead of a nest.
+        plain: whether it is one small NumPy array of real numbers.
     """
 
     def __init__(self, caller: str, f: Callable[..., object], y0: object, args: tuple[object, ...]) -> None:
@@ -97,12 +168,20 @@ class System:
         self.space = Vectors.of(self.leaves)
         self.dtype = self.space.dtype
         self.evaluations = 0
+        first = self.leaves[0].array if self.structure.type is None else None
+        self.single = first is not None
+        self.plain = type(first) is np.ndarray and first.dtype == self.dtype and 0 < first.size <= MAX_ROWS
+        self.shape = () if first is None else first.shape
 
     def __call__(self, t: float | Tensor, y: Leaves) -> Leaves:
         """Return the derivative at time t."""
         self.evaluations += 1
         time = t if isinstance(t, Tensor) else new_tensor(np.asarray(t, self.dtype))
-        result = self.f(time, self.structure.unflatten(y), *self.args)
+        result = self.f(time, y[0] if self.single else self.structure.unflatten(y), *self.args)
+        if self.plain and type(result) is Tensor:
+            array = result.array
+            if type(array) is np.ndarray and array.shape == self.shape and array.dtype is self.dtype:
+                return [result]
         try:
             leaves = self.structure.leaves_of(result, "f(t, y)")
         except Mismatch as error:
@@ -121,17 +200,24 @@ class System:
 
     def vector(self, y: Leaves) -> Array:
         """Return a state as an array (*examples, n) of real numbers."""
-        if len(y) == 1 and modes.level is None:
-            array = y[0].array
-            if type(array) is np.ndarray and array.dtype == self.dtype:
-                return array.reshape(-1)
-        return self.space.vector(y)
+        if self.plain and modes.level is None:
+            return y[0].array.reshape(-1)
+        with no_grad():
+            return self.space.vector(y)
+
+    def leaves_of(self, vector: Array) -> Leaves:
+        """Return an array (*examples, n) as a state."""
+        if self.plain and vector.ndim == 1:
+            return [new_tensor(vector.reshape(self.shape))]
+        return self.space.leaves(vector)
 
     def norm(self, x: Array, scale: Array) -> float:
         """Return the root mean square of ``x / scale``, the largest over all examples of ``vmap``."""
         if not x.size:
             return 0.0
         ratio = x / scale
+        if ratio.ndim == 1 and type(ratio) is np.ndarray:
+            return sqrt(ratio.dot(ratio) / ratio.size)
         return float(array_module(x).sqrt((ratio * ratio).mean(-1)).max())
 
 

@@ -41,11 +41,13 @@ class Observer:
     )
     nested = False  # whether the class overrides ``opened`` or ``closed``
     counting = False  # whether the class overrides ``recorded``
+    telling = False  # whether the class overrides ``called`` or ``told``
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.nested = cls.opened is not Observer.opened or cls.closed is not Observer.closed
         cls.counting = cls.recorded is not Observer.recorded
+        cls.telling = cls.called is not Observer.called or cls.told is not Observer.told
 
     def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
         """An operator is about to run. The calls in the forward of a custom Function are nested in its own call."""

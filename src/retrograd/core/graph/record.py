@@ -123,5 +123,6 @@ def tell_late(
     if primitive.view and isinstance(inputs[0], Tensor) and shares_memory(result.array, arrays[0]):
         share_view(result, inputs[0], modes.grad_enabled)
     for observer in observers:
-        observer.told(primitive, inputs, params, result, node)
+        if observer.telling:
+            observer.told(primitive, inputs, params, result, node)
     return result

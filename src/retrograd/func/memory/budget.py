@@ -241,16 +241,23 @@ class _Keeper(Observer):
         node: Node | None,
     ) -> None:
         pool = self.pool
-        if node is None or params or primitive.view or pool.made or pool.budgets is not self.budgets:
+        if (
+            node is None
+            or pool.made
+            or pool.budgets is not self.budgets
+            or params
+            and not all(type(x) in _NO_ARRAYS or type(x) is tuple and _is_plain(x) for x in params.values())
+        ):
             self.called(primitive, inputs, params, (result,), node)
             return
-        with pool.lock:  # as in ``_record``, for a call that is neither a view nor a write
+        with pool.lock:  # as in ``_record``, for a call that is not a write
             segment = pool.segment()
             handles: Any = self._handles(inputs, segment)
             if len(handles) == 1 and type(handles[0]) is Call:
                 (handles,) = handles
             assert isinstance(primitive, Primitive)
-            pool.append(Call(primitive, handles, params), node, segment)
+            version = _version(result) if primitive.view else 0
+            pool.append(Call(primitive, handles, params, 0, version), node, segment)
             if pool.bytes > pool.limit:
                 pool.make_room()
             if pool.bytes > pool.observed:

@@ -58,13 +58,13 @@ class Index:
 
     __slots__ = ("along", "basic", "key", "repeats", "storages")
 
-    def __init__(self, key: tuple[Any, ...], storages: tuple[Storage, ...] = ()) -> None:
+    def __init__(self, key: tuple[Any, ...], storages: tuple[Storage, ...] = (), basic: bool = False) -> None:
         self.along: int | None = None
-        kinds = [value.dtype.kind for value in key if hasattr(value, "dtype")]
+        kinds = [] if basic else [value.dtype.kind for value in key if hasattr(value, "dtype")]
         self.key = key
         self.storages = storages
         self.repeats = "i" in kinds or "u" in kinds
-        self.basic = not kinds and not any(type(value) is bool for value in key)
+        self.basic = basic or not kinds and not any(type(value) is bool for value in key)
 
     def __repr__(self) -> str:
         return describe(self.key)
@@ -308,7 +308,7 @@ GETITEM: Primitive = Primitive(
     "getitem",
     _view_at,
     "x",
-    [lambda g, index, x_shape: PLACE(g, index=Index(index), shape=x_shape)],
+    [lambda g, index, x_shape: PLACE(g, index=Index(index, (), True), shape=x_shape)],
     view=True,
     batch=lambda call: call.below([call.full(0)], {"index": (slice(None), *call.params["index"])}),
 )
@@ -344,6 +344,10 @@ def _zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 
 def _place(x: Array, index: Index, shape: tuple[int, ...]) -> Array:
+    if index.basic and type(x) is np.ndarray and prod(shape) <= SMALL:
+        out = np.zeros(shape, x.dtype)
+        out[index.key] = x
+        return out
     out = _zeros(shape, x)
     _write_at(out, index, x)
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -478,6 +479,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def _iterate(self: Tensor) -> Iterator[Tensor]:
     if not self.array.ndim:
         raise TypeError("iteration over a 0-d tensor")
+    if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
+        return iter(np.asarray(self))  # pandas would compare Tensors as objects, by identity: Series.isin, for example
     return iter(unbind(self))
 
 
