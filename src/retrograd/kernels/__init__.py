@@ -224,7 +224,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x) if least == SEVERAL else None
                     return run_loop(*dense) if dense else reference(x)
                 out = empty(x.shape, x.dtype)
-                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
                 return out
 
             @wraps(reference)
@@ -239,7 +239,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
                         return
                     except LoopMissing:
                         pass
@@ -255,7 +255,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x, *others) if least == SEVERAL and not differ else None
                     return run_loop(*dense) if dense else reference(x, *others)
                 out = empty(x.shape, x.dtype)
-                arrays = [array.reshape(-1) for array in (x, *others, out)]
+                arrays = [array.ravel() for array in (x, *others, out)]
                 launch(loop(BASIC, name), x.size, WORTH_SHARING, *arrays)
                 return out
 
