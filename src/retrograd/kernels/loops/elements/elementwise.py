@@ -43,11 +43,11 @@ _PLAIN = frozenset((int, float))
 
 
 @lru_cache(maxsize=512)
-def _known(kind: Callable[[float], Any], number: float) -> Any:
+def _known(kind: Callable[[float], object], number: float) -> object:
     return kind(number)
 
 
-def _typed(kind: Callable[[float], Any], numbers: Iterable[Any]) -> tuple[Any, ...]:
+def _typed(kind: Callable[[float], object], numbers: Iterable[float]) -> tuple[object, ...]:
     """Return the numbers of a loop as NumPy's scalars, whose creation costs as much as a short loop.
 
     A cache would confuse 0 and -0.
