@@ -200,6 +200,8 @@ def no_loops(monkeypatch):
         pytest.skip("there are no compiled loops")
     monkeypatch.setattr(loop_calls.Loop, "__call__", missing)
     monkeypatch.setattr(loop_calls.Loop, "entry", missing)
+    none = property(lambda loop: [], lambda loop, entries: loop.__dict__.update(entries=entries))
+    monkeypatch.setattr(loop_calls.Loop, "entries", none, raising=False)
     updates._is_there.cache_clear()
     yield calls
     updates._is_there.cache_clear()

@@ -160,7 +160,7 @@ class _Stop(Observer):
         if len(self.nodes) != self.count - 1 or not any(parent is not None for parent in parents):
             return forward
         plan = primitive.plan(tuple([parent is not None for parent in parents]))
-        if plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras):
+        if plan.keep_ans or plan.kept_residuals:
             return forward
         new_node(plan, parents, saved_of(plan, inputs, arrays, params, (), None, ()), self.shape, self.dtype)
         raise _Complete

@@ -23,6 +23,7 @@ from numpy import ndarray
 
 from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
+from ..core.arrays.dtypes import float32
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
@@ -183,16 +184,16 @@ def takes(x: object, *others: object, least: int = USEFUL) -> bool:
     """Return whether to use loops on these arrays (or Nones); the size of the first must be at least ``least``."""
     if type(x) is not ndarray:
         return isinstance(x, Wrapping) and x.takes_loops()
-    flags = x.flags  # ``suits``, inlined
-    if x.size < least or x.dtype.char != "f" or not (flags.c_contiguous and flags.aligned and x.dtype.isnative):
+    size, dtype, flags = x.size, x.dtype, x.flags  # ``suits``, inlined
+    if size < least or dtype is not float32 and (dtype.char != "f" or not dtype.isnative):
+        return False
+    if not (flags.c_contiguous and flags.aligned):
         return False
     for other in others:
         if other is not None and not suits(other):
             return False
-    if x.size >= LARGE:
-        share()
-    elif x.size >= USEFUL:
-        large_array_met()
+    if size >= USEFUL:
+        share() if size >= LARGE else large_array_met()
     return compiled() is not None
 
 
@@ -223,7 +224,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x) if least == SEVERAL else None
                     return run_loop(*dense) if dense else reference(x)
                 out = empty(x.shape, x.dtype)
-                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
                 return out
 
             @wraps(reference)
@@ -238,7 +239,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.reshape(-1), out.reshape(-1))
+                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
                         return
                     except LoopMissing:
                         pass
@@ -254,7 +255,7 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
                     dense = _dense(x, *others) if least == SEVERAL and not differ else None
                     return run_loop(*dense) if dense else reference(x, *others)
                 out = empty(x.shape, x.dtype)
-                arrays = [array.reshape(-1) for array in (x, *others, out)]
+                arrays = [array.ravel() for array in (x, *others, out)]
                 launch(loop(BASIC, name), x.size, WORTH_SHARING, *arrays)
                 return out
 
@@ -374,4 +375,4 @@ def shaped(x: Array, shape: tuple[int, ...]) -> Array:
 
 def shortest(width: int) -> int:
     """Return the minimum number of rows of ``width`` elements per thread."""
-    return max(1, WORTH_SHARING // width)
+    return WORTH_SHARING // width or 1

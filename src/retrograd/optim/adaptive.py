@@ -154,12 +154,12 @@ class RMSprop(Optimizer):
             return f"{name}_momentum", (*states, "momentum_buffer"), (*factors, momentum)
         return name, states, factors
 
-    def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        super()._rates(parameter, group)
+    def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
+        rates = super()._all_rates(parameters, group)
         if not group["centered"]:
-            return ()
-        dtype = parameter.array.dtype
-        return (float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max),)
+            return rates
+        dtypes = [parameter.array.dtype for parameter in parameters]
+        return [(float(np.finfo(np.float32 if dtype.kind == "V" else dtype).max),) for dtype in dtypes]
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """Return the form of ``rmsprop`` or ``rmsprop_momentum``."""

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
 from ..core.arrays.dtypes import INEXACT, DType, float32, float64, get_default_dtype
-from ..core.arrays.fp_warnings import silent
+from ..core.arrays.fp_warnings import silenced
 from ..core.errors import describe
 from ..core.graph.handles import RemovableHandle
 from ..core.graph.modes import enable_grad, modes, watchers
@@ -280,8 +280,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with silent():
-            self._update_groups()
+        silenced(self._update_groups)
         return loss
 
     def _update_groups(self) -> None:
@@ -368,12 +367,16 @@ class Optimizer:
 
     def _all_rates(self, parameters: Sequence[Tensor], group: ParamGroup) -> list[Sequence[float]]:
         """Return ``_rates`` of all parameters."""
-        return [self._rates(parameter, group) for parameter in parameters]
+        if type(self)._rates is not Optimizer._rates:
+            return [self._rates(parameter, group) for parameter in parameters]
+        states = self._formula(group)[1]
+        for parameter in parameters:
+            self._begin(parameter, *states)
+        return [()] * len(parameters)
 
     def _rates(self, parameter: Tensor, group: ParamGroup) -> Sequence[float]:
-        """Return the numbers of an update that differ between parameters, and count the step."""
-        self._begin(parameter, *self._formula(group)[1])
-        return ()
+        """Return the numbers of an update that differ between parameters, by default none, and count the step."""
+        raise NotImplementedError
 
     def update_form(self, group: ParamGroup) -> UpdateForm | None:
         """Return the description of an update with the current options; None if no compiled code implements it."""

@@ -132,3 +132,9 @@ def test_norms_and_variances(dim, keepdim, dtype, tolerance, monkeypatch):
     assert huge.norm().item() == float("inf") and huge.norm(dim=1)[0].item() == float("inf")  # as of few elements
     x[3, 3] = float("nan")
     assert x.var().isnan() and x.norm(dim=1).isnan().sum() == 1
+
+
+def test_numbers_of_loops_keep_the_sign_of_zero():
+    x = -rg.ones(8, 8)
+    signs = [np.signbit(F.threshold(x, 0.5, zero).numpy()).all() for zero in (0.0, -0.0, 0.0, -0.0)]
+    assert signs == [False, True, False, True]

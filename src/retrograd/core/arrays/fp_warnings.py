@@ -48,6 +48,8 @@ if _extobj_contextvar is not None:
     def silenced(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function without floating-point warnings and return its result."""
         found = _extobj_contextvar.get()
+        if found is _SILENT:
+            return function(*args, **kwargs)
         try:  # as in ``without_fp_warnings`` below
             _extobj_contextvar.set(_SILENT)
             return function(*args, **kwargs)
@@ -60,6 +62,8 @@ if _extobj_contextvar is not None:
 
         def without_fp_warnings(*args: object, **kwargs: object) -> R:
             found = look()
+            if found is state:
+                return function(*args, **kwargs) if kwargs else function(*args)
             try:  # before the change of state: a signal handler may run right after ``put`` returns
                 put(state)
                 return function(*args, **kwargs) if kwargs else function(*args)

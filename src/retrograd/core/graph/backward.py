@@ -166,7 +166,11 @@ class Walk:
                 for leaf in completes[node]:
                     final = pop(leaf, None)
                     unshared = getrefcount(final) == LOCAL_ONLY  # not in the call below, whose arguments are references
-                    self._finish(leaf, final, unshared)
+                    if final is not None and leaf._hooks is None and not watchers:  # ``_finish``, inlined
+                        with _accumulating[id(leaf) >> 4 & 15]:
+                            _add_to_grad(leaf, final, unshared, False)
+                    else:
+                        self._finish(leaf, final, unshared)
                 reader = readers.pop()
         if cotangents:
             for leaf in [key for key in cotangents if type(key) is not Node]:
@@ -483,6 +487,10 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
         )
     if cotangent is None and output.array.size == 1 and output.array.dtype.kind != "c":
         return new_tensor(array_module(output).ones(output.array.shape, output.array.dtype))
+    if isinstance(cotangent, Tensor):
+        x, g = output.array, cotangent.array
+        if g.shape == x.shape and g.dtype is x.dtype and g.dtype.kind != "c":
+            return cotangent
     name = "leaf" if output._node is None else output._node.operator
     if cotangent is None:
         if output.array.size != 1:
@@ -498,8 +506,6 @@ def _checked_cotangent(caller: str, index: int, output: Tensor, cotangent: Tenso
             f"{caller}: mismatch in shape: the gradient is {describe(cotangent)}, "
             f"the output of {name} {describe(output)}"
         )
-    if cotangent.array.dtype is output.array.dtype and cotangent.array.dtype.kind != "c":
-        return cotangent
     if cotangent.dtype != output.dtype:
         if cotangent.dtype.kind == "c" and output.dtype.kind != "c":
             raise RuntimeError(

@@ -65,9 +65,14 @@ class Plan:
     ``keep`` says for each place of the primitive's layout whether its value is saved. ``rules`` are triples of an
     input's index, its rule (None with a ``joint`` rule), and the rule's second argument: the saved value at a place
     from 0 on, nothing for ``ALONE``, or the tuple of all saved values for ``WHOLE``.
+
+    ``kept_params`` are pairs of a saved parameter's place and name, ``kept_residuals`` of the place and index of a
+    residual, ``kept_shapes`` of a place and the index of the input whose shape is saved. ``blank`` are the saved values
+    before any of them is known, with an item for each input's storage if inputs are saved.
     """
 
     __slots__ = (
+        "blank",
         "exact",
         "joint",
         "keep",
@@ -75,9 +80,10 @@ class Plan:
         "keep_x",
         "keep_y",
         "keeps_arrays",
-        "kept_extras",
         "kept_inputs",
-        "kept_values",
+        "kept_params",
+        "kept_residuals",
+        "kept_shapes",
         "node_hooks",
         "primitive",
         "rules",
@@ -122,22 +128,31 @@ class Plan:
         # ``frees`` checks.
         self.keeps_arrays = any(self.keep[: width + 1]) or self.joint is not None
         self.kept_inputs = tuple(place for place in range(width) if self.keep[place])
-        extras = [place for place in range(width + 1, len(self.keep)) if self.keep[place]]
-        self.kept_extras = tuple([(place, *_source(primitive, primitive.layout[place])) for place in extras])
-        self.kept_values = tuple([place for place, _, _, shaped in self.kept_extras if shaped is None])
+        self.kept_params: list[tuple[int, str]] = []
+        self.kept_residuals: list[tuple[int, int]] = []
+        self.kept_shapes: list[tuple[int, int]] = []
+        for place in range(width + 1, len(self.keep)):
+            if self.keep[place]:
+                name = primitive.layout[place]
+                shaped = name.removesuffix("_shape")
+                if name in primitive.residuals:
+                    self.kept_residuals.append((place, primitive.residuals.index(name)))
+                elif shaped != name and shaped in primitive.inputs:
+                    self.kept_shapes.append((place, primitive.inputs.index(shaped)))
+                else:
+                    self.kept_params.append((place, name))
+        storages = width if self.kept_inputs and not primitive.variadic else 0
+        self.blank: Values = [None] * (len(primitive.layout) + storages)
 
     def frees(self, saved: tuple[object, ...]) -> bool:
         """Return whether the saved values of a node contain arrays that a backward pass should free."""
-        kept = self.kept_values
-        return self.keeps_arrays or bool(kept) and any(is_array(saved[place]) for place in kept)
-
-
-def _source(primitive: Recordable, name: str) -> tuple[str, int | None, int | None]:
-    """Return where a rule's argument comes from: its name, and the index of a residual or of the input of a shape."""
-    if name in primitive.residuals:
-        return name, primitive.residuals.index(name), None
-    shaped = name.removesuffix("_shape")
-    return name, None, primitive.inputs.index(shaped) if shaped != name and shaped in primitive.inputs else None
+        if self.keeps_arrays:
+            return True
+        for kept in (self.kept_params, self.kept_residuals):
+            for place, _ in kept:
+                if is_array(saved[place]):
+                    return True
+        return False
 
 
 def _called(rule: Rule, primitive: Recordable) -> Rule:

@@ -500,7 +500,7 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
             node.right = parents[1]
             node.more = None
         else:
-            node.parents = tuple(parents)
+            node.right, node.more = parents[1] if bit > 2 else None, tuple(parents)
         node.saved = saved_of(plan, inputs, arrays, params, residuals, out, (t,)) if plan.saves else NOTHING
         node.shape = out.shape
         node.dtype = out.dtype

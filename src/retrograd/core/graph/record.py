@@ -54,46 +54,45 @@ def saved_of(
 ) -> tuple[Any, ...]:
     """Return the values a node saves, in the order of the primitive's layout, followed by the arrays' storages."""
     primitive = plan.primitive
-    values: list[Any] = [None] * len(primitive.layout)
-    storages: list[object] = []
-    if primitive.variadic:
-        if plan.keep_x:
+    values = plan.blank.copy()
+    places = len(primitive.layout)
+    if plan.kept_inputs:
+        if primitive.variadic:
             values[0] = tuple(arrays)
-            storages = [token_of(value) if isinstance(value, Tensor) else None for value in inputs]
-    elif plan.kept_inputs:
-        storages = [None] * len(inputs)
-        for place in plan.kept_inputs:
-            values[place] = arrays[place]
-            value = inputs[place]
-            if isinstance(value, Tensor):
-                storage = value._storage
-                if storage is None:
-                    storage = value._storage = Token()
-                elif type(storage) is Storage:
-                    storage = token_of(value)
-                storages[place] = storage
+            values += [token_of(value) if isinstance(value, Tensor) else None for value in inputs]
+        else:
+            for place in plan.kept_inputs:
+                values[place] = arrays[place]
+                value = inputs[place]
+                if isinstance(value, Tensor):
+                    storage = value._storage
+                    if storage is None:
+                        storage = value._storage = Token()
+                    elif type(storage) is Storage:
+                        storage = token_of(value)
+                    values[places + place] = storage
     if plan.keep_ans:
         values[len(primitive.inputs)] = answer
         for tensor in tensors:  # an observer may change the origin of a result's Storage
-            storages.append(storage_of(tensor) if watchers else token_of(tensor))
-    for place, name, residual, shaped in plan.kept_extras:
-        if residual is not None:
-            values[place] = residuals[residual]
-        elif shaped is None:
-            try:
-                values[place] = params[name]
-            except KeyError:
-                own = primitive.name
-                call = f"{own}({', '.join(primitive.inputs)}, {name}=...)"
-                raise TypeError(f"{own}: a rule reads the parameter {name!r}; pass it by keyword: {call}") from None
-        elif primitive.variadic:
+            values.append(storage_of(tensor) if watchers else token_of(tensor))
+    for place, name in plan.kept_params:
+        try:
+            values[place] = params[name]
+        except KeyError:
+            own = primitive.name
+            call = f"{own}({', '.join(primitive.inputs)}, {name}=...)"
+            raise TypeError(f"{own}: a rule reads the parameter {name!r}; pass it by keyword: {call}") from None
+    for place, index in plan.kept_residuals:
+        values[place] = residuals[index]
+    for place, index in plan.kept_shapes:
+        if primitive.variadic:
             values[place] = tuple([array.shape for array in arrays])
         else:
-            array = arrays[shaped]
+            array = arrays[index]
             values[place] = array.shape if type(array) is ndarray else np.shape(array)
     if watchers and modes.level is not None:
-        values = list(map(modes.level.kept, values))
-    return (*values, *storages) if storages else tuple(values)
+        values[:places] = map(modes.level.kept, values[:places])
+    return tuple(values)
 
 
 def late_observers(primitive: Recordable) -> tuple[Observer, ...]:

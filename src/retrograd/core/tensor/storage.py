@@ -89,20 +89,20 @@ def share(alias: Member, x: Member, related: bool) -> None:
     storage = x._storage
     if not isinstance(storage, Storage):
         storage = storage_of(x)
-    members = storage.members
+    members, entry = storage.members, ref(alias)
     if members is None:
-        members = storage.members = [ref(x)]
-    elif len(members) >= storage.limit:
-        # Dead references are removed whenever the list has doubled: O(1) amortized per short-lived view.
-        members[:] = [member for member in members if member() is not None]
-        storage.limit = 2 * len(members) + 16
-        if storage.derived:
-            storage.derived = [member for member in storage.derived if member() is not None]
-    entry = ref(alias)
-    if members[-1]() is None:  # as in a loop whose views live for one operator
-        members[-1] = entry
+        storage.members = [ref(x), entry]
     else:
-        members.append(entry)
+        if len(members) >= storage.limit:
+            # Dead references are removed whenever the list has doubled: O(1) amortized per short-lived view.
+            members[:] = [member for member in members if member() is not None]
+            storage.limit = 2 * len(members) + 16
+            if storage.derived:
+                storage.derived = [member for member in storage.derived if member() is not None]
+        if members[-1]() is None:  # as in a loop whose views live for one operator
+            members[-1] = entry
+        else:
+            members.append(entry)
     alias._storage = storage
     if related:
         base = x._base

@@ -173,8 +173,10 @@ class Call:
             values[place] = None
         if plan.keep_ans:
             values[width] = None
-        for place, name, residual, _ in plan.kept_extras:
-            if residual is not None or self.made and type(self.params.get(name)) is Recreatable:
+        for place, _ in plan.kept_residuals:
+            values[place] = None
+        for place, name in plan.kept_params if self.made else ():
+            if type(self.params.get(name)) is Recreatable:
                 values[place] = None
         self.partial, node.saved = values, self
 
@@ -201,10 +203,10 @@ class Call:
         if plan.keep_ans:
             values[width] = outs[0] if primitive.outputs == 1 else tuple(outs)
             kept += storages[arity:]
-        for place, name, residual, _ in plan.kept_extras:
-            if residual is not None:
-                values[place] = residuals[residual]
-            elif self.made and type(made := self.params.get(name)) is Recreatable:
+        for place, index in plan.kept_residuals:
+            values[place] = residuals[index]
+        for place, name in plan.kept_params if self.made else ():
+            if type(made := self.params.get(name)) is Recreatable:
                 values[place] = made.get()
         node.saved, self.partial = (*values, *kept), None
 
@@ -238,7 +240,7 @@ def recreated(x: object) -> Any:
 
 def must_run(plan: Plan) -> bool:
     """Return whether nodes save a result of the call, not only its inputs."""
-    return plan.keep_ans or any(residual is not None for _, _, residual, _ in plan.kept_extras)
+    return plan.keep_ans or bool(plan.kept_residuals)
 
 
 def saved_places(plan: Plan) -> tuple[int, ...]:
@@ -246,7 +248,7 @@ def saved_places(plan: Plan) -> tuple[int, ...]:
     places = list(plan.kept_inputs)
     if plan.keep_ans:
         places.append(len(plan.primitive.inputs))
-    return (*places, *[place for place, _, residual, _ in plan.kept_extras if residual is not None])
+    return (*places, *[place for place, _ in plan.kept_residuals])
 
 
 def _overwritten(x: Array, y: Array, place: Place) -> Array:

@@ -175,7 +175,7 @@ class Pool(Ledger):
         if places is None:
             places = self.places[plan] = saved_places(plan)
         if call.made:
-            made = [place for place, name, *_ in plan.kept_extras if type(call.params.get(name)) is Recreatable]
+            made = [place for place, name in plan.kept_params if type(call.params.get(name)) is Recreatable]
             places = (*places, *made)
         if places and type(node.saved) is tuple:
             self.count_saved(call, node.saved, places, segment)

@@ -42,11 +42,11 @@ class Loop:
         self.module = module
         self.name = name
         self.recipe = recipe
-        self._entries: list[Callable[..., object]] = []
+        self.entries: list[Callable[..., object]] = []
         self._found: dict[tuple[Kind, ...], Callable[..., object] | None] = {}
 
     def __call__(self, *args: object) -> None:
-        for entry in self._entries:
+        for entry in self.entries:
             if entry(*args) is not NotImplemented:
                 return
         args = tuple(map(plain, args))
@@ -73,8 +73,8 @@ class Loop:
             address = opened.address(library.symbol(self.full_name, repr(kinds)))
             if address is None:
                 return None
-            self._entries.append(python_function(address))
-            return self._entries[-1]
+            self.entries.append(python_function(address))
+            return self.entries[-1]
         try:
             from .numba_functions import compiled
 

@@ -26,19 +26,15 @@ class _Here(local):
 
 
 _here = _Here()
+_offering: list[None] = []  # one item per running call with an allocator, on any thread: cheaper to read than ``_here``
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
     """Return an uninitialised array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
-    offers = _here.offers
-    if offers is not None:
+    if _offering and (offers := _here.offers) is not None:
         return offers(shape, np.dtype(dtype))
-    return _new(shape, dtype)
-
-
-def _new(shape: tuple[int, ...], dtype: Any) -> Array:
     return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
 
@@ -52,9 +48,11 @@ def empty_like(x: Any) -> Any:
 
 def _offered(offers: Callable[..., object], function: Callable[..., object], args: Any, kwargs: Any) -> Any:
     before, _here.offers = _here.offers, offers
+    _offering.append(None)
     try:
         return function(*args, **kwargs)
     finally:
+        _offering.pop()
         _here.offers = before
 
 
@@ -64,7 +62,9 @@ def into(slots: Sequence[Array | None], function: Callable[..., object], *args: 
 
     def offers(shape: tuple[int, ...], dtype: Any) -> Any:
         slot = next(left, None)
-        return slot if slot is not None and slot.shape == shape and slot.dtype == dtype else _new(shape, dtype)
+        if slot is not None and slot.shape == shape and slot.dtype == dtype:
+            return slot
+        return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
     return _offered(offers, function, args, kwargs)
 

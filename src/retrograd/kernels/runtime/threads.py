@@ -13,6 +13,7 @@ import os
 from _queue import SimpleQueue  # `queue` would import more
 from collections.abc import Callable
 from threading import Thread, get_ident
+from typing import Any
 
 import numpy as np
 
@@ -195,13 +196,16 @@ def take_mode(mode: int, set_mode: int) -> None:
     _pool.words[MODE // 8] = mode
 
 
-def launch(loop: Callable[..., object], total: int, least: int, *args: object) -> None:
+def launch(loop: Any, total: int, least: int, *args: object) -> None:
     """Run a loop decorated by ``thread_protocol.shared`` on ``range(total)`` in parts of at least ``least``.
 
     A short loop is divided into one part per thread. The caller then nearly always computes the first part, which is in
     its cache if the caller wrote the same part of the array before.
     """
     if total <= least or (size := count()) == 1:
+        for entry in loop.entries:  # ``loop(...)``, inlined
+            if entry(0, 1, 0, total, 0, *args) is not NotImplemented:
+                return
         loop(0, 1, 0, total, 0, *args)
         return
     address = _awake(size)

@@ -6,8 +6,8 @@ the reference, which is next to the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,32 @@ def _takes(x: Any, *others: Any, least: int = USEFUL, kinds: str = "fd") -> bool
     """Return whether to use loops on arrays of one shape; the first must be floating, others alike or bool."""
     if type(x) is not ndarray or x.size < least or x.dtype.char not in kinds:
         return False
+    shape, dtype = x.shape, x.dtype
     for array in (x, *others):
-        if type(array) is not ndarray or array.shape != x.shape:
+        if type(array) is not ndarray or array.shape != shape:
             return False
-        if not array.flags.c_contiguous or not array.flags.aligned or array.dtype not in (x.dtype, np.bool_):
+        if array.dtype is not dtype and array.dtype not in (dtype, np.bool_):
+            return False
+        flags = array.flags
+        if not flags.c_contiguous or not flags.aligned:
             return False
     return compiled() is not None
+
+
+_PLAIN = frozenset((int, float))
+
+
+@lru_cache(maxsize=512)
+def _known(kind: Callable[[float], object], number: float) -> object:
+    return kind(number)
+
+
+def _typed(kind: Callable[[float], object], numbers: Iterable[float]) -> tuple[object, ...]:
+    """Return the numbers of a loop as NumPy's scalars, whose creation costs as much as a short loop.
+
+    A cache would confuse 0 and -0.
+    """
+    return tuple([_known(kind, n) if n.__class__ in _PLAIN and n else kind(n) for n in numbers])
 
 
 def in_one_pass(
@@ -45,11 +65,13 @@ def in_one_pass(
 
     def enter(reference: Reference) -> Reference:
         names = reference.__code__.co_varnames[count : reference.__code__.co_argcount]
+        fixed = {kind: tuple(map(kind, constants)) for kind in (np.float32, np.float64)}
 
         def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
-            typed = tuple(map(out.dtype.type, (*numbers, *constants)))
-            flat = [array.reshape(-1) for array in arrays]
-            launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.reshape(-1))
+            kind = out.dtype.type
+            typed = (*_typed(kind, numbers), *fixed[kind]) if numbers else fixed[kind]
+            flat = [array.ravel() for array in arrays]
+            launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.ravel())
 
         @wraps(reference)
         def dispatch_loop(*args: Any, **params: Any) -> Any:
@@ -101,7 +123,7 @@ def of_pairs(name: str) -> Callable[[Reference], Reference]:
                 return reference(x, y)
             out = empty(like.shape, like.dtype)
             try:
-                launch(loop("loops.elements.special_loops", name), out.size, WORTH_SHARING, *pair, out.reshape(-1))
+                launch(loop("loops.elements.special_loops", name), out.size, WORTH_SHARING, *pair, out.ravel())
             except LoopMissing:
                 return reference(x, y)
             return out
@@ -118,7 +140,7 @@ def _operand(x: Any, like: Any) -> Any:
         return np.full(min(like.size, BLOCK), x, like.dtype)
     if not suits(x) or x.shape != like.shape and (x.size < REPEATED or x.shape != like.shape[like.ndim - x.ndim :]):
         return None
-    return x.reshape(-1)
+    return x.ravel()
 
 
 @or_reference
@@ -127,14 +149,14 @@ def kept(x: Array, keep: Array, scale: float) -> Any:
     if not _takes(x, keep):
         return None
     out = empty(x.shape, x.dtype)
-    flat = [array.reshape(-1) for array in (x, keep)]
+    flat = [array.ravel() for array in (x, keep)]
     launch(
         loop("loops.elements.elementwise_loops", "kept"),
         x.size,
         WORTH_SHARING,
         *flat,
         x.dtype.type(scale),
-        out.reshape(-1),
+        out.ravel(),
     )
     return out
 
@@ -150,7 +172,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
     if getattr(other, "dtype", array.dtype) != array.dtype:
         return None
     out = empty(array.shape, array.dtype)
-    mask, values, results = [each.reshape(-1) for each in (condition, array, out)]
+    mask, values, results = [each.ravel() for each in (condition, array, out)]
     if of_arrays:
         launch(
             loop("loops.elements.elementwise_loops", "chosen"),
@@ -158,7 +180,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
             WORTH_SHARING,
             mask,
             values,
-            other.reshape(-1),
+            other.ravel(),
             results,
         )
     else:
@@ -181,7 +203,7 @@ def filled(out: Any, condition: Any, number: Any) -> bool:
     """Write the number to a large array where the condition is True; return False if the loop cannot be used."""
     if not _takes(out, condition) or condition.dtype != np.bool_ or not out.flags.writeable:
         return False
-    args = out.reshape(-1), condition.reshape(-1), out.dtype.type(number)
+    args = out.ravel(), condition.ravel(), out.dtype.type(number)
     launch(loop("loops.elements.elementwise_loops", "filled"), out.size, WORTH_SHARING, *args)
     return True
 
@@ -194,7 +216,7 @@ def loss(kind: int, x: Array, y: Array, reduction: str, bound: float = 0.0, divi
     number = x.dtype.type
     out = np.empty(-(-x.size // BLOCK))
     numbers = kind, number(0.5), number(bound), number(divisor)
-    launch(loop("loops.elements.elementwise_loops", "losses"), len(out), 1, x.reshape(-1), y.reshape(-1), *numbers, out)
+    launch(loop("loops.elements.elementwise_loops", "losses"), len(out), 1, x.ravel(), y.ravel(), *numbers, out)
     total = out.sum()
     return np.asarray(total / x.size if reduction == "mean" else total, x.dtype)
 
@@ -208,6 +230,6 @@ def slope(kind: int, g: Array, x: Array, y: Array, bound: float = 0.0, divisor: 
         return None
     out, number = empty(x.shape, x.dtype), x.dtype.type
     numbers = kind, number(g), number(bound), number(divisor)
-    flat = x.reshape(-1), y.reshape(-1)
-    launch(loop("loops.elements.elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.reshape(-1))
+    flat = x.ravel(), y.ravel()
+    launch(loop("loops.elements.elementwise_loops", "slopes"), x.size, WORTH_SHARING, *flat, *numbers, out.ravel())
     return out

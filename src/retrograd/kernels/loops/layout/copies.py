@@ -68,7 +68,7 @@ def write(out: Array, value: Any) -> None:
     elif out.flags.carray and _are_words(out):
         word: Any = WORDS[out.itemsize]
         number = x.astype(out.dtype).reshape(1).view(word)[0]
-        launch(loop("loops.layout.copy_loops", "fill"), out.size, WORTH_SHARING, out.reshape(-1).view(word), number)
+        launch(loop("loops.layout.copy_loops", "fill"), out.size, WORTH_SHARING, out.ravel().view(word), number)
     else:
         longest = max(range(out.ndim), key=out.shape.__getitem__)
         parts = np.moveaxis(out, longest, 0)
@@ -79,9 +79,9 @@ def write(out: Array, value: Any) -> None:
 def _filled(out: Any, x: Any) -> Any:
     """Copy x to ``out`` and return ``out``."""
     if x.flags.c_contiguous and out.flags.c_contiguous:
-        _fill_flat(out.reshape(-1), x.reshape(-1))
+        _fill_flat(out.ravel(), x.ravel())
     elif x.flags.f_contiguous and out.flags.f_contiguous:
-        _fill_flat(out.T.reshape(-1), x.T.reshape(-1))
+        _fill_flat(out.T.ravel(), x.T.ravel())
     elif _is_transposed(x) and x.dtype == out.dtype and out.flags.c_contiguous and compiled() is not None:
         word = WORDS[x.dtype.itemsize]
         matrices = np.swapaxes(x, -1, -2).reshape(-1, x.shape[-1], x.shape[-2]).view(word)

@@ -21,7 +21,7 @@ def coordinates(x: Array) -> Any:
         return None
     if not x.ndim or not x.flags.c_contiguous or not x.flags.aligned or compiled() is None:
         return None
-    flat, blocks = x.reshape(-1), -(-x.size // BLOCK)
+    flat, blocks = x.ravel(), -(-x.size // BLOCK)
     begins = np.zeros(blocks + 1, np.int64)
     launch(loop("loops.layout.search_loops", "counts"), blocks, 2, flat, BLOCK, begins[1:])
     np.cumsum(begins, out=begins)

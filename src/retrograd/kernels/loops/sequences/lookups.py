@@ -67,7 +67,7 @@ def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> 
     n, classes = x.shape
     rows = empty((2 if smoothing else 1, n), x.dtype)
     top, total = empty((n, 1), x.dtype), empty((n, 1), x.dtype)
-    whole = float(classes if class_weight is None else class_weight.sum())
+    whole = float(class_weight.sum() if smoothing and class_weight is not None else classes)  # read for smoothing
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("loops.sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
     return rows[0], rows[1] if smoothing else None, top, total

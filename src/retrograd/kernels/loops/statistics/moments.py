@@ -30,7 +30,7 @@ def squares(x: Array, dim: tuple[int, ...] | None, keepdim: bool, centred: bool)
     rows = -(-x.size // length)
     means, sums = np.empty(rows), np.empty(rows)
     least = max(1, USEFUL // length)
-    launch(loop("loops.statistics.moment_loops", "moments"), rows, least, x.reshape(-1), length, centred, means, sums)
+    launch(loop("loops.statistics.moment_loops", "moments"), rows, least, x.ravel(), length, centred, means, sums)
     if whole:
         total = sums.sum() if rows > 1 else sums[0]
         if centred and rows > 1:

@@ -118,7 +118,7 @@ class Groups:
         rows, channels = self._laid_out(x), x.shape[1]
         dx = empty(rows.shape, np.float32)
         sums = empty((2, *rows.shape[:2]), float)
-        args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.reshape(-1), rstd.reshape(-1)
+        args = self._laid_out(dy), rows, _or(w, 1, self.groups, rows.shape[1]), mean.ravel(), rstd.ravel()
         least = max(1, WORTH_SHARING // rows[0].size)
         launch(loop("loops.statistics.norm_loops", "group_norm_backward"), len(rows), least, *args, dx, *sums)
         dw, db = sums.reshape(2, len(x), channels).sum(axis=1).astype(np.float32)
@@ -141,7 +141,7 @@ class Channels:
     def normalize_backward(self, dy: Any, x: Array, w: Array, mean: Any, rstd: Any) -> tuple[Any, Any, Any]:
         channels, dx = x.shape[1], empty(x.shape, x.dtype)
         dw, db = np.empty(channels), np.empty(channels)
-        args = mean.reshape(-1), rstd.reshape(-1), _or(w, 1, channels), _planes(dx), dw, db
+        args = mean.ravel(), rstd.ravel(), _or(w, 1, channels), _planes(dx), dw, db
         _over_channels("channel_norm_backward", dy, _planes(x), *args)
         return dx, dw.astype(np.float32), db.astype(np.float32)
 

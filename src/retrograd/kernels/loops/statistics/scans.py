@@ -36,8 +36,8 @@ def _takes(kinds: str, *arrays: Array, least: int = LEAST) -> bool:
 def _launch(name: str, out: Array, dim: int, arrays: tuple[Array, ...], *more: object) -> Array:
     x = arrays[0]
     length, after = x.shape[dim], prod(x.shape[dim + 1 :])
-    flat = [np.ascontiguousarray(each).reshape(-1) for each in (*arrays, out)]
-    lanes, least = x.size // length, max(1, USEFUL // length)
+    flat = [each.ravel() for each in (*arrays, out)]
+    lanes, least = x.size // length, USEFUL // length or 1
     launch(loop("loops.statistics.scan_loops", name), lanes, least, *flat, length, after, *more)
     return out
 
