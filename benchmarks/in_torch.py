@@ -44,7 +44,7 @@ class GPT2(nn.Module):
         x = self.token(tokens) + self.position(torch.arange(start, start + tokens.shape[1]))
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, cache)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, -1:]))
 
 
 def generator(weights: dict[str, Any]) -> Callable[[list[int], int], list[int]]:

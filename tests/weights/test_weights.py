@@ -91,8 +91,10 @@ def test_logits_are_those_of_transformers_with_a_cache_and_without(folder, kind)
         whole = model(rg.tensor(IDS))
         cache = KeyValueCache()
         pieces = rg.cat([model(rg.tensor(IDS)[:, part], cache) for part in (slice(0, 2), slice(2, 4), slice(4, 5))], 1)
+        last = model(rg.tensor(IDS), last=True)
     np.testing.assert_allclose(whole[0, -1, :4].numpy(), EXPECTED[kind], atol=2e-5)
     np.testing.assert_allclose(pieces.numpy(), whole.numpy(), atol=2e-5)
+    np.testing.assert_allclose(last.numpy(), whole[:, -1:].numpy(), atol=2e-5)
 
 
 def test_outputs_of_bert_are_those_of_transformers_with_a_mask_and_segments(folder):

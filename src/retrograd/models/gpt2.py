@@ -44,7 +44,7 @@ class GPT2(nn.Module):
         eps: of the layer norms.
 
     Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
-    cache's length is at most ``context``.
+    cache's length is at most ``context``. With ``last=True`` only the logits of the last token are computed.
 
     Raises:
         ValueError: heads do not divide channels, or there are more positions than ``context``.
@@ -87,11 +87,11 @@ class GPT2(nn.Module):
             elif name.endswith("bias"):
                 nn.init.zeros_(parameter)
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None, last: bool = False) -> Tensor:
         start = 0 if cache is None else cache.length
         length = start + tokens.shape[1]
         check_positions("GPT2", length, self.context)
         x = self.dropout(self.token(tokens) + self.position(arange(start, length, device=tokens.device)))
         for block in self.blocks:
             x = block(x, cache)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, -1:] if last else x))

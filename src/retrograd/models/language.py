@@ -186,14 +186,15 @@ def generate(
     parameter = next(model.parameters())
     trained, _ = model.training, model.eval()
     text = list(prompt)
-    cache = KeyValueCache() if isinstance(model, (GPT2, Llama)) else None
+    cached = isinstance(model, (GPT2, Llama))
+    cache = KeyValueCache() if cached else None
     try:
         for _ in range(length):
             if cache is not None and len(text) > model.context:
                 cache = None  # all positions change when the window moves
             known = max(0, len(text) - model.context) if cache is None else cache.length
             window = tensor([text[known:]], device=parameter.device)
-            logits = (model(window) if cache is None else model(window, cache))[0, -1]
+            logits = (model(window, cache, last=True) if cached else model(window))[0, -1]
             text.append(_draw(logits.cpu().numpy().astype(np.float64), temperature, top_k, random))
             if text[-1] == stop:
                 break

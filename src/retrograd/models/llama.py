@@ -97,7 +97,7 @@ class Llama(nn.Module):
         tied: share the weights of input and output embedding.
 
     Shape: tokens ``(N, T)`` to logits ``(N, T, vocabulary)``; with a ``KeyValueCache`` as second argument, T plus the
-    cache's length is at most ``context``.
+    cache's length is at most ``context``. With ``last=True`` only the logits of the last token are computed.
 
     Raises:
         ValueError: heads do not divide channels, or groups do not divide heads; more positions than
@@ -148,7 +148,7 @@ class Llama(nn.Module):
             if parameter.ndim == 2:
                 nn.init.normal_(parameter, std=0.02)
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None, last: bool = False) -> Tensor:
         start = 0 if cache is None else cache.length
         length = start + tokens.shape[1]
         check_positions("Llama", length, self.context)
@@ -158,4 +158,4 @@ class Llama(nn.Module):
         cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blocks:
             x = block(x, cosine, sine, cache)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, -1:] if last else x))

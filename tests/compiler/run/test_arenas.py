@@ -1,6 +1,7 @@
 """Memory of replays: planned from lifetimes, used again by each, and never what the user holds."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -136,6 +137,28 @@ def test_a_step_in_the_memory_of_its_last_gradients_is_the_eager_step(monkeypatc
         plain = rg.compile(step)
         plain(x), plain(x)
     assert replay.plan.size < 0.75 * (*plain.own, *plain.entries)[0].replay.plan.size
+
+
+def test_a_compiled_step_holds_no_more_memory_than_the_eager_step():
+    def peak(compiled):
+        model = nn.Sequential(*[nn.Sequential(nn.Linear(32, 256), nn.GELU(), nn.Linear(256, 32)) for _ in range(2)])
+        x = normal(1, 4096, 32)
+
+        def step():
+            model.zero_grad()
+            model(x).square().mean().backward()
+
+        run = rg.compile(step) if compiled else step
+        run()
+        tracemalloc.start()
+        try:
+            run()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    arenas.empty_arenas()
+    assert peak(True) <= peak(False)
 
 
 def test_a_replay_allocates_nothing(large):

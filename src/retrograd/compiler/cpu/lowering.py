@@ -51,11 +51,16 @@ class _Expansion(Tracer):
 
 
 class Lowering:
-    """The steps of a run of instructions."""
+    """The steps of a run of instructions.
 
-    def __init__(self, interpreted: bool = False) -> None:
+    Args:
+        interpreted: whether steps become code for the interpreter instead of LLVM text.
+        large: whether the program has large arrays, so that the parts of its larger products are not searched for.
+    """
+
+    def __init__(self, interpreted: bool = False, large: bool = False) -> None:
         self.places: dict[Value, Place] = {}
-        self.interpreted = interpreted  # whether steps become code for the interpreter instead of LLVM text
+        self.interpreted, self.large = interpreted, large
         self.buffers: list[Buffer] = []
         self.steps: list[Step] = []
         self.updates: list[Update] = []
@@ -125,6 +130,8 @@ class Lowering:
                 return
             if isinstance(function, Method) or not _is_package_function(function):
                 raise Unlowered(name)
+        if self.large and any(x.size > self.most for x in (*instruction.read, *instruction.outs)):
+            raise Unlowered(f"more than {self.most:,} elements")  # an expansion computes with arrays of these sizes
         self._expand(instruction)
 
     # Places

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
-from importlib.util import find_spec
 from itertools import takewhile
 
 import numpy as np
@@ -25,8 +23,7 @@ from .optimizer_updates import Update
 from .steps import Buffer, Place, Unlowered, plan_arena, set_lifetimes
 
 MIN_INSTRUCTIONS = 3  # fewest instructions of a region
-LARGE_PROGRAM = 1 << 26  # bytes of all results from which small regions do not need machine code
-MAX_SMALL_ELEMENTS = 1 << 17  # operands' elements of a small region
+LARGE_PROGRAM = 1 << 22  # bytes of all results from which regions do not need machine code
 MAX_GIL_OPERATIONS = 200_000.0  # operations up to which a region holds the GIL
 
 _DEFERRABLE_EFFECTS = (set_grad, clear_grad, give_array)  # effects on objects only, which may run after the region
@@ -179,8 +176,8 @@ def _owns_buffer(place: Place) -> bool:
 class _Group:
     """A run of instructions that can be lowered, and the effects within the run that can wait until its end."""
 
-    def __init__(self, interpreted: bool) -> None:
-        self.lowering = Lowering(interpreted)
+    def __init__(self, interpreted: bool, large: bool) -> None:
+        self.lowering = Lowering(interpreted, large)
         self.parts: list[Instruction] = []
         self.waiting: list[Instruction] = []
         self.instructions: list[Instruction] = []  # parts and effects in their order
@@ -189,21 +186,14 @@ class _Group:
         where.append(instruction)
         self.instructions.append(instruction)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the group has no product, no update and few elements."""
-        steps = self.lowering.steps
-        few = sum(place.size for step in steps for place in step.operands) <= MAX_SMALL_ELEMENTS
-        return few and not self.lowering.updates and not any(step.flops for step in steps)
-
 
 def compiled_regions(
     instructions: Sequence[Instruction], gives: Sequence[Value], guarded: Collection[Value], notes: list[str]
 ) -> list[Instruction]:
     """Replace runs of instructions that can be lowered by regions. Without LLVM a loop of the library executes them.
 
-    The same loop executes the regions of a program of large arrays if all of them are small, such as checks: LLVM
-    would need 80 MB, and longer to compile such regions than they run.
+    The same loop executes the regions of a program with many bytes of results, because LLVM needs 80 MB and a second
+    of compilation, and saves less than a hundredth of the time that such a program takes.
 
     Args:
         guarded: the values that guards have compared with the trace.
@@ -211,30 +201,22 @@ def compiled_regions(
     """
     if not instructions:
         return []
-    groups: list[_Group | Instruction] | None = None
-    reasons: list[str] = []
-    size = sum(out.nbytes for step in instructions for out in step.outs if out.shape is not None)
-    unloaded = "llvmlite" not in sys.modules and find_spec("llvmlite") is not None
-    if size >= LARGE_PROGRAM and unloaded and execute() is not None:
-        groups = _groups(instructions, False, reasons)
-        if all(group.is_small for group in groups if isinstance(group, _Group)):
-            return _assembled(_groups(instructions, True, notes), gives, guarded, notes)
-    interpreted = not machine_code.available()
+    large = sum(out.nbytes for step in instructions for out in step.outs if out.shape is not None) >= LARGE_PROGRAM
+    interpreted = large and execute() is not None or not machine_code.available()
     if interpreted and execute() is None:
         return list(instructions)
-    if interpreted or groups is None:
-        groups = _groups(instructions, interpreted, reasons := [])
-    notes += reasons
-    return _assembled(groups, gives, guarded, notes)
+    return _assembled(_groups(instructions, interpreted, large, notes), gives, guarded, notes)
 
 
-def _groups(instructions: Sequence[Instruction], interpreted: bool, notes: list[str]) -> list[_Group | Instruction]:
+def _groups(
+    instructions: Sequence[Instruction], interpreted: bool, large: bool, notes: list[str]
+) -> list[_Group | Instruction]:
     """Return the runs of instructions that can be lowered, and the other instructions, in their order."""
     groups: list[_Group | Instruction] = []
     current: _Group | None = None
     for instruction in instructions:
         if current is None:
-            current = _Group(interpreted)
+            current = _Group(interpreted, large)
             groups.append(current)
         if instruction.kind == "effect" and instruction.function in _DEFERRABLE_EFFECTS and current.parts:
             current.add(instruction, current.waiting)

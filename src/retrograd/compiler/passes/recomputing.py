@@ -14,7 +14,7 @@ from ..program import Instruction, Value, replaced
 from ..run.arenas import Plan
 from ..trace.effects import clear_grad, set_grad
 
-MIN_ARENA = 1 << 25  # bytes of an arena from which a smaller one is worth a pass over memory
+MIN_ARENA = 1 << 24  # bytes of an arena from which a smaller one is worth a pass over memory
 MIN_BYTES = 1 << 20  # of a result that is computed again
 MIN_GAIN = 0.05  # the part of the arena that recomputing must save
 MIN_DISTANCE = 8  # instructions between the forward readers and the backward readers

@@ -25,7 +25,6 @@ from ...runtime.result_arrays import empty
 from ...runtime.threads import PARTS, in_shares, launch_products
 
 USEFUL = 1 << 18  # multiplications from which several threads are faster
-READ_ONCE = 1 << 20  # elements of a matrix from which several threads multiply it by one vector
 LINES = 64  # rows of such a matrix that one thread reads at least
 STACKED = 1 << 21  # multiplications of a stack of products from which several threads are faster
 BLOCK = 48  # rows or columns of the result: a multiple of the tile sizes of BLAS's inner loops
@@ -56,11 +55,9 @@ def dot(x: Array, y: Array) -> Any:
         return np.matmul(x, y)  # CUDA graphs can capture matmul, but not dot
     if (work := x.size * y.shape[1]) < SEVERAL:
         return x.dot(y)
-    if work < USEFUL:
-        return beside_pool(x.dot, y) if len(x) == 1 or y.shape[1] == 1 else x.dot(y)
-    if work >= READ_ONCE and (len(x) == 1 or y.shape[1] == 1):
-        return _vector_dot(x, y)
-    return _shared_dot(x, y)
+    if len(x) == 1 or y.shape[1] == 1:
+        return _vector_dot(x, y) if work >= USEFUL else beside_pool(x.dot, y)
+    return x.dot(y) if work < USEFUL else _shared_dot(x, y)
 
 
 def _vector_dot(x: Array, y: Array) -> Array:
