@@ -180,14 +180,17 @@ def _clip_of(optimized: Optimized | None) -> float:
 
 
 def train_over(
-    run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
+    run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget, test: Changes | None = None
 ) -> list[float] | None:
-    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite."""
+    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite.
+
+    The last of them is that of ``test`` after the training, if it is given.
+    """
     optimized = _optimizer(run, program)
     values = dict(program.values) | _starts(run, program, optimized)
     leaves = copies(program, values)
     held = None if optimized is None else {id(p) for p in optimized.parameters}
-    mine = {key: x for key, x in leaves.items() if held is None or key in held}
+    mine = {key: x for key, x in leaves.items() if held is None or key in held or key not in program.step.values}
     if not mine:
         return None
     optimizer = optimizer_like(optimized, mine, {})
@@ -199,9 +202,9 @@ def train_over(
             return None
         for x in leaves.values():
             x.grad = None
-        loss.backward()
+        (loss if loss.array.size == 1 else loss.sum()).backward()
         optimizer.step()
-    return losses
+    return losses if test is None else [*losses, _number(program.run(leaves, test))]
 
 
 def optimizer_like(

@@ -4,7 +4,7 @@ A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``doctor_mo
 function under ``@kind`` and a name in ``ORDER``: causes that are certain first, symptoms that follow from them last.
 """
 
-from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, targets, writes
+from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, sharing, targets, writes
 from .growth import depth, rates
 
 ORDER = (
@@ -29,6 +29,7 @@ __all__ = [
     "objectives",
     "parameters",
     "rates",
+    "sharing",
     "targets",
     "writes",
 ]

@@ -15,7 +15,8 @@ from ..kinds import CLASS_LOSSES, Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
-from .mixing import meeting, of_rows, remedy
+from .dimensions.layouts import torn_inputs, torn_slices
+from .dimensions.mixing import meeting, of_rows, remedy
 
 _SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
@@ -123,7 +124,7 @@ def batch_mixing(case: Case) -> Found | None:
     step = case.step
     if step is None:
         return None
-    found = _reordered(step) or _reordered_before(case, step)
+    found = _reordered(step) or _reordered_before(case, step) or torn_slices(case, step) or torn_inputs(case, step)
     if found is not None:
         return found
     for entry in step.outermost():

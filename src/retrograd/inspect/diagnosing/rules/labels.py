@@ -375,7 +375,21 @@ def _permuting(case: Case) -> HasPlace | None:
     """Return the line that permutes inputs or labels alone, if the program has one."""
     sites = [root.site for step in case.run.steps for root in step.roots]
     files = dict.fromkeys([*(site.file for site in sites), *([case.run.script] if case.run.script else [])])
-    return of_zipped_loaders(case.run) or next((x for file in files if (x := permuted_apart(file)) is not None), None)
+    return (
+        of_zipped_loaders(case.run)
+        or _read_again(case)
+        or next((x for file in files if (x := permuted_apart(file)) is not None), None)
+    )
+
+
+def _read_again(case: Case) -> HasPlace | None:
+    """Return the line that creates a loader whose data the program read several times before the first step, each time
+    in another order."""
+    passes: dict[HasPlace, int] = {}
+    for x in case.run.loaders:
+        if x.shuffled:
+            passes[x.created] = passes.get(x.created, 0) + x.passes
+    return next((site for site, count in passes.items() if count > 1), None)
 
 
 def _unrelated_numbers(case: Case) -> Found | None:

@@ -1,0 +1,166 @@
+"""Orders of dimensions: reshapes that tear slices of a dimension apart, and inputs whose rows are those of others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from .....core.tensor.tensor import Tensor
+from ...findings import figure
+from ...kinds import CLASS_LOSSES, Case, Found
+from ...probes.batches import carried_over
+from ...probes.relations import related
+from ...probes.replay import Changes, Edit, Replacement
+from ...recording import Step
+from ..program_text import reshaping_line
+
+_RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
+_LOWER = 0.8  # of the loss as written, on a batch that no copy was trained with
+_LEARNED = 0.9  # of the first loss
+_LEAST_ROWS = 60
+_NOT, _CLEAR = 3.0, 6.0  # standard deviations of what permuted targets have
+Segment = tuple[int, int, int, int]  # dimensions of a shape and of the reshaped one that have the same elements
+
+
+def torn_slices(case: Case, step: Step) -> Found | None:
+    """Return the finding for a reshape after which a dimension of the same length has elements of other slices.
+
+    As ``x.view(batch, -1, time)`` of ``(batch, channels, time, height)``. Copies that move the dimension instead learn
+    what carries over to another recorded batch, and copies of the network as written do not.
+    """
+    program = case.program
+    if program is None or program.step is not step:
+        return None
+    for index in program.order:
+        call = step.calls[index]
+        if call.name not in _RESHAPES or not call.record.requires_grad:
+            continue
+        for source, target in _torn(call.shapes[0], call.shape):
+            changes = Changes(calls={index: _moved(source, target, call.shape)})
+            carried = carried_over(case.run, program, changes, case.budget)
+            if (
+                carried is None
+                or not carried.fixed < _LOWER * carried.plain
+                or not carried.fixed < _LEARNED * carried.start
+            ):
+                continue
+            what = (
+                f"{call.name} makes shape {call.shape} of shape {call.shapes[0]}: a dimension of length "
+                f"{call.shapes[0][source]} seems to be moved, but its slices get elements of others. Copies of the "
+                f"network that move it reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+                f"trained with, as written {figure(carried.plain)}."
+            )
+            fix = f"move the dimension before: movedim({source}, {target}), then {call.name}"
+            values = {"operator": call.name, "row": 0, "count": call.shapes[0][0]}
+            edit = Edit("with movedim", changes, one_loss=True)
+            return Found(call.record, values, edit, message=what, fix=fix)
+    return None
+
+
+def _segments(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Segment]:
+    """Yield the shortest runs of dimensions with equal products, of a shape and of what it is reshaped to."""
+    a = b = i = j = 0
+    while i < len(before) and j < len(after):
+        x, y = before[i], after[j]
+        i, j = i + 1, j + 1
+        while x != y:
+            if x < y and i < len(before):
+                x, i = x * before[i], i + 1
+            elif x > y and j < len(after):
+                y, j = y * after[j], j + 1
+            else:
+                return
+        yield a, i, b, j
+        a, b = i, j
+
+
+def _torn(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield dimensions that a reshape seems to move, and where ``movedim`` takes them to do so.
+
+    They are of one length in both shapes, and a slice of the one has elements of many slices of the other.
+    """
+    if math.prod(before) != math.prod(after) or not math.prod(before):
+        return
+    for a, i, b, j in _segments(before, after):
+        for m, n in itertools.product(range(a, i), range(b, j)):
+            rest = [*before[a:m], *before[m + 1 : i]]
+            ends = [math.prod(rest[:k]) for k in range(len(rest) + 1)]
+            ahead = math.prod(after[b:n])
+            if before[m] == after[n] > 1 and ahead in ends and ahead != math.prod(before[a:m]):
+                yield m, a + ends.index(ahead)
+
+
+def _moved(source: int, target: int, shape: tuple[int, ...]) -> Replacement:
+    def moved(x: Tensor, *args: object, **params: object) -> Tensor:
+        return x.movedim(source, target).reshape(shape)
+
+    return moved
+
+
+def torn_inputs(case: Case, step: Step) -> Found | None:
+    """Return the finding for an input whose examples are those of the targets in another order of its elements only.
+
+    As a state of shape (sequences, layers, units) that was reshaped to (layers, sequences, units).
+    """
+    program = case.program
+    if program is None or program.step is not step or case.ends()[1] < _LEARNED * case.ends()[0]:
+        return None
+    targets = [_targets(case, x) for x in case.run.steps]
+    count = next((len(y) for y in reversed(targets) if y is not None), 0)
+    for index, place in ((i, n) for i in program.order for n in range(len(step.calls[i].inputs))):
+        x = step.calls[index].inputs[place]
+        shape = step.calls[index].shapes[place]
+        if x.leaf is not None or x.call >= 0 or len(shape) < 2 or shape[0] == shape[1] or count not in shape[:2]:
+            continue
+        if min(shape[:2]) < 2:
+            continue
+        pairs = [
+            (np.asarray(one.calls[index].inputs[place].value), y)
+            for one, y in zip(case.run.steps, targets, strict=True)
+            if y is not None and index < len(one.calls) and one.calls[index].shapes[place : place + 1] == (shape,)
+        ]
+        if not pairs or any(a.shape != shape or a.dtype.kind != "f" or len(y) != count for a, y in pairs):
+            continue
+        of_batch = shape.index(count)
+        rows, torn = (np.concatenate([_rows(f(a), of_batch) for a, _ in pairs]) for f in (np.asarray, _torn_back))
+        y = np.concatenate([y for _, y in pairs])
+        if not rows.std() or not np.isfinite(rows).all() or len(rows) < _LEAST_ROWS:
+            continue
+        now, other = related(rows, y), related(torn, y)
+        if not now < _NOT or not other > _CLEAR:
+            continue
+        what = (
+            f"an input of shape {shape} does not belong to the targets of its examples ({figure(now)} standard "
+            f"deviations above permuted ones), and does ({figure(other)}) if it is read in the order of shape "
+            f"{(shape[1], shape[0], *shape[2:])}: a reshape has exchanged the lengths of its first two dimensions, "
+            "and not the elements."
+        )
+        entry = next((one for one in step.outermost() if one.start <= index < one.end), None)
+        called = step.calls[index].site if entry is None else entry.site
+        where = reshaping_line(called) or called
+        values = {"operator": "reshape", "row": 0, "count": count}
+        fix = "exchange the dimensions with their elements: swapaxes(0, 1) in place of reshape"
+        return Found(where, values, unproved="the edit is about the data", message=what, fix=fix)
+    return None
+
+
+def _torn_back(x: np.ndarray) -> np.ndarray:
+    """Undo a reshape that has exchanged the lengths of the first two dimensions, and exchange the elements."""
+    return x.reshape(x.shape[1], x.shape[0], *x.shape[2:]).swapaxes(0, 1)
+
+
+def _rows(x: np.ndarray, of_batch: int) -> np.ndarray:
+    x = np.moveaxis(x, of_batch, 0)
+    return x.reshape(len(x), -1)
+
+
+def _targets(case: Case, step: Step) -> np.ndarray | None:
+    """Return the targets of a recorded step, a number for each example."""
+    call = case.loss_call(step)
+    target = None if call is None else case.target(step, call)
+    if target is None or not target.ndim or call is None:
+        return None
+    return target if call.name in CLASS_LOSSES else target.reshape(len(target), -1).mean(axis=1)

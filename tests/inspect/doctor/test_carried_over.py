@@ -1,0 +1,141 @@
+"""What holds for batches that a copy was not trained with, and what numbers say of orders, ends and spreads."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.inspect.doctor.programs import HEAD, UPDATE
+from tests.inspect.doctor.test_kinds import examined
+
+# A program with "BROKEN" and "RIGHT" in place of a piece of one line; the line is the one that has "BROKEN".
+PROGRAMS = {
+    "a view that tears time steps apart": (
+        "batch-mixing",
+        "h.view(20, -1, 6).transpose(1, 2)",
+        "h.permute(0, 2, 1, 3).reshape(20, 6, -1)",
+        """
+lift, head = nn.Conv2d(1, 4, 1), nn.Linear(20, 3)
+optimizer = torch.optim.Adam([*lift.parameters(), *head.parameters()], lr=0.02)
+voices = torch.randn(3, 5)
+for step in range(60):
+    who = torch.randint(0, 3, (20, 6))
+    h = torch.relu(lift((voices[who] + 0.1 * torch.randn(20, 6, 5))[:, None]))
+    h = PIECE
+    loss = F.cross_entropy(head(h).reshape(-1, 3), who.reshape(-1))
+""",
+    ),
+    "states of sequences that are reshaped to layers": (
+        "batch-mixing",
+        "states[rows].reshape(2, 40, 6)",
+        "states[rows].swapaxes(0, 1).copy()",
+        """
+import numpy as np
+np.random.seed(0)
+states = np.random.randn(160, 2, 6).astype(np.float32)
+returns = torch.tensor(states[:, 1, 0])
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gru, self.value = nn.GRU(3, 6, num_layers=2), nn.Linear(6, 1)
+    def forward(self, x, state):
+        return self.value(self.gru(x, state)[0][-1])[:, 0]
+model = Critic()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(24):
+    rows = np.random.permutation(160)[:40]
+    state = PIECE
+    loss = F.mse_loss(model(0.1 * torch.randn(2, 40, 3), torch.tensor(state)), returns[rows])
+""",
+    ),
+    "scores that a relu cuts off": (
+        "dead-units",
+        "torch.relu(model(x))",
+        "model(x)",
+        """
+centers = torch.rand(8, 16)
+model = nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
+for step in range(160):
+    y = torch.randint(0, 8, (64,))
+    x = centers[y] + 0.1 * torch.randn(64, 16)
+    scores = PIECE
+    loss = F.cross_entropy(scores, y)
+""",
+    ),
+    "ends of episodes that no target reads": (
+        "target-mismatch",
+        "reward[rows] + 0.9 * after",
+        "reward[rows] + 0.9 * after * (1 - ended)",
+        """
+state, reward = torch.randn(99, 4), torch.randn(99)
+done = (torch.arange(99) % 9 == 8).float()
+model = nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    rows = torch.randint(0, 98, (32,))
+    ended, x, y = done[rows], state[rows], state[rows + 1]
+    with torch.no_grad():
+        after = model(y)[:, 0]
+    target = PIECE
+    loss = F.mse_loss(model(x)[:, 0], target)
+""",
+    ),
+    "an entropy that is minimized": (
+        "loss-sign",
+        "policy + 0.1 * spread",
+        "policy - 0.1 * spread",
+        """
+model = nn.Linear(5, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    logs = F.log_softmax(model(torch.eye(5)[torch.randint(0, 5, (24,))]), dim=1)
+    action = torch.randint(0, 4, (24, 1))
+    policy = -(logs.gather(1, action)[:, 0] * ((action[:, 0] == 2).float() - 0.2)).mean()
+    spread = -(logs.exp() * logs).sum(1).mean()
+    loss = PIECE
+""",
+    ),
+    "a shuffling loader that is read for inputs and again for labels": (
+        "labels-unrelated",
+        "shuffle=True",
+        "shuffle=False",
+        """
+y = torch.randint(0, 4, (200,))
+data = torch.utils.data.TensorDataset(torch.randn(4, 6)[y] * 2 + torch.randn(200, 6), y)
+loader = torch.utils.data.DataLoader(data, batch_size=50, PIECE)
+features, labels = torch.cat([x for x, _ in loader]), torch.cat([y for _, y in loader])
+model = nn.Linear(6, 4)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(60):
+    rows = torch.randint(0, 200, (50,))
+    loss = F.cross_entropy(model(features[rows]), labels[rows])
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_measurement_finds_the_line_and_the_edit_ends_the_finding(name: str, tmp_path: Path) -> None:
+    kind, broken, right, text = PROGRAMS[name]
+    path = tmp_path / "script.py"
+    program = HEAD + text + UPDATE
+    found = examined(program.replace("PIECE", broken), path).findings
+    assert [x.kind for x in found[:1]] == [kind]
+    assert broken in found[0].code
+    assert examined(program.replace("PIECE", right), tmp_path / "right.py").findings == []
+
+
+def test_a_sum_that_the_update_of_the_program_divides_is_no_wrong_scale(tmp_path: Path) -> None:
+    text = """
+w = torch.zeros(3, 1, requires_grad=True)
+x = 12 * torch.rand(200, 3)
+for step in range(30):
+    rows = torch.randint(0, 200, (10,))
+    ((x[rows] @ w - x[rows].sum(1, keepdim=True)) ** 2).sum().backward()
+    with torch.no_grad():
+        w -= 0.03 * w.grad / 10
+        w.grad.zero_()
+"""
+    found = examined(HEAD + text, tmp_path / "script.py").findings
+    assert found
+    assert "wrong-reduction-scale" not in [x.kind for x in found]
