@@ -58,6 +58,7 @@ _KEPT = 4  # recorded steps with their arrays
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+_SITES = 100  # calls of step, and of zero_grad where nothing is lost, whose lines are looked up
 _PERIOD, _CHECKED = 128, 24  # backward passes, and of these the first ones whose graphs are checked for this
 _DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
 
@@ -159,7 +160,11 @@ class Observation:
     # Training
 
     def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
-        self._note_zero(self.run.add(optimizer), user_site(3))
+        optimized = self.run.add(optimizer)
+        if optimized.had_gradient or optimized.zeros < _SITES:
+            self._note_zero(optimized, user_site(3))
+        else:
+            optimized.zeros += 1
         return plain(optimizer, *args, **kwargs)
 
     @staticmethod
@@ -371,7 +376,8 @@ class Observation:
         began = time.perf_counter()
         optimized = self.run.add(optimizer)
         self._stepping = optimized
-        optimized.stepped = user_site(4)
+        if self.recorder is not None or optimized.steps < _SITES:
+            optimized.stepped = user_site(4)
         optimized.used = self.run.backward_site
         for other in self.run.optimizers:
             other.elsewhere = other is not optimized

@@ -11,7 +11,7 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
@@ -148,33 +148,9 @@ def _reordered(step: Step) -> Found | None:
         call = step.calls[index]
         if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
             continue
-        split = _classes_split(step, call)
-        if split is not None:
-            return split
         if exchanges(call.shapes[0], call.shape):
             return _view(call.record, call.name, call.shapes[0], call.shape, _transposed(call))
     return None
-
-
-def _classes_split(step: Step, call: Call) -> Found | None:
-    """Return the finding for a reshape of (N, C, places) to (N * places, C) for a loss of classes."""
-    before, after = call.shapes[0], call.shape
-    rows = len(before) > 2 and len(after) == 2 and after[1] == before[1] > 1 and before[-1] not in (1, after[1])
-    if not rows or not call.needs(0) or not any(x.name in CLASS_LOSSES for x in step.following(call)):
-        return None
-
-    def moved(x: Tensor, **params: object) -> Tensor:
-        return x.movedim(1, -1).reshape(after)
-
-    what = (
-        f"{call.name} makes shape {after} of shape {before}: the rows that the loss takes for the {after[1]} scores of "
-        "a place have the scores of one class for several places."
-    )
-    fix = (
-        f"move the classes to the end before: movedim(1, -1).reshape(-1, {after[1]}), or give the loss both as they are"
-    )
-    edit = Edit("with movedim", Changes(calls={call.index: moved}))
-    return Found(call.record, {"operator": call.name, "row": 0, "count": before[0]}, edit, message=what, fix=fix)
 
 
 def _transposed(call: Call) -> Edit:
