@@ -24,6 +24,43 @@ for step in range(60):
     loss = F.cross_entropy(head(h).reshape(-1, 3), who.reshape(-1))
 """,
     ),
+    "images whose data were reshaped and not permuted": (
+        "batch-mixing",
+        "images.reshape(-1, 3, 8, 8)",
+        "images.transpose(0, 3, 1, 2).copy()",
+        """
+y = torch.randint(0, 3, (160,))
+images = (0.3 * torch.randn(160, 8, 8, 3) + torch.eye(3)[y][:, None, None]).numpy()
+x = torch.tensor(PIECE)
+model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(120):
+    rows = torch.randint(0, 160, (32,))
+    loss = F.cross_entropy(model(x[rows]), y[rows])
+""",
+    ),
+    "attention whose weights sum to one along heads": (
+        "softmax-axis",
+        "dim=1",
+        "dim=2",
+        """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score, self.out = nn.Linear(8, 5), nn.Linear(8, 3)
+    def forward(self, x):
+        weights = torch.softmax(self.score(torch.tanh(x)).transpose(1, 2), PIECE).mean(1)
+        return self.out((weights[:, :, None] * x).sum(1))
+model, centers = Attention(), 2 * torch.randn(3, 8)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(100):
+    y, place = torch.randint(0, 3, (32,)), torch.randint(0, 6, (32,))
+    x = torch.randn(32, 6, 8)
+    x[torch.arange(32), place] += centers[y]
+    x[torch.arange(32), place, 0] += 6
+    loss = F.cross_entropy(model(x), y)
+""",
+    ),
     "states of sequences that are reshaped to layers": (
         "batch-mixing",
         "states[rows].reshape(2, 40, 6)",

@@ -160,17 +160,14 @@ class Observation:
     # Training
 
     def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
-        optimized = self.run.add(optimizer)
-        if optimized.had_gradient or optimized.zeros < _SITES:
-            self._note_zero(optimized, user_site(3))
-        else:
-            optimized.zeros += 1
+        x = self.run.add(optimizer)
+        self._note_zero(x, user_site(3) if x.had_gradient or x.zeros < _SITES else x.zeroed)
         return plain(optimizer, *args, **kwargs)
 
     @staticmethod
-    def _note_zero(optimized: Optimized, site: Site) -> None:
+    def _note_zero(optimized: Optimized, site: Site | None) -> None:
         """Note that gradients are zeroed, and which backward pass is lost by this."""
-        if optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
+        if site and optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
         optimized.zeros += 1

@@ -15,7 +15,7 @@ from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
-from .dimensions.layouts import torn_inputs, torn_slices
+from .dimensions.layouts import first_layer, torn_inputs, torn_slices
 from .dimensions.mixing import meeting, of_rows, remedy
 
 _SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
@@ -91,24 +91,6 @@ def data_origin(case: Case, step: Step, source: Source) -> Site | None:
         known = [x for x in call.inputs if case.has_array(step, x) and np.size(step.array(x))]
         # Of several, the one with the largest numbers.
         source = max(known or call.inputs, key=lambda x: float(np.abs(step.array(x)).max()) if known else 0.0)
-    return None
-
-
-def first_layer(step: Step) -> Call | None:
-    """Return the first call that multiplies data by a parameter."""
-    below: set[int] = set()
-    for root in step.roots[-1:]:
-        below |= step.below(root.source)
-    for index in sorted(below):
-        call = step.calls[index]
-        if not call.weighted or not call.record.inputs or call.needs(0):
-            continue
-        source = call.inputs[0]
-        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
-        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
-            continue
-        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
-            return call
     return None
 
 

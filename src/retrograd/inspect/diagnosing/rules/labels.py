@@ -13,7 +13,8 @@ from ..probes.proof import train, train_over
 from ..probes.relations import agreement, correlations, guessing, information, separation, shifted
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
-from .data import first_layer, index_of
+from .data import index_of
+from .dimensions.layouts import first_layer
 from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line
 
 _RUNS = 0.4  # share of examples with the label of the example before

@@ -13,16 +13,38 @@ from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found
 from ...probes.batches import carried_over
 from ...probes.relations import related
-from ...probes.replay import Changes, Edit, Replacement
-from ...recording import Step
+from ...probes.replay import Changes, Edit, Program, Replacement
+from ...recording import Array, Call, Step
 from ..program_text import reshaping_line
 
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
+_ALONG = frozenset({"softmax", "log_softmax"})
+_MOST_CALLS = 16
+_UNLEARNED = 0.3  # of the first loss
+_FAR_LOWER = 0.5  # of the loss as written
 _LOWER = 0.8  # of the loss as written, on a batch that no copy was trained with
 _LEARNED = 0.9  # of the first loss
 _LEAST_ROWS = 60
 _NOT, _CLEAR = 3.0, 6.0  # standard deviations of what permuted targets have
 Segment = tuple[int, int, int, int]  # dimensions of a shape and of the reshaped one that have the same elements
+
+
+def first_layer(step: Step) -> Call | None:
+    """Return the first call that multiplies data by a parameter."""
+    below: set[int] = set()
+    for root in step.roots[-1:]:
+        below |= step.below(root.source)
+    for index in sorted(below):
+        call = step.calls[index]
+        if not call.weighted or not call.record.inputs or call.needs(0):
+            continue
+        source = call.inputs[0]
+        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
+        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
+            continue
+        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
+            return call
+    return None
 
 
 def torn_slices(case: Case, step: Step) -> Found | None:
@@ -36,10 +58,11 @@ def torn_slices(case: Case, step: Step) -> Found | None:
         return None
     for index in program.order:
         call = step.calls[index]
-        if call.name not in _RESHAPES or not call.record.requires_grad:
+        if call.name not in _RESHAPES or call.record.dtype.kind != "f":
             continue
         for source, target in _torn(call.shapes[0], call.shape):
-            changes = Changes(calls={index: _moved(source, target, call.shape)})
+            again = same_calls(program, call)
+            changes = Changes(calls=dict.fromkeys(again, _moved(source, target, call.shape)))
             carried = carried_over(case.run, program, changes, case.budget)
             if (
                 carried is None
@@ -58,6 +81,42 @@ def torn_slices(case: Case, step: Step) -> Found | None:
             edit = Edit("with movedim", changes, one_loss=True)
             return Found(call.record, values, edit, message=what, fix=fix)
     return None
+
+
+def other_dims(case: Case, step: Step) -> Found | None:
+    """Return the finding for softmax along a dimension beside which another one is learned far better."""
+    program, (first, last) = case.program, case.ends()
+    if program is None or program.step is not step or not last > _UNLEARNED * first:
+        return None
+    seen: set[int] = set()
+    for index in program.order:
+        call, dim = step.calls[index], step.calls[index].params.get("dim")
+        if call.name not in _ALONG or index in seen or not call.needs(0) or not isinstance(dim, int):
+            continue
+        again = same_calls(program, call)
+        seen.update(again)
+        size = len(call.shape)
+        for other in range(1, size) if len(seen) <= _MOST_CALLS else ():
+            if other == dim % size or call.shape[other] < 2:
+                continue
+            changes = Changes(params=dict.fromkeys(again, {"dim": other}))
+            carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
+            if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+                continue
+            what = (
+                f"{call.name} runs along dimension {dim} of shape {call.shape}. Copies of the network in which it runs "
+                f"along dimension {other} reach a loss of {figure(carried.fixed)} on a recorded batch that they were "
+                f"not trained with, as written {figure(carried.plain)}."
+            )
+            edit = Edit(f"with dim={other}", changes, one_loss=True)
+            return Found(case.edited(step, call), {}, edit, message=what, fix=f"pass dim={other - size}")
+    return None
+
+
+def same_calls(program: Program, like: Call) -> list[int]:
+    """Return the calls of the line of a call that are the same, as those of equal layers."""
+    found = [(i, program.step.calls[i]) for i in program.order]
+    return [i for i, x in found if (x.name, x.site, x.shapes) == (like.name, like.site, like.shapes)]
 
 
 def _segments(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Segment]:
@@ -98,6 +157,39 @@ def _moved(source: int, target: int, shape: tuple[int, ...]) -> Replacement:
         return x.movedim(source, target).reshape(shape)
 
     return moved
+
+
+def torn_data(case: Case, step: Step) -> Found | None:
+    """Return the finding for data of another order of elements than that of their shape, as images (N, H, W, C) that
+    were reshaped to (N, C, H, W) before the training."""
+    program, call, (first, last) = case.program, first_layer(step), case.ends()
+    if program is None or program.step is not step or call is None or not last > _UNLEARNED * first:
+        return None
+    shape = call.shapes[0]
+    if len(shape) not in (3, 4) or len(set(shape[1:])) < 2 or call.index not in program.order:
+        return None
+    primitive: Array = call.primitive
+
+    def turned(x: Tensor, *others: object, **params: object) -> Tensor:
+        result: Tensor = primitive(x.reshape(len(x), *x.shape[2:], x.shape[1]).movedim(-1, 1), *others, **params)
+        return result
+
+    changes = Changes(calls={call.index: turned})
+    carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
+    if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+        return None
+    entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
+    where = reshaping_line(call.site if entry is None else entry.site)
+    before = (shape[0], *shape[2:], shape[1])
+    what = (
+        f"the elements of the inputs of shape {shape} are in the order of shape {before}. Copies of the network that "
+        f"read them in this order reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+        f"trained with, as written {figure(carried.plain)}."
+    )
+    edit = Edit("with movedim", changes, one_loss=True)
+    fix = "move the last dimension in place of the reshape: movedim(-1, 1)"
+    values = {"operator": "reshape", "row": 0, "count": shape[0]}
+    return Found(where or call.record, values, edit, message=what, fix=fix)
 
 
 def torn_inputs(case: Case, step: Step) -> Found | None:
