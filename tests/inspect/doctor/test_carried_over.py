@@ -61,6 +61,85 @@ for step in range(100):
     loss = F.cross_entropy(model(x), y)
 """,
     ),
+    "an overlap that is added to the loss beside another output's": (
+        "loss-sign",
+        "overlap + 0.1 * F.mse_loss(image, x)",
+        "1 - overlap + 0.1 * F.mse_loss(image, x)",
+        """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.mask, self.image = nn.Linear(12, 16), nn.Linear(16, 12), nn.Linear(16, 12)
+    def forward(self, x):
+        h = torch.relu(self.body(x))
+        return torch.sigmoid(self.mask(h)), self.image(h)
+model = Net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for step in range(40):
+    y = (torch.rand(16, 12) < 0.3).float()
+    x = y + 0.3 * torch.randn(16, 12)
+    mask, image = model(x)
+    overlap = (2 * (mask * y).abs().sum(1) / ((mask * mask + y * y).sum(1) + 1e-6)).mean()
+    loss = PIECE
+""",
+    ),
+    "losses that a second optimizer's steps add up": (
+        "accumulation-unscaled",
+        "(F.cross_entropy(student(x), y)).backward()",
+        "(F.cross_entropy(student(x), y) / 32).backward()",
+        """
+def mlp(width):
+    return nn.Sequential(nn.Linear(20, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 6))
+centers = torch.randn(6, 20)
+def sample(n):
+    y = torch.randint(0, 6, (n,))
+    return 1.3 * centers[y] + torch.randn(n, 20), y
+teacher, student = mlp(32), mlp(24)
+optimizer = torch.optim.Adam(teacher.parameters(), lr=2e-3)
+for _ in range(50):
+    x, y = sample(64)
+    optimizer.zero_grad(); F.cross_entropy(teacher(x), y).backward(); optimizer.step()
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05, momentum=0.9)
+for update in range(40):
+    optimizer.zero_grad()
+    for micro in range(32):
+        x, y = sample(4)
+        PIECE
+    optimizer.step()
+for step in ():
+    loss = F.mse_loss(x, x)
+""",
+    ),
+    "images and masks that are moved by numbers of their own": (
+        "labels-unrelated",
+        "self.moved(self.x[i], k()), self.moved(self.y[i], k())",
+        "tuple(self.moved(torch.stack([self.x[i], self.y[i]]), k()))",
+        """
+import random
+random.seed(0)
+def k():
+    return random.randint(0, 7), random.randint(0, 7)
+class Cells(torch.utils.data.Dataset):
+    def __init__(self):
+        self.y = torch.zeros(96, 8, 8)
+        self.y[:, 2:5, 2:5] = 1.0
+        self.x = self.y + 0.3 * torch.randn(96, 8, 8)
+    def __len__(self):
+        return 96
+    def moved(self, x, by):
+        return torch.roll(x, by, (-2, -1))
+    def __getitem__(self, i):
+        return PIECE
+model = nn.Conv2d(1, 1, 3, padding=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+for epoch in range(6):
+  for x, y in torch.utils.data.DataLoader(Cells(), batch_size=16):
+    loss = F.binary_cross_entropy_with_logits(model(x[:, None])[:, 0], y)
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+for step in ():
+    pass
+""",
+    ),
     "states of sequences that are reshaped to layers": (
         "batch-mixing",
         "states[rows].reshape(2, 40, 6)",
@@ -151,7 +230,14 @@ for step in range(60):
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+SLOW = {  # with many steps
+    "attention whose weights sum to one along heads", "images whose data were reshaped and not permuted",
+    "images and masks that are moved by numbers of their own", "losses that a second optimizer's steps add up",
+    "scores that a relu cuts off",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else ()) for x in PROGRAMS])
 def test_a_measurement_finds_the_line_and_the_edit_ends_the_finding(name: str, tmp_path: Path) -> None:
     kind, broken, right, text = PROGRAMS[name]
     path = tmp_path / "script.py"
@@ -176,3 +262,34 @@ for step in range(30):
     found = examined(HEAD + text, tmp_path / "script.py").findings
     assert found
     assert "wrong-reduction-scale" not in [x.kind for x in found]
+
+
+def test_a_teacher_in_training_mode_and_the_name_of_a_loss_are_no_findings(tmp_path: Path) -> None:
+    text = (
+        """
+model, teacher = [nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)) for _ in range(2)]
+teacher.load_state_dict(model.state_dict())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+centers = 2 * torch.randn(3, 6)
+def elbo(scores, y, other):
+    return F.cross_entropy(scores, y) + F.mse_loss(scores.softmax(1), other.softmax(1))
+for step in range(40):
+    teacher.train()
+    y = torch.randint(0, 3, (32,))
+    x = centers[y] + torch.randn(32, 6)
+    with torch.no_grad():
+        other = teacher(x)
+    loss = elbo(model(x), y, other)
+"""
+        + UPDATE
+        + """
+    with torch.no_grad():
+        for p, q in zip(teacher.parameters(), model.parameters()):
+            p.mul_(0.9).add_(q, alpha=0.1)
+    if step % 4 == 3 and step < 12 or step > 12:
+        teacher.eval()
+        with torch.no_grad():
+            teacher(x)
+"""
+    )
+    assert examined(HEAD + text, tmp_path / "script.py").findings == []

@@ -381,7 +381,7 @@ class Observation:
         if self.recorder is not None and self.recorder.step.roots:
             root, number = self.recorder.step.roots[-1], self.run.optimizers.index(optimized)
             root.optimizers.add(number)
-            root.stepped.setdefault(number, optimized.stepped)
+            root.stepped.setdefault(number, optimized.stepped or user_site(4))
         if not optimized.start:
             optimized.start = self._values(optimized)
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))

@@ -7,8 +7,9 @@ recorded steps that made the same calls.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,14 +75,14 @@ def carried_over(
     edit: Changes | Program,
     budget: Budget,
     most: int = STEPS,
-    known: Sequence[Changes] = (),
+    options: Mapping[str, float] = MappingProxyType({}),
 ) -> Carried | None:
     """Return the losses of the last of several batches for copies that were trained on those before it.
 
-    An edit is what changes besides for each batch, or another program. None if the steps for trials are used up, or a
-    loss is not finite.
+    An edit is what changes besides for each batch, or another program; ``options`` is as in ``Edit``. None if the steps
+    for trials are used up, or a loss is not finite.
     """
-    known = known or batches(run, program)
+    known = batches(run, program)
     budget.allow(2 * STEPS)
     seen = len(known) - 1 or 1
     steps = budget.share(2, most)
@@ -90,8 +91,8 @@ def carried_over(
     fixed_by, given = (edit, known) if isinstance(edit, Program) else (program, [_both(x, edit) for x in known])
     try:
         fixed, plain = (
-            train_over(run, one, data[:seen], steps // seen, budget, data[-1])
-            for one, data in ((fixed_by, given), (program, known))
+            train_over(run, one, data[:seen], steps // seen, budget, data[-1], factors)
+            for one, data, factors in ((fixed_by, given, options), (program, known, {}))
         )
     except Exception:
         return None

@@ -5,7 +5,7 @@ function under ``@kind`` and a name in ``ORDER``: causes that are certain first,
 """
 
 from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, sharing, targets, writes
-from .growth import depth, rates
+from .growth import depth, rates, schedules
 
 ORDER = (
     "backward-missing", "detached", "step-missing", "zeroed-before-step", "gradients-not-zeroed",
@@ -29,6 +29,7 @@ __all__ = [
     "objectives",
     "parameters",
     "rates",
+    "schedules",
     "sharing",
     "targets",
     "writes",

@@ -14,7 +14,7 @@ from ..probes.relations import agreement, correlations, guessing, information, s
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
 from .data import index_of
-from .dimensions.layouts import first_layer
+from .dimensions.layouts import first_layer, unrelated_places
 from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line
 
 _RUNS = 0.4  # share of examples with the label of the example before
@@ -131,7 +131,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case)
+    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case) or unrelated_places(case)
     if other is not None:
         return other
     _, last = case.ends()

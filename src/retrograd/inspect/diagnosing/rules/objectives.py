@@ -36,9 +36,9 @@ def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
     maximizing = any(group.get("maximize") for x in stepping for group in x.optimizer.param_groups)
     avoided = None if maximizing else minimized_reward(case)
-    spread = None if maximizing or avoided is not None else lowered_spread(case)
-    if avoided is not None or spread is not None:
-        where, what, root = avoided or spread
+    lowered = avoided or (None if maximizing else lowered_spread(case))
+    if lowered is not None:
+        where, what, root = lowered
         acting = next((case.run.optimizers[number] for number in root.optimizers), None)
         ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         why = "the rewards of a recorded step do not change with the policy"

@@ -391,7 +391,9 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     dead = calls[worst]
-    if isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask) and case.answer("accumulation-unscaled"):
+    added = case.answer("accumulation-unscaled")
+    moved_by_sum = isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask)
+    if added is not None and (moved_by_sum or _learns_with(case, added.edit)):
         return None  # steps that add up gradients were too large, and moved the units there
     biased = None if _worked(case, dead, ~mask) else _by_biases(case, dead)
     if biased is not None:
@@ -505,16 +507,24 @@ def _made_negative(case: Case, p: Tensor) -> Site | None:
     return case.run.written.get(p.array.__array_interface__["data"][0])
 
 
+def _learns_with(case: Case, edit: Edit | None) -> bool:
+    """Return whether a copy learns the recorded batch better with an edit."""
+    curves = None if edit is None else compare(case.run, case.program, edit, case.budget)
+    return curves is not None and better(curves)
+
+
 def _worked(case: Case, relu: Call, dead: Array) -> bool:
-    """Return whether most of these units of a relu were above 0 for an example in the first step."""
-    step = case.run.first
+    """Return whether most of these units of a relu were above 0 for an example when it was first recorded."""
     place = relu.site.file, relu.site.line, relu.record.module
-    same = [
+    same = (
         now
-        for key, call, now in (() if step is None else _relus(step))
+        for step in case.run.steps
+        if step.roots
+        for key, call, now in _relus(step)
         if (*key[:2], call.record.module) == place and now.shape == dead.shape
-    ]
-    return bool(same) and 2 * int((same[0] & dead).sum()) > int(dead.sum())
+    )
+    first = next(same, None)
+    return first is not None and 2 * int((first & dead).sum()) > int(dead.sum())
 
 
 def _is_output(step: Step, call: Call) -> bool:

@@ -1,4 +1,4 @@
 """Questions on the dimensions of arrays: operators in which examples meet, and reshapes that exchange lengths only.
 
-Only ``data`` asks them.
+``data`` and ``labels`` ask them, and the interventions that come last.
 """

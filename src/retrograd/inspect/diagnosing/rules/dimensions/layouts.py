@@ -1,4 +1,5 @@
-"""Orders of dimensions: reshapes that tear slices of a dimension apart, and inputs whose rows are those of others."""
+"""Orders of dimensions: reshapes that tear slices of a dimension apart, inputs whose rows are those of others, and
+images whose targets are those of others."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ...probes.batches import carried_over
 from ...probes.relations import related
 from ...probes.replay import Changes, Edit, Program, Replacement
 from ...recording import Array, Call, Step
-from ..program_text import reshaping_line
+from ..program_text import reshaping_line, returning_line
 
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
 _ALONG = frozenset({"softmax", "log_softmax"})
@@ -25,6 +26,10 @@ _FAR_LOWER = 0.5  # of the loss as written
 _LOWER = 0.8  # of the loss as written, on a batch that no copy was trained with
 _LEARNED = 0.9  # of the first loss
 _LEAST_ROWS = 60
+_LEAST_IMAGES = 24
+_GUESSED = 0.9  # of the loss of guessing
+_PERMUTATIONS = 19
+_RELATED = 3.0  # standard deviations of what permuted targets have
 _NOT, _CLEAR = 3.0, 6.0  # standard deviations of what permuted targets have
 Segment = tuple[int, int, int, int]  # dimensions of a shape and of the reshaped one that have the same elements
 
@@ -256,3 +261,46 @@ def _targets(case: Case, step: Step) -> np.ndarray | None:
     if target is None or not target.ndim or call is None:
         return None
     return target if call.name in CLASS_LOSSES else target.reshape(len(target), -1).mean(axis=1)
+
+
+def unrelated_places(case: Case) -> Found | None:
+    """Return the finding for images whose targets, a number for each place, fit them no better than those of others.
+
+    The loss has to be that of guessing, and no number of a place, its square or the mean around it tells its target.
+    """
+    base, pairs = case.baseline, [one for step in case.run.steps if (one := _images(case, step)) is not None]
+    count = sum(len(x) for x, _ in pairs)
+    if base is None or not case.ends()[1] > _GUESSED * base or len(case.losses) < 20 or count < _LEAST_IMAGES:
+        return None
+    if len({x.shape[1:] for x, _ in pairs}) > 1:
+        return None
+    x, y = (np.concatenate(one) for one in zip(*pairs, strict=True))
+    around = np.mean([np.roll(x, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
+    rng = np.random.default_rng(0)
+    orders = [np.arange(len(y)), *[rng.permutation(len(y)) for _ in range(_PERMUTATIONS)]]
+    for given in (x, around, x * x):
+        z = given - given.mean((1, 2), keepdims=True)
+        now, *permuted = [abs(float((z * (y[one] - y[one].mean((1, 2), keepdims=True))).mean())) for one in orders]
+        if now > float(np.mean(permuted)) + _RELATED * float(np.std(permuted)):
+            return None
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    given = next((x.pairs for x in case.run.loaders if x.pairs is not None), None)
+    where = (None if given is None else returning_line(given)) or (None if call is None else call.site)
+    what = (
+        f"no place of {len(x)} recorded inputs of shape {x.shape[1:]} tells more about the target of this place than "
+        f"about those of other examples, and the loss stays at {figure(case.ends()[1])}, that of guessing."
+    )
+    fix = "give inputs and targets the same random changes: draw the numbers once for both"
+    return Found(where, {"rows": len(x)}, message=what, fix=fix)
+
+
+def _images(case: Case, step: Step) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the inputs of one channel of the first layer of a step, and targets with a number for each place."""
+    call, first = case.loss_call(step), first_layer(step)
+    y = None if call is None or call.name in CLASS_LOSSES else case.target(step, call)
+    if first is None or y is None or len(first.shapes[0]) != 4 or first.shapes[0][1] != 1:
+        return None
+    x = np.asarray(step.array(first.inputs[0]), np.float64)[:, 0]
+    y = np.asarray(y, np.float64)
+    return (x, y.reshape(x.shape)) if y.size == x.size and len(y) == len(x) and np.isfinite(x).all() else None
