@@ -173,6 +173,9 @@ def _destroyed(case: Case, before: list[float]) -> Found | None:
     base, losses, program = case.baseline, case.losses, case.program
     if not case.stuck or base is None or program is None or len(losses) < _LEAST_STEPS or case.main is None:
         return None
+    call = case.loss_call(case.step) if case.step is not None else None
+    if call is None or call.name not in CLASS_LOSSES or sum(x.steps > 0 for x in case.run.optimizers) != 1:
+        return None  # targets may be predictions, which change
     case.budget.allow(_FEW + 1)
     after = train(case.run, program, NOTHING, NOTHING, {}, "", Edit("", start=False), case.budget, most=_FEW)
     gained, left = base - before[-1], base - after[-1]
