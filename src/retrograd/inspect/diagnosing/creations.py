@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, TypeAlias
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from ...core.graph.modes import modes
 from ...core.source_location import user_site
@@ -58,6 +58,7 @@ class Creations:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._loaders: WeakKeyDictionary[object, Loader] = WeakKeyDictionary()
 
     def watch(self, patches: Patches) -> None:
         """Patch what creates and switches."""
@@ -78,6 +79,7 @@ class Creations:
         for schedule in (LRScheduler, ReduceLROnPlateau):
             patch(schedule, "step", self._scheduling)
         patch(DataLoader, "__init__", self._new_loader)
+        patch(DataLoader, "__iter__", self._reading)
         self._patch_requires_grad(patches.stack)
 
     def _patch_requires_grad(self, stack: ExitStack) -> None:
@@ -125,6 +127,13 @@ class Creations:
         if isinstance(gives, FunctionType) and not gives.__module__.startswith(__name__.partition(".")[0]):
             pairs = gives.__code__
         self.run.loaders.append(Loader(user_site(3), getattr(loader, "batch_size", None), shuffled, pairs))
+        self._loaders[loader] = self.run.loaders[-1]
+
+    def _reading(self, plain: Plain, loader: object) -> Array:
+        known = self._loaders.get(loader)
+        if known is not None and not self.run.backwards:
+            known.passes += 1
+        return plain(loader)
 
     def _loading(self, plain: Plain, module: Module, *args: object, **kwargs: object) -> Array:
         result = plain(module, *args, **kwargs)

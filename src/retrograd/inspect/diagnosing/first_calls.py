@@ -14,7 +14,7 @@ from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import Array, Inputs, Params, StepRecorder, exchanges, moves, tensors_in
+from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, exchanges, moves, tensors_in
 from .run import Data, Evaluation, Run, View
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class UntilGraph(Observer):
         if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
             return
         start = x.__array_interface__["data"][0]
-        if x.dtype.kind == "f":  # a selection keeps the line of what it selects from
-            known = self.run.data_site(given) if moves(primitive) else None
+        # A selection keeps the line of what it selects from; that of an array that NumPy has made is not known.
+        known = self.run.data_site(given) if moves(primitive) else None
+        if x.dtype.kind == "f" and (known is not None or primitive.name not in SELECTIONS):
             self.run.data.append(Data(known or user_site(4), start, x.nbytes, ref(x), ref(_owner(x))))
         if primitive.name in ("view", "reshape") and isinstance(given, np.ndarray) and exchanges(given.shape, x.shape):
             self.run.views.append(View(user_site(4), primitive.name, given.shape, x.shape, start, x.nbytes))

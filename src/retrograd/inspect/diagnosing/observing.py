@@ -58,6 +58,7 @@ _KEPT = 4  # recorded steps with their arrays
 _WINDOW = 20  # backward passes that make a step of their own, if no optimizer steps
 _FORCED = 3
 _CHAIN = 12  # losses of earlier steps whose graphs are still alive
+_SITES = 100  # calls of step, and of zero_grad where nothing is lost, whose lines are looked up
 _PERIOD, _CHECKED = 128, 24  # backward passes, and of these the first ones whose graphs are checked for this
 _DEPTH = 3  # operators before a loss that are looked at for this, such as a division by the number of tokens
 
@@ -159,13 +160,14 @@ class Observation:
     # Training
 
     def _zeroing(self, plain: Plain, optimizer: Optimizer, *args: object, **kwargs: object) -> Array:
-        self._note_zero(self.run.add(optimizer), user_site(3))
+        x = self.run.add(optimizer)
+        self._note_zero(x, user_site(3) if x.had_gradient or x.zeros < _SITES else x.zeroed)
         return plain(optimizer, *args, **kwargs)
 
     @staticmethod
-    def _note_zero(optimized: Optimized, site: Site) -> None:
+    def _note_zero(optimized: Optimized, site: Site | None) -> None:
         """Note that gradients are zeroed, and which backward pass is lost by this."""
-        if optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
+        if site and optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
         optimized.zeros += 1
@@ -371,14 +373,15 @@ class Observation:
         began = time.perf_counter()
         optimized = self.run.add(optimizer)
         self._stepping = optimized
-        optimized.stepped = user_site(4)
+        if self.recorder is not None or optimized.steps < _SITES:
+            optimized.stepped = user_site(4)
         optimized.used = self.run.backward_site
         for other in self.run.optimizers:
             other.elsewhere = other is not optimized
         if self.recorder is not None and self.recorder.step.roots:
             root, number = self.recorder.step.roots[-1], self.run.optimizers.index(optimized)
             root.optimizers.add(number)
-            root.stepped.setdefault(number, optimized.stepped)
+            root.stepped.setdefault(number, optimized.stepped or user_site(4))
         if not optimized.start:
             optimized.start = self._values(optimized)
         closure = bool(len(args) > 1 and args[1] is not None or kwargs.get("closure"))

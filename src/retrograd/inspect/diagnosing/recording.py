@@ -32,7 +32,7 @@ Params: TypeAlias = dict[str, Array]
 
 # Operators besides views whose result has elements of their first input.
 _COPIES = frozenset({"cast", "contiguous", "clone", "transfer", "view_copy", "flip", "repeat", "repeat_interleave"})
-_SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
+SELECTIONS = frozenset({"getitem", "gather", "take_along_dim", "index_select", "take", "masked_select"})
 
 _PRODUCTS = frozenset({"linear", "mm", "matmul", "conv1d", "conv2d", "conv3d"})
 _SYMMETRIC = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
@@ -45,7 +45,7 @@ _MOST_BYTES = 1 << 29  # of arrays that a recorded step keeps
 
 def moves(primitive: Recordable) -> bool:
     """Return whether an operator's result has elements of its first input, in another shape or dtype."""
-    return primitive.view or primitive.name in _COPIES or primitive.name in _SELECTIONS
+    return primitive.view or primitive.name in _COPIES or primitive.name in SELECTIONS
 
 
 class Source(NamedTuple):

@@ -150,6 +150,7 @@ class Loader:
     batch_size: int | None
     shuffled: bool
     pairs: CodeType | None = None  # of the program's method that gives an example of its data set
+    passes: int = 0  # over all data, before the first step
 
 
 @dataclass

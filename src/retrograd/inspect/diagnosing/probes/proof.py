@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -180,17 +181,26 @@ def _clip_of(optimized: Optimized | None) -> float:
 
 
 def train_over(
-    run: Run, program: Program, batches: Sequence[Changes], epochs: int, budget: Budget
+    run: Run,
+    program: Program,
+    batches: Sequence[Changes],
+    epochs: int,
+    budget: Budget,
+    test: Changes | None = None,
+    options: Mapping[str, float] = MappingProxyType({}),
 ) -> list[float] | None:
-    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite."""
+    """Return the losses of training anew on several batches; None if the budget ends or a loss is not finite.
+
+    The last of them is that of ``test`` after the training, if it is given. ``options`` is as in ``Edit``.
+    """
     optimized = _optimizer(run, program)
     values = dict(program.values) | _starts(run, program, optimized)
     leaves = copies(program, values)
     held = None if optimized is None else {id(p) for p in optimized.parameters}
-    mine = {key: x for key, x in leaves.items() if held is None or key in held}
+    mine = {key: x for key, x in leaves.items() if held is None or key in held or key not in program.step.values}
     if not mine:
         return None
-    optimizer = optimizer_like(optimized, mine, {})
+    optimizer = optimizer_like(optimized, mine, options)
     losses: list[float] = []
     for changes in list(batches) * epochs:
         loss = program.run(leaves, changes)
@@ -199,9 +209,9 @@ def train_over(
             return None
         for x in leaves.values():
             x.grad = None
-        loss.backward()
+        (loss if loss.array.size == 1 else loss.sum()).backward()
         optimizer.step()
-    return losses
+    return losses if test is None else [*losses, _number(program.run(leaves, test))]
 
 
 def optimizer_like(

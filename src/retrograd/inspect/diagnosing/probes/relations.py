@@ -56,6 +56,23 @@ def nearest(z: np.ndarray) -> np.ndarray:
     return near
 
 
+def related(x: np.ndarray, y: np.ndarray) -> float:
+    """Return how far the best relation of one input with classes or numbers is above that of permuted ones.
+
+    The unit is the standard deviation of the latter.
+    """
+
+    def best(values: np.ndarray) -> float:
+        if y.dtype.kind in "iub":
+            return separation(x, values)
+        z, t = (x - x.mean(0)) / (x.std(0) + 1e-8), (values - values.mean()) / (values.std() + 1e-12)
+        return float(np.abs(z.T @ t / len(t)).max())
+
+    rng = np.random.default_rng(0)
+    permuted = [best(rng.permutation(y)) for _ in range(_PERMUTATIONS)]
+    return (best(y) - float(np.mean(permuted))) / (float(np.std(permuted)) + 1e-9)
+
+
 def shifted(x: np.ndarray, y: np.ndarray, of_classes: bool) -> tuple[float, int, float]:
     """Return how labels agree with those of similar inputs as they are, the best shift of them, and the same with it.
 

@@ -124,13 +124,15 @@ class Program:
 
     def _leave_out_constants(self) -> None:
         for index in self.order:
-            if any((x.leaf is not None or x.call in self._moving) and not self._given(x) for x in self._inputs(index)):
+            if any(
+                (x.leaf is not None or x.call in self._moving) and not self.is_given(x) for x in self._inputs(index)
+            ):
                 self._moving.add(index)
         order: set[int] = set()
         pending = [self.source]
         while pending:
             x = pending.pop()
-            if x.call >= 0 and x.call not in order and not self._given(x):
+            if x.call >= 0 and x.call not in order and not self.is_given(x):
                 order.add(x.call)
                 pending += self._inputs(x.call)
         self.order = sorted(order)
@@ -138,7 +140,7 @@ class Program:
     def _inputs(self, index: int) -> Sequence[Source]:
         return self.step.calls[index].inputs
 
-    def _given(self, x: Source) -> bool:
+    def is_given(self, x: Source) -> bool:
         """Return whether a call's result is a constant as it was read, and is not computed again.
 
         Such are data, which views and NumPy may have written to; with ``as_read`` of 2 also what the program has cut
@@ -163,7 +165,7 @@ class Program:
 
         def value(source: Source) -> Array:
             x: Array
-            if self._given(source):
+            if self.is_given(source):
                 x = new_tensor(source.value)
             elif source.call >= 0:
                 x = results[source.call][source.output]
@@ -234,16 +236,16 @@ def program_of(run: Run, of: Optimized | None = None) -> Program | None:
 
 def _with_values(program: Program, value: float) -> bool:
     """Return whether a program gives the recorded loss, with the first values of parameters or with later ones."""
-    if not _reproduces(program, value):
+    if not reproduces(program, value, program.values):
         program.values = program.step.values | program.step.later
-        return bool(program.step.later) and _reproduces(program, value)
+        return bool(program.step.later) and reproduces(program, value, program.values)
     return True
 
 
-def _reproduces(program: Program, value: float) -> bool:
-    """Return whether a program gives the loss that was recorded."""
+def reproduces(program: Program, value: float, values: Mapping[int, Array], changes: Changes = NOTHING) -> bool:
+    """Return whether a program gives a recorded loss with these values of the leaves."""
     try:
-        again = program.run({key: new_tensor(x) for key, x in program.values.items()})
+        again = program.run({key: new_tensor(x) for key, x in values.items()}, changes)
     except Exception:
         return False
     total = float(backend_of(again.array).to_numpy(again.array).sum())

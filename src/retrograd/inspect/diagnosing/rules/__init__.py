@@ -4,8 +4,8 @@ A rule takes a ``Case`` and returns what it ``Found``, or None. Only ``doctor_mo
 function under ``@kind`` and a name in ``ORDER``: causes that are certain first, symptoms that follow from them last.
 """
 
-from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, targets, writes
-from .growth import depth, rates
+from . import cuts, data, gradients, labels, losses, modes, objectives, parameters, sharing, targets, writes
+from .growth import depth, rates, schedules
 
 ORDER = (
     "backward-missing", "detached", "step-missing", "zeroed-before-step", "gradients-not-zeroed",
@@ -29,6 +29,8 @@ __all__ = [
     "objectives",
     "parameters",
     "rates",
+    "schedules",
+    "sharing",
     "targets",
     "writes",
 ]

@@ -11,11 +11,12 @@ from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...record import Record
 from ..findings import figure
-from ..kinds import CLASS_LOSSES, Case, Found, kind
+from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
 from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
-from .mixing import meeting, of_rows, remedy
+from .dimensions.layouts import first_layer, torn_inputs, torn_slices
+from .dimensions.mixing import meeting, of_rows, remedy
 
 _SMALL = 2e-3  # the same below which a network starts as if all inputs were 0
 _LARGE = 20.0  # mean or standard deviation of inputs that are not normalized
@@ -93,24 +94,6 @@ def data_origin(case: Case, step: Step, source: Source) -> Site | None:
     return None
 
 
-def first_layer(step: Step) -> Call | None:
-    """Return the first call that multiplies data by a parameter."""
-    below: set[int] = set()
-    for root in step.roots[-1:]:
-        below |= step.below(root.source)
-    for index in sorted(below):
-        call = step.calls[index]
-        if not call.weighted or not call.record.inputs or call.needs(0):
-            continue
-        source = call.inputs[0]
-        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
-        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
-            continue
-        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
-            return call
-    return None
-
-
 @kind(
     "batch-mixing",
     "Does the output for an example depend on this example only?",
@@ -123,7 +106,7 @@ def batch_mixing(case: Case) -> Found | None:
     step = case.step
     if step is None:
         return None
-    found = _reordered(step) or _reordered_before(case, step)
+    found = _reordered(step) or _reordered_before(case, step) or torn_slices(case, step) or torn_inputs(case, step)
     if found is not None:
         return found
     for entry in step.outermost():
@@ -147,33 +130,9 @@ def _reordered(step: Step) -> Found | None:
         call = step.calls[index]
         if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
             continue
-        split = _classes_split(step, call)
-        if split is not None:
-            return split
         if exchanges(call.shapes[0], call.shape):
             return _view(call.record, call.name, call.shapes[0], call.shape, _transposed(call))
     return None
-
-
-def _classes_split(step: Step, call: Call) -> Found | None:
-    """Return the finding for a reshape of (N, C, places) to (N * places, C) for a loss of classes."""
-    before, after = call.shapes[0], call.shape
-    rows = len(before) > 2 and len(after) == 2 and after[1] == before[1] > 1 and before[-1] not in (1, after[1])
-    if not rows or not call.needs(0) or not any(x.name in CLASS_LOSSES for x in step.following(call)):
-        return None
-
-    def moved(x: Tensor, **params: object) -> Tensor:
-        return x.movedim(1, -1).reshape(after)
-
-    what = (
-        f"{call.name} makes shape {after} of shape {before}: the rows that the loss takes for the {after[1]} scores of "
-        "a place have the scores of one class for several places."
-    )
-    fix = (
-        f"move the classes to the end before: movedim(1, -1).reshape(-1, {after[1]}), or give the loss both as they are"
-    )
-    edit = Edit("with movedim", Changes(calls={call.index: moved}))
-    return Found(call.record, {"operator": call.name, "row": 0, "count": before[0]}, edit, message=what, fix=fix)
 
 
 def _transposed(call: Call) -> Edit:

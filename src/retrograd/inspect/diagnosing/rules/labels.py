@@ -13,7 +13,8 @@ from ..probes.proof import train, train_over
 from ..probes.relations import agreement, correlations, guessing, information, separation, shifted
 from ..probes.replay import NOTHING, Changes, Edit
 from ..recording import Call, Source, Step, same_source, start_of
-from .data import first_layer, index_of
+from .data import index_of
+from .dimensions.layouts import first_layer, unrelated_places
 from .program_text import of_zipped_loaders, permuted_apart, returning_line, sorting_line
 
 _RUNS = 0.4  # share of examples with the label of the example before
@@ -130,7 +131,7 @@ def _is_data(case: Case, labels: list[np.ndarray]) -> bool:
     "the right order of the labels is not known",
 )
 def labels_unrelated(case: Case) -> Found | None:
-    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case)
+    other = _of_other_rows(case) or _of_repeated(case) or _of_neighbours(case) or unrelated_places(case)
     if other is not None:
         return other
     _, last = case.ends()
@@ -375,7 +376,21 @@ def _permuting(case: Case) -> HasPlace | None:
     """Return the line that permutes inputs or labels alone, if the program has one."""
     sites = [root.site for step in case.run.steps for root in step.roots]
     files = dict.fromkeys([*(site.file for site in sites), *([case.run.script] if case.run.script else [])])
-    return of_zipped_loaders(case.run) or next((x for file in files if (x := permuted_apart(file)) is not None), None)
+    return (
+        of_zipped_loaders(case.run)
+        or _read_again(case)
+        or next((x for file in files if (x := permuted_apart(file)) is not None), None)
+    )
+
+
+def _read_again(case: Case) -> HasPlace | None:
+    """Return the line that creates a loader whose data the program read several times before the first step, each time
+    in another order."""
+    passes: dict[HasPlace, int] = {}
+    for x in case.run.loaders:
+        if x.shuffled:
+            passes[x.created] = passes.get(x.created, 0) + x.passes
+    return next((site for site, count in passes.items() if count > 1), None)
 
 
 def _unrelated_numbers(case: Case) -> Found | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from ....core.source_location import line_of
+from ....core.source_location import Site, line_of
 from ....core.tensor.tensor import Tensor
 from ....ops.nn.normalization.statistics import batch_norm
 from ..first_calls import AS_FUNCTION
@@ -135,6 +135,8 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
     for found in case.run.evaluations.values():
         if not steps or several or found.periods > 0.5 * steps + 1:
             continue  # part of each training step, as pseudo-labels are
+        if _enters_loss(case, found.site):
+            continue
         if found.step == 0 and found.periods == 1 and steps > 1:
             continue  # before training: statistics are being collected, or shapes tried
         effect = ": its results are random" if found.module.startswith("Dropout") else ""
@@ -148,6 +150,16 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
             fix = f"remove {undone.code.strip()} in line {undone.line}: it switches the model back to training mode"
         return Found(found.site, {**values, "effect": effect, "fix": fix})
     return _evaluated_with_gradients(case)
+
+
+def _enters_loss(case: Case, site: Site) -> bool:
+    """Return whether a loss depends on results of a line under ``no_grad``, as on those of a teacher."""
+    for step in case.run.steps:
+        used = {i for root in step.roots for i in step.below(root.source, through_cuts=True)}
+        calls = [x for x in step.modules if (x.site.file, x.site.line) == (site.file, site.line) and not x.grad_enabled]
+        if any(used & set(range(x.start, x.end)) for x in calls):
+            return True
+    return False
 
 
 def _evaluated_with_gradients(case: Case) -> Found | None:

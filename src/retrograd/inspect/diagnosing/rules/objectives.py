@@ -11,6 +11,7 @@ from ....core.tensor.tensor import Tensor
 from ...record import Record
 from ..findings import figure
 from ..kinds import CLASS_LOSSES, LOSSES, PAIR_LOSSES, Case, Found, HasPlace, is_summed, kind
+from ..own_updates import OwnUpdate
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, same
 from ..recording import LOGARITHMS, Array, Call, Root, Step
@@ -18,7 +19,7 @@ from .growth.changed import changed_gradients, changing_line
 from .growth.rates import moved
 from .signs.adversaries import agreeing_critic
 from .signs.pairs import opposite_pairs
-from .signs.policies import minimized_reward, slope_of
+from .signs.policies import lowered_spread, minimized_reward, slope_of
 from .signs.qualities import is_distance, turned_term, wrong_way
 
 _LITTLE = 0.05  # of their size, by which parameters move in steps that are not too large
@@ -35,12 +36,14 @@ def loss_sign(case: Case) -> Found | None:
     stepping = [x for x in case.run.optimizers if x.steps]
     maximizing = any(group.get("maximize") for x in stepping for group in x.optimizer.param_groups)
     avoided = None if maximizing else minimized_reward(case)
-    if avoided is not None:
-        where, what, root = avoided
+    lowered = avoided or (None if maximizing else lowered_spread(case))
+    if lowered is not None:
+        where, what, root = lowered
         acting = next((case.run.optimizers[number] for number in root.optimizers), None)
         ends = dict(zip(("first", "last"), case.course(acting), strict=True))
         why = "the rewards of a recorded step do not change with the policy"
-        return Found(where, {"what": what, **ends}, unproved=why)
+        fix = "subtract this term from the loss" if avoided is None else ""
+        return Found(where, {"what": what, **ends}, unproved=why, fix=fix)
     agreeing = None if maximizing else agreeing_critic(case)
     if agreeing is not None:
         where, what, root = agreeing
@@ -280,8 +283,9 @@ def wrong_reduction_scale(case: Case) -> Found | None:
     if step is None or not case.losses:
         return None
     first, last = case.ends()
+    own = case.main is not None and isinstance(case.main.optimizer, OwnUpdate)  # which may divide by the batch itself
     trouble = case.stuck or case.rose or not math.isfinite(last) or last > 0.9 * first
-    for call in step.passed():
+    for call in () if own else step.passed():
         slope = call.cotangent
         summed = is_summed(call) or call.name == "sum" and call.shape == () and bool(call.shapes[0])
         if not summed or slope is None or abs(slope) != 1.0 or not trouble:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ....core.source_location import Site
 from ....core.tensor.tensor import Tensor
-from ....nn.base.module import Module
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
-from ..findings import listing
+from ..findings import figure, listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
+from ..probes.batches import carried_over
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
@@ -30,9 +29,7 @@ from .program_text import (
     class_lines,
     name_of,
     parameters_of,
-    program_text,
     replaced_data,
-    text_of_class,
 )
 from .stillness import all_frozen, names_below, saturated
 from .writes import derived_attribute
@@ -40,10 +37,7 @@ from .writes import derived_attribute
 _DEAD = 0.9  # share of units that are zero for all examples of all recorded steps
 _LEAST_UNITS = 3
 _LONG = 80  # characters
-_SHARED = re.compile(  # said of layers on purpose
-    r"(?i)\bshar(e|es|ed|ing)\s+(one|the same|all|weights?|parameters?|block|layers?)\b|weight[ _]?sharing|"
-    r"\bshared[_ ](block|layers?|weights?|param)|albert|universal transformer"
-)
+_LEARNED, _LESS = 0.1, 0.5  # of a loss
 _GATES = {"gru": 3, "lstm": 4}  # parts of the weights of a recurrent layer, each with a row per unit
 
 
@@ -357,96 +351,6 @@ def _alike(array: Array, trained: bool = False) -> bool:
 
 
 @kind(
-    "tied-copies",
-    "Are layers that look separate really separate?",
-    "{what}",
-    "{fix}",
-    "the recorded step has one set of these weights only",
-)
-def tied_copies(case: Case) -> Found | None:
-    held = _held(case)
-    seen: set[int] = set()
-    for step in case.run.steps:
-        for root in step.outermost():
-            for container in root.module.modules():
-                if id(container) in seen:
-                    continue
-                seen.add(id(container))
-                shared = _under_two_names(case, step, container)
-                if shared is not None:
-                    return shared
-                listed = type(container).__name__
-                if listed not in ("ModuleList", "Sequential", "ModuleDict", "ParameterList", "ParameterDict"):
-                    continue
-                of_parameters = listed.startswith("Parameter")
-                values = container._parameters if of_parameters else container._modules
-                parts: list[Array] = [x for x in values.values() if x is not None]
-                counts = [sum(x is y for y in parts) for x in parts]
-                again = [x for x, count in zip(parts, counts, strict=True) if count > 1]
-                meant = _SHARED.search(program_text(case.created(container) or root.site)) if again else None
-                if (
-                    again
-                    and not meant
-                    and any(id(p) in held for p in ([again[0]] if of_parameters else again[0].parameters()))
-                ):
-                    name = type(again[0]).__name__
-                    what = f"one {name} stands {max(counts)} times in a {type(container).__name__}: all share weights."
-                    fix = "create one module per place: [make() for _ in range(n)], where each call creates weights"
-                    return Found(case.created(container) or root.site, {"what": what, "fix": fix})
-    return _identical_models(case)
-
-
-def _under_two_names(case: Case, step: Step, module: Module) -> Found | None:
-    """Return the finding for one layer that a module has under two names, and calls by both."""
-    parts = [(name, x) for name, x in module._modules.items() if x is not None and not name.isdigit()]
-    twice = [(a, b, x) for i, (a, x) in enumerate(parts) for b, y in parts[i + 1 :] if x is y]
-    for a, b, x in twice:
-        entry = next((one for one in step.modules if one.module is module), None)
-        calls = [one for one in step.modules if one.module is x]
-        lines = "" if entry is None else text_of_class(entry)
-        named = all(re.search(rf"\bself\.{name}\b\s*[.(]", lines) for name in (a, b))
-        if entry is None or len(calls) < 2 or not named or not any(p._requires for p in x.parameters()):
-            continue
-        one = type(x).__name__
-        what = f"self.{a} and self.{b} of {type(module).__name__} are one {one}: both names share its weights."
-        fix = f"create a {type(x).__name__} for each of them"
-        return Found(attribute_line(entry, b), {"what": what, "fix": fix})
-    return None
-
-
-def _identical_models(case: Case) -> Found | None:
-    """Return the finding for several models that start with the same values and stay the same."""
-    step = case.run.first
-    if step is None or case.main is None or case.main.steps < 2:
-        return None
-    held = _held(case)
-    models: list[Opened] = []
-    for entry in step.outermost():
-        if all(entry.module is not x.module for x in models) and entry.grad_enabled:
-            models.append(entry)
-    lists = [x for entry in models for x in entry.module.modules() if type(x).__name__ in ("ModuleList", "ModuleDict")]
-    first = {id(x.module): x for x in reversed(step.modules)}  # calls of each module
-    inside = [[first[id(x)] for x in one._modules.values() if id(x) in first] for one in lists]
-    for a, others in [(a, group[i + 1 :]) for group in [models, *inside] for i, a in enumerate(group)]:
-        for b in others:
-            pa, pb = list(a.module.parameters()), list(b.module.parameters())
-            if not pa or len(pa) != len(pb) or any(x is y for x, y in zip(pa, pb, strict=True)):
-                continue
-            if not all(id(p) in held and p._requires for p in (*pa, *pb)):
-                continue
-            start = [case.at_start(p) for p in pa]
-            moved = any(s is not None and bool((s != p.array).any()) for s, p in zip(start, pa, strict=True))
-            same = all(x.shape == y.shape and bool((x.array == y.array).all()) for x, y in zip(pa, pb, strict=True))
-            if moved and same:
-                what = f"two {type(a.module).__name__} started with the same values and are still equal after training."
-                fix = "initialize each of them with random numbers of its own"
-                around = next((x for x in lists if any(b.module is y for y in x._modules.values())), None)
-                made = case.created(b.module) or (None if around is None else case.created(around))
-                return Found(made or b.site, {"what": what, "fix": fix})
-    return None
-
-
-@kind(
     "dead-units",
     "Do units of relu layers work?",
     "{dead} of {units} units of relu here are 0 for every example of the recorded steps: no gradient passes them.",
@@ -466,6 +370,9 @@ def dead_units(case: Case) -> Found | None:
         return Found(
             case.edited(step, call), {}, bounded, message=what, fix=f"remove this {call.name}, or widen its range"
         )
+    cut_scores = _cut_scores(case)
+    if cut_scores is not None:
+        return cut_scores
     alive: dict[tuple[str, int, int], Array] = {}
     calls: dict[tuple[str, int, int], Call] = {}
     steps = [step for step in case.run.steps if step.roots][-4:]
@@ -484,7 +391,9 @@ def dead_units(case: Case) -> Found | None:
         return None
     mask = alive[worst]
     dead = calls[worst]
-    if isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask) and case.answer("accumulation-unscaled"):
+    added = case.answer("accumulation-unscaled")
+    moved_by_sum = isinstance(case.main.optimizer, SGD) and _worked(case, dead, ~mask)
+    if added is not None and (moved_by_sum or _learns_with(case, added.edit)):
         return None  # steps that add up gradients were too large, and moved the units there
     biased = None if _worked(case, dead, ~mask) else _by_biases(case, dead)
     if biased is not None:
@@ -523,6 +432,28 @@ def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
         array = np.asarray(call.outputs[0])
         axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
         yield (*place, number), call, (array > 0).any(axis=tuple([i for i in range(array.ndim) if i != axis]))
+
+
+def _cut_scores(case: Case) -> Found | None:
+    """Return the finding for a relu as the output of a network, without which copies learn what carries over to another
+    recorded batch, and with it far less."""
+    step, program, (first, last) = case.step, case.program, case.ends()
+    if step is None or program is None or program.step is not step or not last > _LEARNED * first:
+        return None
+    for _, call, alive in _relus(step):
+        if call.index not in program.order or not _is_output(step, call) or bool(alive.all()):
+            continue
+        bounded = Edit("without it", Changes(calls={call.index: same}), one_loss=True)
+        carried = carried_over(case.run, program, bounded.changes, case.budget, len(case.losses))
+        if carried is None or not carried.fixed < _LESS * min(carried.plain, last):
+            continue
+        what = (
+            f"this relu is the output of the network: {int((~alive).sum())} of its {alive.size} units are 0 for every "
+            f"example of a batch, and get no gradient. Copies without it reach a loss of {figure(carried.fixed)} on a "
+            f"recorded batch that they were not trained with, as written {figure(carried.plain)}."
+        )
+        return Found(case.edited(step, call), {}, bounded, message=what, fix="remove this relu")
+    return None
 
 
 def _by_biases(case: Case, relu: Call) -> tuple[HasPlace, Edit, Curves] | None:
@@ -576,16 +507,24 @@ def _made_negative(case: Case, p: Tensor) -> Site | None:
     return case.run.written.get(p.array.__array_interface__["data"][0])
 
 
+def _learns_with(case: Case, edit: Edit | None) -> bool:
+    """Return whether a copy learns the recorded batch better with an edit."""
+    curves = None if edit is None else compare(case.run, case.program, edit, case.budget)
+    return curves is not None and better(curves)
+
+
 def _worked(case: Case, relu: Call, dead: Array) -> bool:
-    """Return whether most of these units of a relu were above 0 for an example in the first step."""
-    step = case.run.first
+    """Return whether most of these units of a relu were above 0 for an example when it was first recorded."""
     place = relu.site.file, relu.site.line, relu.record.module
-    same = [
+    same = (
         now
-        for key, call, now in (() if step is None else _relus(step))
+        for step in case.run.steps
+        if step.roots
+        for key, call, now in _relus(step)
         if (*key[:2], call.record.module) == place and now.shape == dead.shape
-    ]
-    return bool(same) and 2 * int((same[0] & dead).sum()) > int(dead.sum())
+    )
+    first = next(same, None)
+    return first is not None and 2 * int((first & dead).sum()) > int(dead.sum())
 
 
 def _is_output(step: Step, call: Call) -> bool:

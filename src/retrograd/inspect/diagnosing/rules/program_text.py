@@ -90,6 +90,12 @@ def assigned_data(near: Site) -> Place | None:
     return Place(near.file, min(found, key=lambda n: abs(n - near.line))) if found else None
 
 
+def reshaping_line(near: Site) -> Place | None:
+    """Return the line nearest to a call that reshapes an array."""
+    found = [n for n, line in enumerate(code_lines(near.file), start=1) if re.search(r"[.\s](reshape|view)\(", line)]
+    return Place(near.file, min(found, key=lambda n: abs(n - near.line))) if found else None
+
+
 def is_never_stepped(run: Run, x: Optimized) -> bool:
     """Return whether the file that creates an optimizer names it, and never to step it or to hand it to other code."""
     name = name_of(run, x)
@@ -236,11 +242,6 @@ def class_lines(entry: Opened) -> range:
             after = (n for n in range(start, len(lines)) if lines[n].strip() and not lines[n].startswith(inside))
             return range(start, next(after, len(lines)) + 1)
     return range(0)
-
-
-def program_text(near: HasPlace) -> str:
-    """Return the text of a file, with its comments."""
-    return "".join(linecache.getlines(near.file))
 
 
 def text_of_class(entry: Opened) -> str:

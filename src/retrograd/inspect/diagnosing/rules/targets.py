@@ -18,7 +18,7 @@ from .data import index_of
 from .labels import target_source
 from .losses import unsigned_targets
 from .modes import place_of
-from .signs.policies import undiscounted
+from .signs.policies import undiscounted, unread_ends
 
 _PROBES = np.concatenate([np.linspace(-8, 8, 257), [-1e4, 1e4]])  # of the range of an activation function
 _FAR = 1e3  # what is larger at the last probe has no bound
@@ -203,6 +203,7 @@ def target_mismatch(case: Case) -> Found | None:
             found = (
                 _itself(case, step, call)
                 or undiscounted(case, step, call)
+                or unread_ends(step, call)
                 or _out_of_range(case, step, call)
                 or _truncated(case, step, call)
             )

@@ -17,7 +17,8 @@ from ...kinds import Case, Found, HasPlace
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Curves, Edit
 from ...recording import Array, Step
-from ..data import data_origin, first_layer
+from ..data import data_origin
+from ..dimensions.layouts import first_layer, other_dims, torn_data
 from .depth import ends_of_layers
 
 _STEPS = 200  # of a trial, if the budget has them
@@ -31,9 +32,17 @@ _NEAR = 0.05  # standard deviation of inputs
 def intervene(case: Case) -> tuple[str, Found] | None:
     """Return a kind and the finding of the first edit with which a stuck training learns its recorded batch."""
     step = case.step
-    if step is None or case.program is None or not case.stuck or sum(x.steps > 0 for x in case.run.optimizers) != 1:
+    if step is None or case.program is None or sum(x.steps > 0 for x in case.run.optimizers) != 1:
         return None
-    if case.baseline is None or not all(map(math.isfinite, case.losses)):
+    if not case.losses or not all(map(math.isfinite, case.losses)):
+        return None
+    found = other_dims(case, step)
+    if found is not None:
+        return "softmax-axis", found
+    found = torn_data(case, step)
+    if found is not None:
+        return "batch-mixing", found
+    if case.baseline is None or not case.stuck:
         return None
     return _joined(case, step) or _initialized(case, step) or _normalized(case, step)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import linecache
 import math
-import re
 import tokenize
 from dataclasses import replace
 
@@ -19,12 +18,9 @@ from ...own_updates import OwnUpdate
 from ...probes.proof import STEPS, better, compare, train
 from ...probes.replay import NOTHING, Changes, Curves, Edit, Replacement, same
 from ...recording import Call, Source, Step
-from ...run import Optimized, Schedule
+from ...run import Optimized
 from .changed import decayed_by_hand, shrunk
 
-_KILLED = 0.9e-2  # of the largest rate
-_LOW = 5e-2  # the same if the loss did not fall
-_COLD = 2e-2  # of the rate that a schedule is for
 _STILL = 2e-3  # the most that parameters moved in a run, relative to their size, at a rate that is too low
 _CRAWLED = 0.8  # of its start, above which a loss that falls may have fallen too slowly ...
 _STEPPED = 2e-2  # ... while the parameters moved by less than this, if few steps at a higher rate halve it
@@ -42,6 +38,7 @@ _OVERWRITTEN = 1.0  # a step of this size, relative to the parameters, replaces 
 LARGE = 0.1  # a large step, in the same sense
 _EMPTIED = 0.05  # of the first size of matrices
 _HELD = 0.7  # of its start, above which a loss does not go on falling
+_DEAD = 0.3  # of what a network learns in as many steps from the start
 _FREED = 0.5  # of that, below which it falls without the decay
 
 
@@ -164,7 +161,32 @@ def learning_rate_too_high(case: Case) -> Found | None:
             values = rate_texts(case, factor, further)
             values |= {"course": course, "lower": f"; at {values['better_rate']} that of a recorded batch falls"}
             best = Found(rate_place(main), values, edit, curves)
-    return best or overwritten or _above_guessing(case, last) or _grown(case, lowest, last)
+    return best or overwritten or _destroyed(case, plain) or _above_guessing(case, last) or _grown(case, lowest, last)
+
+
+def _destroyed(case: Case, before: list[float]) -> Found | None:
+    """Return the finding for steps after which a network that has learned nothing hardly learns any more.
+
+    A copy with the first values learns the recorded batch at the rate of the run far below guessing (``before``), and
+    one with the last values does not.
+    """
+    base, losses, program = case.baseline, case.losses, case.program
+    if not case.stuck or base is None or program is None or len(losses) < _LEAST_STEPS or case.main is None:
+        return None
+    call = case.loss_call(case.step) if case.step is not None else None
+    if call is None or call.name not in CLASS_LOSSES or sum(x.steps > 0 for x in case.run.optimizers) != 1:
+        return None  # targets may be predictions, which change
+    case.budget.allow(_FEW + 1)
+    after = train(case.run, program, NOTHING, NOTHING, {}, "", Edit("", start=False), case.budget, most=_FEW)
+    gained, left = base - before[-1], base - after[-1]
+    if not gained > (1 - _HELD) * base or not left < _DEAD * gained or len(after) <= _FEW:
+        return None
+    values = rate_texts(case, 0.1) | {"course": "goes from {} to {}".format(*case.course())}
+    values["lower"] = (
+        f". Copies with the first parameters learn a recorded batch ({figure(before[0])} -> {figure(before[-1])}), "
+        f"copies with those of the end hardly do any more ({figure(after[0])} -> {figure(after[-1])})"
+    )
+    return Found(rate_place(case.main), values, unproved="the recorded batch is learned by heart at either rate")
 
 
 def _overwritten(case: Case, last: float) -> Found | None:
@@ -346,134 +368,6 @@ def _untrained(case: Case) -> bool:
         return False
     most = _LITTLE if main.steps < _MANY_STEPS else 3 * _LITTLE
     return main.steps >= _LEAST_STEPS and case.ends()[1] > case.baseline and moved(case) < most
-
-
-@kind(
-    "scheduler-kills-rate",
-    "Does the schedule leave a learning rate to learn with?",
-    "{scheduler} lowered the learning rate from {high} to {low} within {steps} steps (below {limit} from step "
-    "{since} on), while the loss is still {loss}.",
-    "call scheduler.step() once per epoch, or give it a slower schedule",
-)
-def scheduler_kills_rate(case: Case) -> Found | None:
-    unborn = _never_warm(case)
-    if unborn is not None:
-        return unborn
-    for main in case.run.optimizers:
-        rates = np.asarray(main.rates)
-        if main.steps < 8 or not rates.max() > 0 or not math.isfinite(rates.max()):
-            continue
-        top = int(rates.argmax())
-        limit = (_LOW if case.stuck and main is case.main else _KILLED) * rates.max()
-        low = rates[top:] < limit
-        if low.sum() < (0.25 if case.stuck else 0.4) * len(rates) or rates[-1] >= limit:
-            continue
-        losses = [x for x in main.losses if math.isfinite(x)]
-        if losses and abs(losses[-1]) < 0.05 * abs(losses[0]):
-            continue
-        schedule = next((x for x in case.run.schedules if x.scheduler.optimizer is main.optimizer), None)
-        name = type(schedule.scheduler).__name__ if schedule is not None else "the program"
-        turned = _turned_mode(schedule) if schedule is not None and name == "ReduceLROnPlateau" else ""
-        if name == "ReduceLROnPlateau" and not turned:
-            continue  # it follows the loss
-        where = schedule.stepped or schedule.created if schedule is not None else _rate_line(main) or main.stepped
-        own = schedule is not None and "lr_lambdas" in schedule.scheduler.__dict__
-        where = schedule.created if schedule is not None and own else where
-        since = top + int(np.flatnonzero(low)[0])
-        values = {"scheduler": name, "high": figure(rates.max()), "low": figure(rates[-1]), "steps": len(rates)}
-        values |= {"limit": figure(limit), "since": since, "loss": figure(losses[-1]) if losses else "nan"}
-        text = fix = ""
-        if turned and schedule is not None:
-            where, mode = schedule.created, schedule.scheduler.__dict__["mode"]
-            right = "max" if mode == "min" else "min"
-            better_is = "larger" if right == "max" else "smaller"
-            start, end = figure(schedule.metrics[0]), figure(schedule.metrics[-1])
-            text = (
-                f"{name} with mode={mode!r} gets {turned}, of which {better_is} is better: it went from {start} to "
-                f"{end}, which counts as no improvement, and the learning rate from {values['high']} to "
-                f"{values['low']}."
-            )
-            fix = f'pass mode="{right}" to {name}'
-        if main is not case.main or case.program is None:
-            return Found(where, values, message=text, fix=fix, unproved="the recorded step could not be run again")
-        edit = Edit(f"with the rate at {values['high']}", start=False)
-        most = case.budget.share(2, STEPS)
-        high, killed = (
-            train(case.run, case.program, NOTHING, NOTHING, options, "", edit, case.budget, most=most)
-            for options in ({}, {"lr": rates[-1] / rates.max()})
-        )
-        return Found(where, values, edit, Curves(high, killed), message=text, fix=fix)
-    return None
-
-
-def _never_warm(case: Case) -> Found | None:
-    """Return the finding for a schedule that has left a small part of the learning rate in all steps, as a warm-up
-    that is longer than the run, while the loss stayed where it was."""
-    main, (first, last) = case.main, case.ends()
-    schedule = next(
-        (x for x in case.run.schedules if main is not None and x.scheduler.optimizer is main.optimizer), None
-    )
-    if main is None or schedule is None or main.steps < _LEAST_STEPS or case.run.limited or not schedule.sites:
-        return None  # or the warm-up goes on
-    if last < _CRAWLED * first:
-        return None
-    base, most = max(schedule.scheduler.base_lrs, default=0.0), max(main.rates)
-    if not most < _COLD * base or case.program is None:
-        return None
-    edit, count = Edit(f"with the rate at {figure(base)}"), case.budget.share(2, STEPS)
-    high, low = (
-        train(case.run, case.program, NOTHING, NOTHING, options, how, edit, case.budget, most=count)
-        for options, how in (({"lr": base / most if most else 1.0}, ""), ({}, "" if most else "none"))
-    )
-    if most and not better(Curves(high, low)):
-        return None
-    name = type(schedule.scheduler).__name__
-    text = (
-        f"{name} leaves at most {figure(most)} of the learning rate of {figure(base)} in all {main.steps} steps, and "
-        f"the loss is still {figure(last)}."
-    )
-    fix = f"make the warm-up shorter, or call {name}.step() as often as it counts"
-    return Found(
-        schedule.created, {}, edit if most else None, Curves(high, low) if most else None, message=text, fix=fix
-    )
-
-
-def _turned_mode(schedule: Schedule) -> str:
-    """Return what the program calls the metric of ReduceLROnPlateau, if its mode is that of the other direction.
-
-    The metric is named after something that is better in the other direction, and nearly all later ones are worse than
-    the first by the mode of the schedule.
-    """
-    mode, site, metrics = schedule.scheduler.__dict__.get("mode"), schedule.stepped, schedule.metrics
-    given = re.search(r"\.step\((.*)\)", site.code) if site is not None else None
-    if given is None or len(metrics) < 4 or not all(map(math.isfinite, metrics)):
-        return ""
-    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", given[1]).lower().replace("_", " ")))
-    large, small = bool(words & _LARGER_IS_BETTER), bool(words & _SMALLER_IS_BETTER)
-    wrong = large and not small if mode == "min" else small and not large
-    falls = [x < metrics[0] for x in metrics[1:]] if mode == "max" else [x > metrics[0] for x in metrics[1:]]
-    return given[1].strip() if wrong and sum(falls) >= _MOSTLY * len(falls) else ""
-
-
-_MOSTLY = 0.8  # of the metrics
-_LARGER_IS_BETTER = frozenset(
-    ["accuracy", "accuracies", "acc", "accs", "f1", "auc", "auroc", "iou", "dice", "psnr", "ssim", "bleu", "recall"]
-    + ["precision", "reward", "rewards", "score", "r2", "map", "correct", "top1"]
-)
-_SMALLER_IS_BETTER = frozenset(
-    ["loss", "losses", "error", "errors", "err", "mse", "mae", "rmse", "nll", "perplexity", "ppl", "wer", "cost", "neg"]
-)
-
-
-def _rate_line(main: Optimized) -> HasPlace | None:
-    """Return the line that assigns a learning rate to a parameter group, in the file that steps the optimizer."""
-    assigned = re.compile(r"""^\s*[\w.\[\]]+\[["']lr["']\]\s*[-+*/]?=[^=]""")
-    lowered = re.compile(r"^\s*(\w*(?:lr|rate)\w*)\s*(?:[*/]=|=\s*\1\s*[*/])")
-    for site, pattern in [(site, x) for x in (assigned, lowered) for site in (main.stepped, main.created)]:
-        for number, line in enumerate(linecache.getlines(site.file) if site is not None else (), start=1):
-            if site is not None and pattern.match(line):
-                return Place(site.file, number)
-    return None
 
 
 @kind(

@@ -12,11 +12,12 @@ from io import StringIO
 import numpy as np
 
 from .....core.source_location import Site
+from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...findings import figure
 from ...kinds import Case, Found, HasPlace
 from ...probes.replay import Changes, Program
-from ...recording import Array, Call, Root, Source, Step
+from ...recording import Array, Call, Params, Root, Source, Step, start_of
 
 _REWARDS = frozenset(
     ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
@@ -83,6 +84,90 @@ def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
     return kept[-1][-1][
         2
     ].record, "log-probabilities of actions, weighted by rewards, are minimized, without a minus sign"
+
+
+def lowered_spread(case: Case) -> tuple[Record, str, Root] | None:
+    """Return the line of a term that is largest if all actions are equally likely, and that a policy's loss lowers.
+
+    The term is computed with multiples of the scores of the actions, and with exchanged ones: an entropy falls as the
+    scores move apart, and does not depend on their order, however the program writes it.
+    """
+    step = case.step
+    for root in step.roots if step is not None else ():
+        below = sorted(step.below(root.source)) if step is not None else []
+        if step is None or not any(_is_policy_term(step, step.calls[i]) for i in below):
+            continue
+        for index in below:
+            call = step.calls[index]
+            head = _scores(step, call) if slope_of(call) > 0 and call.outputs else None
+            if head is not None and _is_spread(step, call, head):
+                what = (
+                    "a term that is largest if all actions are equally likely (an entropy) is minimized beside "
+                    "log-probabilities weighted by numbers: the policy settles on one action before it knows rewards"
+                )
+                return _joining(step, call).record, what, root
+    return None
+
+
+def _joining(step: Step, call: Call) -> Call:
+    """Return the call that adds a term to others."""
+    while (reader := next((x for x in step.readers(call.index) if x.record.gradients is not None), None)) is not None:
+        call = reader
+        if sum(call.needs(place) for place in range(len(call.inputs))) > 1:
+            break
+    return call
+
+
+def _is_policy_term(step: Step, call: Call) -> bool:
+    """Return whether a call weighs log-probabilities, or ratios of probabilities, by numbers that differ."""
+    if call.name != "mul" or len(call.inputs) != 2 or call.needs(0) == call.needs(1):
+        return False
+    place = 0 if call.needs(0) else 1
+    other = call.inputs[1 - place]
+    weights = np.asarray(step.array(other)) if Case.has_array(step, other) else np.zeros(0)
+    return (
+        weights.size > 1
+        and bool((weights != weights.reshape(-1)[0]).any())
+        and bool(likelihood(step, call.inputs[place]))
+    )
+
+
+def _scores(step: Step, call: Call) -> Call | None:
+    """Return the last layer before a value that depends on nothing else; None if it depends on data besides."""
+    heads: set[int] = set()
+    pending, seen = [x for x in call.inputs if x.call >= 0], {call.index}
+    while pending:
+        x = pending.pop()
+        if x.call in seen:
+            continue
+        seen.add(x.call)
+        one = step.calls[x.call]
+        if one.weighted:
+            heads.add(one.index)
+            continue
+        if not one.record.requires_grad or one.name in ("gather", "getitem", "take_along_dim"):
+            return None
+        if any(y.call < 0 and np.size(y.value) > 1 for y in one.inputs):
+            return None
+        pending += [y for y in one.inputs if y.call >= 0]
+    head = step.calls[heads.pop()] if len(heads) == 1 else None
+    return head if head is not None and head.outputs and head.shape[-1:] > (1,) else None
+
+
+def _is_spread(step: Step, call: Call, head: Call) -> bool:
+    program = Program(step, Source(call.index, 0, None, None))
+    scores = np.asarray(head.outputs[0], np.float64)
+
+    def term(x: np.ndarray) -> float:
+        changes = Changes(calls={head.index: lambda *inputs, **params: new_tensor(x.astype(head.record.dtype))})
+        return float(np.asarray(program.run({}, changes).array, np.float64).mean())
+
+    spread = scores / (float(scores.std()) or 1.0)
+    try:
+        even, near, far, turned = term(0 * spread), term(spread), term(3 * spread), term(spread[..., ::-1])
+    except Exception:
+        return False
+    return min(even - near, near - far) > 1e-2 * abs(even) and abs(turned - near) < 1e-3 * abs(even) and even > 0
 
 
 def _named(code: str) -> bool:
@@ -236,3 +321,61 @@ def undiscounted(case: Case, step: Step, call: Call) -> Found | None:
     fix = "multiply the prediction by a discount below 1, and by 0 where an episode ends: r + gamma * mask * value"
     made = step.producer(source)
     return Found(call.record if made is None else made.record, {"what": what, "fix": fix})
+
+
+def unread_ends(step: Step, call: Call) -> Found | None:
+    """Return the finding for targets that add what a network predicts, while a 0/1 number of each example is read by
+    nothing: whether the episode ends with it."""
+    source = call.inputs[1] if len(call.inputs) > 1 else None
+    if call.name not in _REGRESSIONS or source is None or source.call < 0 or call.needs(1):
+        return None
+    below = step.below(source, through_cuts=True)
+    predicted = [x for entry in step.outermost() for x in entry.outputs if x.call in below]
+    given = _selections(step)
+    count = call.shapes[1][:1]
+    used = {x.call for one in step.calls for x in one.inputs} | {x.call for one in step.modules for x in one.inputs}
+    known = {id(x.source) for x in step.departures}
+    starts = {start for one in step.calls for start in _memory_of(one.params)}
+    for calls in given if predicted else ():
+        read = [x for x in calls if x.index in used or id(x.record) in known or start_of(x.outputs[0]) in starts]
+        if len(read) < 2 or not any(x.index in below for x in read):
+            continue
+        for x in calls:
+            array = np.asarray(x.outputs[0])
+            if any(x is y for y in read) or array.shape[:1] != count or array.size != count[0]:
+                continue
+            ends = float((array == 1).mean())
+            if not bool(np.isin(array, (0, 1)).all()) or not 0 < ends < 0.5:
+                continue
+            what = (
+                f"the target adds what a network predicts to data, for all examples, and nothing reads the 0/1 numbers "
+                f"of the batch that line {x.record.line} selects ({ends:.0%} of them are 1): if they say where an "
+                "episode ends, its last step gets the value of a state that never comes."
+            )
+            fix = "multiply the prediction by 0 where an episode ends: r + gamma * (1 - done) * value"
+            made = step.producer(source)
+            return Found(call.record if made is None else made.record, {"what": what, "fix": fix})
+    return None
+
+
+def _selections(step: Step) -> list[list[Call]]:
+    """Return the calls that select the same rows of several arrays, by their index."""
+    found: dict[object, list[Call]] = {}
+    for call in step.calls:
+        if call.name in ("getitem", "index_select", "gather") and call.outputs and not call.needs(0):
+            index = call.params.get("index")
+            key = getattr(index, "key", index)
+            key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+            if isinstance(key, (slice, np.ndarray)):
+                found.setdefault(str(key) if isinstance(key, slice) else key.tobytes(), []).append(call)
+    return [x for x in found.values() if len(x) > 2]
+
+
+def _memory_of(params: Params) -> list[int]:
+    """Return the addresses of the arrays that a call has as parameters, as those of indices."""
+    found: list[int] = []
+    for value in params.values():
+        key = getattr(value, "key", getattr(value, "index", value))
+        parts = key if isinstance(key, tuple) else (key,)
+        found += [start_of(x) for x in parts if isinstance(x, np.ndarray)]
+    return found

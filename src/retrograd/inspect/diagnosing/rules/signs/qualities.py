@@ -11,7 +11,7 @@ import numpy as np
 
 from .....core.tensor.tensor import new_tensor
 from ...findings import figure
-from ...kinds import PAIR_LOSSES, Case, HasPlace, Place
+from ...kinds import LOSSES, PAIR_LOSSES, Case, HasPlace, Place
 from ...probes.replay import Changes, Program
 from ...recording import Call, Source, Step, start_of
 from ..cuts import sums
@@ -60,7 +60,7 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
         what = ""
         if slope > 0 and call.record.call == "cosine_similarity" and last:
             what = "cosine_similarity, which is 1 for equal directions, is minimized"
-        elif slope > 0 and name:
+        elif slope > 0 and name and not _has_loss(step, call, sign):
             what = f"{name} is minimized, whose name stands for something that is better the larger it is"
         elif slope > 0 and _is_cosine(step, call):
             what = "the product of vectors of length 1, which is 1 for equal directions, is minimized"
@@ -76,24 +76,40 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
             what = "the distances between predictions and targets are maximized"
         if what:
             return _edited(path, call, name), what
-    agreement = _agreement(case, step, sign) if path else ""
-    return (_edited(path, path[0], ""), agreement) if agreement else None
+    terms = [path[0], *sums(step, step.roots[-1].source)] if path else []
+    for term in {x.index: x for x in terms if sign * slope_of(x) > 0 or x is path[0]}.values():
+        agreement = _agreement(case, step, sign, term)
+        if agreement:
+            return _edited(path, path[0], "") if term is path[0] else _added(step, term), agreement
+    return None
 
 
-def _agreement(case: Case, step: Step, sign: float) -> str:
+def _has_loss(step: Step, call: Call, sign: float) -> bool:
+    """Return whether a known loss, or a distance from data, below a result becomes smaller by steps."""
+    below = [step.calls[i] for i in step.below(Source(call.index, 0, None, None))]
+    return any((x.name in LOSSES or is_distance(step, x)) and sign * slope_of(x) > 0 for x in below)
+
+
+def _added(step: Step, term: Call) -> HasPlace:
+    """Return the line that adds a term to others."""
+    for reader in step.readers(term.index):
+        if sum(reader.needs(place) for place in range(len(reader.inputs))) > 1:
+            return reader.record
+    return term.record
+
+
+def _agreement(case: Case, step: Step, sign: float, term: Call) -> str:
     """Return what goes the wrong way, if a loss is a score that is largest where predictions equal the data.
 
     The loss is computed with the data in place of the predictions, also scaled and permuted: scores such as
     correlations have their bound there, and the training has lowered the score below that of any permutation.
     """
-    program = case.program
-    if program is None or program.step is not step:
-        return ""
-    found = _pair(step, program.source) or _pair(step, program.source, computed=True)
-    if found is None:
+    source = Source(term.index, 0, None, None)
+    found = _pair(step, source) or _pair(step, source, computed=True)
+    if found is None or case.program is None or case.program.step is not step:
         return ""
     place, data = found
-    replayed: Program = program
+    replayed = Program(step, source)
 
     def score(x: np.ndarray) -> float:
         changes = Changes(calls={place: lambda *inputs, **params: new_tensor(x.astype(data.dtype))})
@@ -106,8 +122,9 @@ def _agreement(case: Case, step: Step, sign: float) -> str:
         permuted = [score(rng.permutation(data)) for _ in range(_PERMUTATIONS)]
     except Exception:
         return ""
-    last = sign * case.ends()[1]
-    if not last < min(0.0, *permuted) or not best >= max(0.0, *scaled) - 1e-3 * max(map(abs, (best, *permuted))):
+    whole = step.producer(case.program.source) is term
+    last = sign * (case.ends()[1] if whole or term.record.values is None else term.record.values.mean)
+    if not last < min(permuted) or not best >= max(0.0, *scaled) - 1e-3 * max(map(abs, (best, *permuted))):
         return ""
     if not max(permuted) < best - 0.1 * max(map(abs, (best, *permuted))):
         return ""
@@ -123,11 +140,13 @@ def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.nda
     With ``computed``, results of operators on data are data.
     """
     entries = [x for x in step.outermost() if x.grad_enabled and next(x.module.parameters(), None) is not None]
-    if len(entries) != 1 or len(entries[0].outputs) != 1 or len(step.roots) != 1:
+    if len(entries) != 1 or len(step.roots) != 1:
         return None
-    entry, prediction = entries[0], entries[0].outputs[0]
-    if prediction.call < 0 or prediction.output:
+    entry, below = entries[0], step.below(root)
+    predicted = [x for x in entry.outputs if x.call in below]
+    if len(predicted) != 1 or predicted[0].output:
         return None
+    prediction = predicted[0]
     shape = step.calls[prediction.call].shape
     data: dict[int, np.ndarray] = {}
     pending, seen = [root], {prediction.call}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....core.tensor.tensor import new_tensor
-from ..probes.replay import Changes, Program
-from ..recording import Call, Inputs, Params, Step
+from .....core.tensor.tensor import new_tensor
+from ...probes.replay import Changes, Program
+from ...recording import Call, Inputs, Params, Step
 
 _CHANGED = 1e-6  # of the largest number of a result
 _REORDERS = frozenset({"view", "reshape", "flatten", "contiguous"})

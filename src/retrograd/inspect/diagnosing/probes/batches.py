@@ -1,0 +1,124 @@
+"""Trainings on several recorded batches, measured on another one: whether what an edit lets a copy learn carries over.
+
+A network learns a single batch by heart under most mistakes. The calls of a recorded step are given the data of other
+recorded steps that made the same calls.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ....core.tensor.tensor import Tensor, new_tensor
+from ..recording import Array, Params, Step
+from ..run import Run
+from .proof import train_over
+from .replay import NOTHING, Budget, Changes, Program, reproduces
+
+if TYPE_CHECKING:
+    from ....nn.base.module import Module
+
+_MOST = 5  # batches
+STEPS = 60  # of a trial
+
+
+class Carried(NamedTuple):
+    """The loss before training, and the losses of a batch that no copy was trained with, with an edit and without."""
+
+    start: float
+    fixed: float
+    plain: float
+
+
+def batches(run: Run, program: Program) -> list[Changes]:
+    """Return the changes that give a program the data of recorded steps that made the same calls, the last step last.
+
+    A batch counts if the program has the loss of its step with them.
+    """
+    root = next((n for n, x in enumerate(program.step.roots) if x.source == program.source), -1)
+    found: list[Changes] = []
+    for step in run.steps:
+        changes = None if step is program.step else data_of(program, step)
+        if changes is None or not 0 <= root < len(step.roots):
+            continue
+        if reproduces(program, step.roots[root].value, {**program.values, **step.values}, changes):
+            found.append(changes)
+    return [*found[1 - _MOST :], NOTHING]
+
+
+def data_of(program: Program, step: Step) -> Changes | None:
+    """Return the constants and parameters of the calls of another step, if it made the same calls."""
+    inputs: dict[tuple[int, int], Array] = {}
+    params: dict[int, Params] = {}
+    for index in program.order:
+        mine = program.step.calls[index]
+        other = step.calls[index] if index < len(step.calls) else None
+        if other is None or other.name != mine.name or len(other.inputs) != len(mine.inputs):
+            return None
+        params[index] = other.params
+        for place, (x, y) in enumerate(zip(mine.inputs, other.inputs, strict=True)):
+            if (x.call < 0) != (y.call < 0) or x.leaf is not y.leaf:
+                return None
+            if x.leaf is None and (x.call < 0 or program.is_given(x)) and hasattr(y.value, "dtype"):
+                inputs[index, place] = y.value
+    return Changes(inputs=inputs, params=params)
+
+
+def carried_over(
+    run: Run,
+    program: Program,
+    edit: Changes | Program,
+    budget: Budget,
+    most: int = STEPS,
+    options: Mapping[str, float] = MappingProxyType({}),
+) -> Carried | None:
+    """Return the losses of the last of several batches for copies that were trained on those before it.
+
+    An edit is what changes besides for each batch, or another program; ``options`` is as in ``Edit``. None if the steps
+    for trials are used up, or a loss is not finite.
+    """
+    known = batches(run, program)
+    budget.allow(2 * STEPS)
+    seen = len(known) - 1 or 1
+    steps = budget.share(2, most)
+    if steps < 2 * seen:
+        return None
+    fixed_by, given = (edit, known) if isinstance(edit, Program) else (program, [_both(x, edit) for x in known])
+    try:
+        fixed, plain = (
+            train_over(run, one, data[:seen], steps // seen, budget, data[-1], factors)
+            for one, data, factors in ((fixed_by, given, options), (program, known, {}))
+        )
+    except Exception:
+        return None
+    return None if fixed is None or plain is None else Carried(plain[0], fixed[-1], plain[-1])
+
+
+def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Program:
+    """Return a program in which each call of a module has weights of its own, later ones with exchanged elements."""
+    step, rng = program.step, np.random.default_rng(0)
+    own = {id(p): p for p in module.parameters()}
+    calls = list(step.calls)
+    for entry in [x for x in step.modules if x.module is module][1:]:
+        copied: dict[int, Tensor] = {}
+        for key, p in own.items():
+            values = np.asarray(starts.get(key, p.array))
+            copied[key] = new_tensor(rng.permutation(values.reshape(-1)).reshape(values.shape))
+            copied[key].requires_grad = p._requires
+        for index in range(entry.start, entry.end):
+            call = calls[index] = copy.copy(step.calls[index])
+            call.inputs = tuple(
+                [x if id(x.leaf) not in copied else x._replace(leaf=copied[id(x.leaf)]) for x in call.inputs]
+            )
+    other = Program(replace(step, calls=calls), program.source, program.moving, program.scale)
+    other.values = program.values
+    return other
+
+
+def _both(given: Changes, edit: Changes) -> Changes:
+    return Changes({**given.calls, **edit.calls}, {**given.params, **edit.params}, {**given.inputs, **edit.inputs})

@@ -1,0 +1,306 @@
+"""Orders of dimensions: reshapes that tear slices of a dimension apart, inputs whose rows are those of others, and
+images whose targets are those of others."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from .....core.tensor.tensor import Tensor
+from ...findings import figure
+from ...kinds import CLASS_LOSSES, Case, Found
+from ...probes.batches import carried_over
+from ...probes.relations import related
+from ...probes.replay import Changes, Edit, Program, Replacement
+from ...recording import Array, Call, Step
+from ..program_text import reshaping_line, returning_line
+
+_RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
+_ALONG = frozenset({"softmax", "log_softmax"})
+_MOST_CALLS = 16
+_UNLEARNED = 0.3  # of the first loss
+_FAR_LOWER = 0.5  # of the loss as written
+_LOWER = 0.8  # of the loss as written, on a batch that no copy was trained with
+_LEARNED = 0.9  # of the first loss
+_LEAST_ROWS = 60
+_LEAST_IMAGES = 24
+_GUESSED = 0.9  # of the loss of guessing
+_PERMUTATIONS = 19
+_RELATED = 3.0  # standard deviations of what permuted targets have
+_NOT, _CLEAR = 3.0, 6.0  # standard deviations of what permuted targets have
+Segment = tuple[int, int, int, int]  # dimensions of a shape and of the reshaped one that have the same elements
+
+
+def first_layer(step: Step) -> Call | None:
+    """Return the first call that multiplies data by a parameter."""
+    below: set[int] = set()
+    for root in step.roots[-1:]:
+        below |= step.below(root.source)
+    for index in sorted(below):
+        call = step.calls[index]
+        if not call.weighted or not call.record.inputs or call.needs(0):
+            continue
+        source = call.inputs[0]
+        array = step.array(source) if source.leaf is None and Case.has_array(step, source) else None
+        if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not array.size:
+            continue
+        if array.max() != array.min():  # as the first state of a recurrence has, which is no data
+            return call
+    return None
+
+
+def torn_slices(case: Case, step: Step) -> Found | None:
+    """Return the finding for a reshape after which a dimension of the same length has elements of other slices.
+
+    As ``x.view(batch, -1, time)`` of ``(batch, channels, time, height)``. Copies that move the dimension instead learn
+    what carries over to another recorded batch, and copies of the network as written do not.
+    """
+    program = case.program
+    if program is None or program.step is not step:
+        return None
+    for index in program.order:
+        call = step.calls[index]
+        if call.name not in _RESHAPES or call.record.dtype.kind != "f":
+            continue
+        for source, target in _torn(call.shapes[0], call.shape):
+            again = same_calls(program, call)
+            changes = Changes(calls=dict.fromkeys(again, _moved(source, target, call.shape)))
+            carried = carried_over(case.run, program, changes, case.budget)
+            if (
+                carried is None
+                or not carried.fixed < _LOWER * carried.plain
+                or not carried.fixed < _LEARNED * carried.start
+            ):
+                continue
+            what = (
+                f"{call.name} makes shape {call.shape} of shape {call.shapes[0]}: a dimension of length "
+                f"{call.shapes[0][source]} seems to be moved, but its slices get elements of others. Copies of the "
+                f"network that move it reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+                f"trained with, as written {figure(carried.plain)}."
+            )
+            fix = f"move the dimension before: movedim({source}, {target}), then {call.name}"
+            values = {"operator": call.name, "row": 0, "count": call.shapes[0][0]}
+            edit = Edit("with movedim", changes, one_loss=True)
+            return Found(call.record, values, edit, message=what, fix=fix)
+    return None
+
+
+def other_dims(case: Case, step: Step) -> Found | None:
+    """Return the finding for softmax along a dimension beside which another one is learned far better."""
+    program, (first, last) = case.program, case.ends()
+    if program is None or program.step is not step or not last > _UNLEARNED * first:
+        return None
+    seen: set[int] = set()
+    for index in program.order:
+        call, dim = step.calls[index], step.calls[index].params.get("dim")
+        if call.name not in _ALONG or index in seen or not call.needs(0) or not isinstance(dim, int):
+            continue
+        again = same_calls(program, call)
+        seen.update(again)
+        size = len(call.shape)
+        for other in range(1, size) if len(seen) <= _MOST_CALLS else ():
+            if other == dim % size or call.shape[other] < 2:
+                continue
+            changes = Changes(params=dict.fromkeys(again, {"dim": other}))
+            carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
+            if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+                continue
+            what = (
+                f"{call.name} runs along dimension {dim} of shape {call.shape}. Copies of the network in which it runs "
+                f"along dimension {other} reach a loss of {figure(carried.fixed)} on a recorded batch that they were "
+                f"not trained with, as written {figure(carried.plain)}."
+            )
+            edit = Edit(f"with dim={other}", changes, one_loss=True)
+            return Found(case.edited(step, call), {}, edit, message=what, fix=f"pass dim={other - size}")
+    return None
+
+
+def same_calls(program: Program, like: Call) -> list[int]:
+    """Return the calls of the line of a call that are the same, as those of equal layers."""
+    found = [(i, program.step.calls[i]) for i in program.order]
+    return [i for i, x in found if (x.name, x.site, x.shapes) == (like.name, like.site, like.shapes)]
+
+
+def _segments(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[Segment]:
+    """Yield the shortest runs of dimensions with equal products, of a shape and of what it is reshaped to."""
+    a = b = i = j = 0
+    while i < len(before) and j < len(after):
+        x, y = before[i], after[j]
+        i, j = i + 1, j + 1
+        while x != y:
+            if x < y and i < len(before):
+                x, i = x * before[i], i + 1
+            elif x > y and j < len(after):
+                y, j = y * after[j], j + 1
+            else:
+                return
+        yield a, i, b, j
+        a, b = i, j
+
+
+def _torn(before: tuple[int, ...], after: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield dimensions that a reshape seems to move, and where ``movedim`` takes them to do so.
+
+    They are of one length in both shapes, and a slice of the one has elements of many slices of the other.
+    """
+    if math.prod(before) != math.prod(after) or not math.prod(before):
+        return
+    for a, i, b, j in _segments(before, after):
+        for m, n in itertools.product(range(a, i), range(b, j)):
+            rest = [*before[a:m], *before[m + 1 : i]]
+            ends = [math.prod(rest[:k]) for k in range(len(rest) + 1)]
+            ahead = math.prod(after[b:n])
+            if before[m] == after[n] > 1 and ahead in ends and ahead != math.prod(before[a:m]):
+                yield m, a + ends.index(ahead)
+
+
+def _moved(source: int, target: int, shape: tuple[int, ...]) -> Replacement:
+    def moved(x: Tensor, *args: object, **params: object) -> Tensor:
+        return x.movedim(source, target).reshape(shape)
+
+    return moved
+
+
+def torn_data(case: Case, step: Step) -> Found | None:
+    """Return the finding for data of another order of elements than that of their shape, as images (N, H, W, C) that
+    were reshaped to (N, C, H, W) before the training."""
+    program, call, (first, last) = case.program, first_layer(step), case.ends()
+    if program is None or program.step is not step or call is None or not last > _UNLEARNED * first:
+        return None
+    shape = call.shapes[0]
+    if len(shape) not in (3, 4) or len(set(shape[1:])) < 2 or call.index not in program.order:
+        return None
+    primitive: Array = call.primitive
+
+    def turned(x: Tensor, *others: object, **params: object) -> Tensor:
+        result: Tensor = primitive(x.reshape(len(x), *x.shape[2:], x.shape[1]).movedim(-1, 1), *others, **params)
+        return result
+
+    changes = Changes(calls={call.index: turned})
+    carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
+    if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+        return None
+    entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
+    where = reshaping_line(call.site if entry is None else entry.site)
+    before = (shape[0], *shape[2:], shape[1])
+    what = (
+        f"the elements of the inputs of shape {shape} are in the order of shape {before}. Copies of the network that "
+        f"read them in this order reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+        f"trained with, as written {figure(carried.plain)}."
+    )
+    edit = Edit("with movedim", changes, one_loss=True)
+    fix = "move the last dimension in place of the reshape: movedim(-1, 1)"
+    values = {"operator": "reshape", "row": 0, "count": shape[0]}
+    return Found(where or call.record, values, edit, message=what, fix=fix)
+
+
+def torn_inputs(case: Case, step: Step) -> Found | None:
+    """Return the finding for an input whose examples are those of the targets in another order of its elements only.
+
+    As a state of shape (sequences, layers, units) that was reshaped to (layers, sequences, units).
+    """
+    program = case.program
+    if program is None or program.step is not step or case.ends()[1] < _LEARNED * case.ends()[0]:
+        return None
+    targets = [_targets(case, x) for x in case.run.steps]
+    count = next((len(y) for y in reversed(targets) if y is not None), 0)
+    for index, place in ((i, n) for i in program.order for n in range(len(step.calls[i].inputs))):
+        x = step.calls[index].inputs[place]
+        shape = step.calls[index].shapes[place]
+        if x.leaf is not None or x.call >= 0 or len(shape) < 2 or shape[0] == shape[1] or count not in shape[:2]:
+            continue
+        if min(shape[:2]) < 2:
+            continue
+        pairs = [
+            (np.asarray(one.calls[index].inputs[place].value), y)
+            for one, y in zip(case.run.steps, targets, strict=True)
+            if y is not None and index < len(one.calls) and one.calls[index].shapes[place : place + 1] == (shape,)
+        ]
+        if not pairs or any(a.shape != shape or a.dtype.kind != "f" or len(y) != count for a, y in pairs):
+            continue
+        of_batch = shape.index(count)
+        rows, torn = (np.concatenate([_rows(f(a), of_batch) for a, _ in pairs]) for f in (np.asarray, _torn_back))
+        y = np.concatenate([y for _, y in pairs])
+        if not rows.std() or not np.isfinite(rows).all() or len(rows) < _LEAST_ROWS:
+            continue
+        now, other = related(rows, y), related(torn, y)
+        if not now < _NOT or not other > _CLEAR:
+            continue
+        what = (
+            f"an input of shape {shape} does not belong to the targets of its examples ({figure(now)} standard "
+            f"deviations above permuted ones), and does ({figure(other)}) if it is read in the order of shape "
+            f"{(shape[1], shape[0], *shape[2:])}: a reshape has exchanged the lengths of its first two dimensions, "
+            "and not the elements."
+        )
+        entry = next((one for one in step.outermost() if one.start <= index < one.end), None)
+        called = step.calls[index].site if entry is None else entry.site
+        where = reshaping_line(called) or called
+        values = {"operator": "reshape", "row": 0, "count": count}
+        fix = "exchange the dimensions with their elements: swapaxes(0, 1) in place of reshape"
+        return Found(where, values, unproved="the edit is about the data", message=what, fix=fix)
+    return None
+
+
+def _torn_back(x: np.ndarray) -> np.ndarray:
+    """Undo a reshape that has exchanged the lengths of the first two dimensions, and exchange the elements."""
+    return x.reshape(x.shape[1], x.shape[0], *x.shape[2:]).swapaxes(0, 1)
+
+
+def _rows(x: np.ndarray, of_batch: int) -> np.ndarray:
+    x = np.moveaxis(x, of_batch, 0)
+    return x.reshape(len(x), -1)
+
+
+def _targets(case: Case, step: Step) -> np.ndarray | None:
+    """Return the targets of a recorded step, a number for each example."""
+    call = case.loss_call(step)
+    target = None if call is None else case.target(step, call)
+    if target is None or not target.ndim or call is None:
+        return None
+    return target if call.name in CLASS_LOSSES else target.reshape(len(target), -1).mean(axis=1)
+
+
+def unrelated_places(case: Case) -> Found | None:
+    """Return the finding for images whose targets, a number for each place, fit them no better than those of others.
+
+    The loss has to be that of guessing, and no number of a place, its square or the mean around it tells its target.
+    """
+    base, pairs = case.baseline, [one for step in case.run.steps if (one := _images(case, step)) is not None]
+    count = sum(len(x) for x, _ in pairs)
+    if base is None or not case.ends()[1] > _GUESSED * base or len(case.losses) < 20 or count < _LEAST_IMAGES:
+        return None
+    if len({x.shape[1:] for x, _ in pairs}) > 1:
+        return None
+    x, y = (np.concatenate(one) for one in zip(*pairs, strict=True))
+    around = np.mean([np.roll(x, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)], axis=0)
+    rng = np.random.default_rng(0)
+    orders = [np.arange(len(y)), *[rng.permutation(len(y)) for _ in range(_PERMUTATIONS)]]
+    for given in (x, around, x * x):
+        z = given - given.mean((1, 2), keepdims=True)
+        now, *permuted = [abs(float((z * (y[one] - y[one].mean((1, 2), keepdims=True))).mean())) for one in orders]
+        if now > float(np.mean(permuted)) + _RELATED * float(np.std(permuted)):
+            return None
+    step = case.step
+    call = case.loss_call(step) if step is not None else None
+    given = next((x.pairs for x in case.run.loaders if x.pairs is not None), None)
+    where = (None if given is None else returning_line(given)) or (None if call is None else call.site)
+    what = (
+        f"no place of {len(x)} recorded inputs of shape {x.shape[1:]} tells more about the target of this place than "
+        f"about those of other examples, and the loss stays at {figure(case.ends()[1])}, that of guessing."
+    )
+    fix = "give inputs and targets the same random changes: draw the numbers once for both"
+    return Found(where, {"rows": len(x)}, message=what, fix=fix)
+
+
+def _images(case: Case, step: Step) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the inputs of one channel of the first layer of a step, and targets with a number for each place."""
+    call, first = case.loss_call(step), first_layer(step)
+    y = None if call is None or call.name in CLASS_LOSSES else case.target(step, call)
+    if first is None or y is None or len(first.shapes[0]) != 4 or first.shapes[0][1] != 1:
+        return None
+    x = np.asarray(step.array(first.inputs[0]), np.float64)[:, 0]
+    y = np.asarray(y, np.float64)
+    return (x, y.reshape(x.shape)) if y.size == x.size and len(y) == len(x) and np.isfinite(x).all() else None
