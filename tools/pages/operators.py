@@ -181,8 +181,8 @@ def _declared(value: Primitive) -> list[tuple[Path, int, str]]:
         called = inspect.getclosurevars(getattr(rule, "reference", rule)).nonlocals.values() if rule is not None else ()
         for function in map(inspect.unwrap, filter(inspect.isfunction, called)):
             if function.__module__.startswith("retrograd.elements."):
-                lines, first = inspect.getsourcelines(function)
-                found.append((Path(inspect.getsourcefile(function) or ""), first, textwrap.dedent("".join(lines))))
+                (_, *lines), first = inspect.getsourcelines(function)  # without the decorator
+                found.append((Path(inspect.getsourcefile(function) or ""), first + 1, textwrap.dedent("".join(lines))))
     return found
 
 
