@@ -74,12 +74,7 @@ class UntilGraph(Observer):
             self.recorder.calling(primitive, inputs, params)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if self.recorder is not None and primitive is self.within:
             self.recorder.called(primitive, inputs, params, outputs, node)
@@ -147,12 +142,7 @@ class AtEvaluation(Observer):
             self.training = bool(getattr(what, "training", False))
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         self.remaining -= 1
         if self.remaining <= 0 or modes.grad_enabled:

@@ -377,12 +377,7 @@ class StepRecorder(Recorder):
             super().calling(primitive, inputs, params)
 
     def ran(
-        self,
-        record: Record,
-        primitive: Recordable | None,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
+        self, record: Record, primitive: Recordable | None, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...]
     ) -> None:
         if record.phase == "backward":
             return
