@@ -308,7 +308,7 @@ class Recorder(Observer):
         own.seconds += perf_counter() - start
 
     def begin_under(self, no_grad: Site | None) -> None:
-        """Note the line that switched recording off before this record began."""
+        """Record the line that switched recording off before this record began."""
         self._no_grad = no_grad
 
     def switched(self, grad_enabled: bool) -> None:

@@ -177,7 +177,7 @@ class _Keeper(Observer):
         return made if known == checksum else None
 
     def _derived(self, primitive: Recordable, inputs: Inputs, params: Params, out: Array) -> None:
-        """Note a result of arrays that can be recreated."""
+        """Record a result of arrays that can be recreated."""
         if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
             return
         handles: list[object] = []
