@@ -23,8 +23,8 @@ from retrograd.testing.programs import Program
 
 KERNELS = str(Path(kernels.__file__).parent)
 OPS = str(Path(ops.__file__).parent)
-# Closures of ``by_rows``, ``in_one_pass``, ``of_pairs`` and ``scanning``, whose variable ``name`` is that of the loop.
-LAUNCHING = {"run_row_loop", "dispatch_loop", "dispatch_pair_loop", "run_scan"}
+# Closures of ``by_rows``, ``of_pairs`` and ``scanning``, whose variable ``name`` is that of the loop.
+LAUNCHING = {"run_row_loop", "dispatch_pair_loop", "run_scan"}
 
 
 def loops() -> dict[str, set[str]]:
@@ -86,6 +86,8 @@ def loop_of(frame: FrameType) -> Iterator[str]:
         yield known["shared"].loop
     elif code.co_name in LAUNCHING and "name" in known:
         yield known["name"]
+    elif code.co_name == "dispatch_loop" and "run_loop" in known:  # a closure of ``in_one_pass``
+        yield known["run_loop"].__module__.rpartition(".")[2]
 
 
 def named(code: CodeType, names: dict[str, object]) -> Iterator[str]:

@@ -231,7 +231,7 @@ def _is_pt_file(start: bytes) -> bool:
 
 
 def _placed(tensor: Tensor, location: str, map_location: Any) -> Tensor:
-    """Move a Tensor as ``map_location``, a function, dictionary or device, requests."""
+    """Move a Tensor to the device that ``map_location`` requests, which is a function, a dictionary or a device."""
     if callable(map_location) and not isinstance(map_location, _Device):  # a device is callable, as a decorator
         storage = map_location(methodcaller("storage")(tensor), location)
         map_location = "cpu" if storage is None else storage.device

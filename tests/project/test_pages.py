@@ -18,19 +18,13 @@ from tools.pages.running import Failure, agree, check, checked, run
 
 PAGES = {str(path.relative_to(DOCS)): path for path in pages()}
 SLOW = {name for name, path in PAGES.items() if "<!-- slow -->" in path.read_text(encoding="utf-8")}
-SECONDS = {  # pages that take two seconds or more
-    "guides/finding_a_nan.md", "guides/making_it_faster.md", "guides/quickstart.md", "learn/01_one_number.md",
-    "learn/02_the_backward_pass.md", "learn/04_layers_by_hand.md", "learn/08_derivatives_of_every_kind.md",
-}  # fmt: skip
 
 
 def marks_of(name):
-    slow = [pytest.mark.slow] if name in SLOW | SECONDS else []
-    return [*slow, pytest.mark.every(6)] if name in SLOW else slow
+    return [pytest.mark.slow, pytest.mark.every(6)] if name in SLOW else []
 
 
 def test_there_are_chapters_and_guides():
-    assert not SECONDS.difference(PAGES)
     assert any(name.startswith("learn/") for name in PAGES)
 
 

@@ -9,7 +9,7 @@ program is its output. A comment on the line before the program qualifies it:
         <!-- file: name.py -->   is saved and run as a script
         <!-- two: name.py -->    is run by two MPI processes; skipped, with all later blocks, without mpi4py
         <!-- torch: name.py timm -->  is saved and run by ``retrograd run``; skipped unless this package is installed
-        <!-- slow -->            takes seconds: `make slow` runs this page, and `make test` does not
+        <!-- slow -->            takes two seconds or more: `make slow` runs this page, and `make test` does not
 
 An image ``![text](pictures/name.svg)`` directly after a program is what its last line draws: ``--write`` writes the
 file, and the site draws it again for its themes.

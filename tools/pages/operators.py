@@ -177,12 +177,14 @@ def _declared(value: Primitive) -> list[tuple[Path, int, str]]:
     """Return the statements that declare a primitive, and the functions of elements that its rules call."""
     file, name = primitives()[id(value)]
     found = [(file, *statement) for statement in _statements(file, name)]
-    for rule in value.rules or ():
-        called = inspect.getclosurevars(getattr(rule, "reference", rule)).nonlocals.values() if rule is not None else ()
+    for rule in filter(None, value.rules or ()):
+        rule = getattr(rule, "reference", rule)
+        known = inspect.getclosurevars(rule)
+        called = [rule, *known.nonlocals.values(), *known.globals.values()]
         for function in map(inspect.unwrap, filter(inspect.isfunction, called)):
             if function.__module__.startswith("retrograd.elements."):
-                lines, first = inspect.getsourcelines(function)
-                found.append((Path(inspect.getsourcefile(function) or ""), first, textwrap.dedent("".join(lines))))
+                (_, *lines), first = inspect.getsourcelines(function)  # without the decorator
+                found.append((Path(inspect.getsourcefile(function) or ""), first + 1, textwrap.dedent("".join(lines))))
     return found
 
 

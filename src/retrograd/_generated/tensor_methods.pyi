@@ -2173,7 +2173,7 @@ class TensorMethods:
 
         Raises:
             IndexError: ``dim`` is out of range.
-            RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+            RuntimeError: the input is 0-d, ``n`` is negative, or ``prepend`` or ``append`` differs in another dimension.
             TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
         >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))

@@ -24,7 +24,7 @@ from ..core.errors import describe
 from ..core.graph.modes import enable_grad, modes, on_level, surroundings
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, next_sequence, reachable, saved_by
 from ..core.graph.observers import Observer, observing
-from ..core.graph.plan import Params, Recordable
+from ..core.graph.plan import Inputs, Params, Recordable
 from ..core.graph.primitive import attach
 from ..core.graph.record import saved_of
 from ..core.tensor.storage import Storage, Token, storage_of
@@ -146,12 +146,7 @@ class _Stop(Observer):
         self.late = len(self.nodes) < self.count - 1
 
     def answering(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        arrays: tuple[object, ...],
-        params: Params,
-        forward: Callable[..., object],
+        self, primitive: Recordable, inputs: Inputs, arrays: Inputs, params: Params, forward: Callable[..., object]
     ) -> Callable[..., Any]:
         """Record the last node without computing a result that it does not save."""
         if primitive is not self.primitive or not modes.grad_enabled or modes.level is not None:
@@ -166,12 +161,7 @@ class _Stop(Observer):
         raise _Complete
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if len(self.nodes) >= self.count:
             raise _Complete

@@ -16,7 +16,7 @@ from ..core.graph.backward import as_array
 from ..core.graph.modes import modes
 from ..core.graph.nodes import NOTHING, Node, edge_of, new_node, reachable
 from ..core.graph.observers import Observer, attach, detach
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Inputs, Params, Recordable
 from ..core.missing_names import legacy_names
 from ..core.named_tuples import NamedTuple
 from ..core.tensor.printing import details
@@ -41,12 +41,7 @@ class _Level(Observer):
             self.moving.add(node)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         unrecorded = node is None and not modes.grad_enabled
         for x in inputs:

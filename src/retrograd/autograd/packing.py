@@ -12,7 +12,7 @@ from ..core.errors import describe
 from ..core.graph.modes import modes, no_grad
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer, observing
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Inputs, Params, Recordable
 from ..core.graph.primitive import attach
 from ..core.tensor.storage import Storage, borrowed, storage_of
 from ..core.tensor.tensor import Tensor
@@ -28,12 +28,7 @@ class Packing(Observer):
         self.context: Callable[[], observing | None] = lambda: None  # the context manager of this observer
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if node is None or type(node.saved) is not tuple or not node.saved or modes.level is not None:
             return

@@ -89,7 +89,7 @@ class SavedMemory:
         return sequence in self._of_node
 
     def release(self, sequence: int) -> None:
-        """Note that a node has freed its saved arrays."""
+        """Record that a node has freed its saved arrays."""
         _, keys = self._of_node.pop(sequence, (None, ()))
         for key in keys:
             piece = self._pieces[key]

@@ -58,7 +58,7 @@ class Names:
         self.models: dict[int, Model] = {}  # by id of their modules
 
     def enter(self, module: object) -> None:
-        """Note that a module is called."""
+        """Record that a module is called."""
         path = self._known(module)
         if path is None and self._entered:
             self._add_late(module)
@@ -73,7 +73,7 @@ class Names:
         self.path = path
 
     def leave(self, module: object) -> None:
-        """Note that a call of a module has ended."""
+        """Record that a call of a module has ended."""
         self.path = self._entered.pop() if self._entered else ""
 
     def number(self, x: object) -> int:

@@ -18,7 +18,7 @@ from ..core.graph.backward import as_array
 from ..core.graph.modes import Mode, modes
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Observer
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Inputs, Params, Recordable
 from ..core.mapping.batched import Batched
 from ..core.source_location import Site, user_frame, user_site
 from ..core.tensor.tensor import Tensor, is_dense
@@ -109,7 +109,7 @@ class Recorder(Observer):
 
     # Calls
 
-    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         start = perf_counter()
         record = None if is_layered(inputs) else self._new_record(primitive.name, inputs)
         if record is not None:
@@ -119,12 +119,7 @@ class Recorder(Observer):
         self._begin(running, start)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if outputs and type(outputs[0].array) is not np.ndarray:
             self._device = array_module(outputs[0].array)
@@ -138,12 +133,7 @@ class Recorder(Observer):
         own.seconds += perf_counter() - start
 
     def ran(
-        self,
-        record: Record,
-        primitive: Recordable | None,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
+        self, record: Record, primitive: Recordable | None, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...]
     ) -> None:
         """Hook for subclasses: a record is complete. ``primitive`` is None for a public operator that called none."""
 
@@ -159,9 +149,7 @@ class Recorder(Observer):
         elif self.keep is not None:
             record.value = array.copy()
 
-    def failed(
-        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
-    ) -> None:
+    def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
         start = perf_counter()
         record, seconds = self._end(start)
         if record is not None:
@@ -320,7 +308,7 @@ class Recorder(Observer):
         own.seconds += perf_counter() - start
 
     def begin_under(self, no_grad: Site | None) -> None:
-        """Note the line that switched recording off before this record began."""
+        """Record the line that switched recording off before this record began."""
         self._no_grad = no_grad
 
     def switched(self, grad_enabled: bool) -> None:

@@ -114,7 +114,7 @@ class ExplicitMethod:
         return h / 4
 
     def accepted(self) -> None:
-        """Note that the last step was taken."""
+        """Record that the last step was taken."""
 
 
 def hermite(system: System, step: Step, theta: float) -> Leaves:

@@ -71,7 +71,7 @@ class ImplicitMethod(ExplicitMethod):
         return h
 
     def accepted(self) -> None:
-        """Note that the step was taken; a Jacobian with which iterations converge slowly is computed again."""
+        """Record that the step was taken; a Jacobian with which iterations converge slowly is computed again."""
         self.fresh = False
         if self.slow:
             self.jacobian, self.slow = None, False

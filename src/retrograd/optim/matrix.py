@@ -95,8 +95,7 @@ class Adafactor(Optimizer):
         rate = max(smallest_rms, _norm(p) / sqrt(p.size)) * min(lr, 1 / sqrt(step))
         if weight_decay:
             p *= 1 - lr * weight_decay
-        (update,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(p, 1, g.size))
-        squares = np.multiply(g, g, out=update)
+        update = squares = np.multiply(g, g, out=np.empty_like(g))
         share = step ** number(group["beta2_decay"])
         if g.ndim > 1:
             row, column = state["row_var"].array, state["col_var"].array
@@ -187,11 +186,10 @@ class Muon(Optimizer):
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = self._zeros_like(parameter)
         buffer = state["momentum_buffer"].array
-        (scratch,) = (row[: g.size].reshape(g.shape) for row in self._scratch_rows(g, 1, g.size))
         decay_towards(buffer, g, 1 - momentum)
         update = buffer
         if group["nesterov"]:
-            update = np.subtract(buffer, g, out=scratch)
+            update = np.subtract(buffer, g)
             update *= momentum
             update += g
         update = orthogonalized(update, group["ns_coefficients"], group["ns_steps"], number(group["eps"]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.arrays.devices import backend_of, is_array
-from ..core.arrays.dtypes import INEXACT, DType, float32, float64, get_default_dtype
+from ..core.arrays.dtypes import INEXACT, float32, float64, get_default_dtype
 from ..core.arrays.fp_warnings import silenced
 from ..core.errors import describe
 from ..core.graph.handles import RemovableHandle
@@ -152,7 +152,6 @@ class Optimizer:
     _state_dict_post_hooks = cached_property(_no_hooks)
     _load_state_dict_pre_hooks = cached_property(_no_hooks)
     _load_state_dict_post_hooks = cached_property(_no_hooks)
-    _scratch: cached_property[dict[tuple[type, DType], Any]] = cached_property(lambda self: {})
     _stepping = False
     _stepped = False  # schedulers warn if they step before the optimizer
     _unscaled: Unscaled | None = None  # while ``step_with_scaling`` runs
@@ -403,14 +402,6 @@ class Optimizer:
                 update_arrays(name, [getattr(array, part) for array in arrays], factors, rates)
         else:
             update_arrays(name, arrays, factors, rates)
-
-    def _scratch_rows(self, like: Array, count: int, size: int) -> Array:
-        """Return ``count`` temporary arrays of at least ``size`` numbers, which all parameters of a step reuse."""
-        key = (type(like), like.dtype)
-        rows = self._scratch.get(key)
-        if rows is None or rows.shape[0] < count or rows.shape[1] < size:
-            rows = self._scratch[key] = backend_of(like).xp.empty((count, size), like.dtype)
-        return rows[:count]
 
     # State
 

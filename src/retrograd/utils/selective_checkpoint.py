@@ -16,7 +16,7 @@ from typing import Any
 from ..core.graph.modes import modes
 from ..core.graph.nodes import Node
 from ..core.graph.observers import Given, Observer, observing
-from ..core.graph.plan import Recordable
+from ..core.graph.plan import Inputs, Params, Recordable
 from ..core.tensor.storage import Storage, storage_of
 from ..core.tensor.tensor import Tensor
 from ..ops.table.registry import OPERATORS
@@ -91,12 +91,7 @@ class _ResultSaver(Observer):
             self._ask(self.calls.pop(), result)
 
     def answering(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        arrays: tuple[object, ...],
-        params: dict[str, object],
-        forward: Callable[..., object],
+        self, primitive: Recordable, inputs: Inputs, arrays: Inputs, params: Params, forward: Callable[..., object]
     ) -> Callable[..., Any]:
         """Return a version of ``forward`` that records its result."""
         number, self.last = self.count, None
@@ -115,12 +110,7 @@ class _ResultSaver(Observer):
         return forward_and_record
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         """Record the Storages of the result; call the policy for a primitive that is a public operator itself."""
         if self.last is not None and self.last.primitive is primitive:
@@ -131,9 +121,7 @@ class _ResultSaver(Observer):
             call.name = primitive.name
             self._ask(call, outputs[0] if len(outputs) == 1 else outputs)
 
-    def failed(
-        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
-    ) -> None:
+    def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
         self.last = None
         if self.calls and self.calls[-1].name == "":
             self.calls.pop()
@@ -162,12 +150,7 @@ class _ResultReplayer(Observer):
         self.given: _Result | None = None  # the result whose Tensors do not exist yet
 
     def answering(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        arrays: tuple[object, ...],
-        params: dict[str, object],
-        forward: Callable[..., object],
+        self, primitive: Recordable, inputs: Inputs, arrays: Inputs, params: Params, forward: Callable[..., object]
     ) -> Callable[..., Any]:
         """Return a function that returns the saved result, or ``forward`` if none was saved."""
         number, self.given = self.count, None
@@ -184,12 +167,7 @@ class _ResultReplayer(Observer):
         return lambda *arrays, **params: result.out
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         """Protect the result's memory from writes, since Tensors of the first run may share it."""
         if self.given is not None:

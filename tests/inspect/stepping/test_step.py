@@ -285,8 +285,10 @@ def test_of_two_lambdas_in_a_line_each_is_cut_out():
     assert source_of(pair[0]) == "# Twice, and the other way.\nlambda g, y: g * y"
     assert source_of(pair[1]).endswith("lambda g, x: g * (x + 1)")
     slope = source_of(F.gelu(rg.ones(1, requires_grad=True)).grad_fn.plan.primitive.rules[0])
-    assert slope.startswith("lambda g, x: g * slope(x)\n# slope is")
+    assert slope.startswith("lambda g, x: g * slope(x)\n# slope is def gelu_slope(x: Element)")
     assert "return half + half * erf(x * sqrt_half) +" in slope
+    gate = source_of(F.hardswish(rg.ones(1, requires_grad=True)).grad_fn.plan.primitive.rules[0])
+    assert gate.startswith("lambda g, x: _hardswish_backward(g, wide(x))\n# _hardswish_backward is def hardswish_")
 
 
 def test_hooks_of_nodes_are_seen():

@@ -343,3 +343,11 @@ def test_hardtanh_of_integers():
 def test_no_gradient_arrives_where_none_is_sent_though_the_logarithm_is_nan(operator):
     x, y = rg.tensor([-1.0, 2.0], requires_grad=True), rg.tensor([-2.0, -3.0], requires_grad=True)
     assert [g.tolist() for g in rg.autograd.grad(operator(x, y), (x, y), rg.zeros(2))] == [[0, 0], [0, 0]]
+
+
+def test_the_gradient_of_tanh_has_the_same_bits_with_and_without_a_graph():
+    x = rg.linspace(-4, 4, 50, requires_grad=True)
+    plain, recorded = [rg.autograd.grad(x.tanh().sum(), x, create_graph=graph)[0] for graph in (False, True)]
+    np.testing.assert_array_equal(plain.numpy(), recorded.detach().numpy())
+    y = x.tanh().detach().numpy()
+    np.testing.assert_array_equal(plain.numpy(), 1 - y * y)  # as PyTorch

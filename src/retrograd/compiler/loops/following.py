@@ -84,7 +84,7 @@ class Follower:
         before: int,
         site: object,
     ) -> None:
-        """Note a call that was recorded. ``before`` is the length of the program before the call."""
+        """Record a call that was recorded. ``before`` is the length of the program before the call."""
         if self._failures >= MAX_FAILURES:
             return
         if before != self._length:
@@ -452,7 +452,7 @@ class _Steps:
         return dict(zip(carried, last, strict=True))
 
     def _bypass(self, results: Sequence[Tensor]) -> None:
-        """Note results on which later steps or other results depend, although the graph does not contain this
+        """Record results on which later steps or other results depend, although the graph does not contain this
         dependency."""
         self.tracer.bypassed |= {x._node for x in results if x._node is not None}
 

@@ -45,7 +45,7 @@ class Follower(Protocol):
         before: int,
         site: object,
     ) -> None:
-        """Note a call that was recorded."""
+        """Record a call that was recorded."""
 
     def settle(self) -> None:
         """Record the loop that is being followed."""
@@ -125,7 +125,7 @@ class EffectTracer(Observer):
             raise Bypassed
 
     def seeks(self, wanted: set[object]) -> None:
-        """Note that a backward pass computes the gradients of these nodes and leaves."""
+        """Record that a backward pass computes the gradients of these nodes and leaves."""
         if self.bypassed and not self.bypassed.isdisjoint(wanted):
             raise Bypassed
 
@@ -183,7 +183,7 @@ class EffectTracer(Observer):
                 self.lift_nest(item)
 
     def reads_grad(self, leaf: Tensor) -> None:
-        """Note that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
+        """Record that the function reads ``leaf.grad``: a gradient from before the call is guarded to exist or not."""
         self.settle()
         if self.tracing:
             self.lift(leaf)
@@ -193,7 +193,7 @@ class EffectTracer(Observer):
                 entry.read = True
 
     def clears(self, leaf: Tensor, to_none: bool = True) -> None:
-        """Note that the gradient of a leaf is about to be set."""
+        """Record that the gradient of a leaf is about to be set."""
         self.settle()
         if self.tracing:
             self.lift(leaf)

@@ -110,7 +110,7 @@ def beside_pool(function: Callable[..., _Result], *args: object) -> _Result:
 
 
 def pool_begins() -> None:
-    """Note that the thread pool is in use: from now on ``beside_pool`` restricts BLAS to one thread."""
+    """Record that the thread pool is in use: from now on ``beside_pool`` restricts BLAS to one thread."""
     global _pool_works
     _pool_works = True
 

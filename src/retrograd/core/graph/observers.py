@@ -18,7 +18,7 @@ from .modes import Mode, listing, modes
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
     from .nodes import Node
-    from .plan import Recordable
+    from .plan import Inputs, Params, Recordable
 
 
 class Given(tuple[Any, ...]):
@@ -49,16 +49,11 @@ class Observer:
         cls.counting = cls.recorded is not Observer.recorded
         cls.telling = cls.called is not Observer.called or cls.told is not Observer.told
 
-    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         """An operator is about to run. The calls in the forward of a custom Function are nested in its own call."""
 
     def answering(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        arrays: tuple[object, ...],
-        params: dict[str, object],
-        forward: Callable[..., object],
+        self, primitive: Recordable, inputs: Inputs, arrays: Inputs, params: Params, forward: Callable[..., object]
     ) -> Callable[..., Any]:
         """Return the function that computes the result, such as ``forward``. Not called for in-place writes."""
         return forward
@@ -67,29 +62,15 @@ class Observer:
         """The operator that is about to run will write to this Tensor, its first input, in place."""
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         """An operator has run; ``node`` is None if not recorded. An in-place operator returns its first input."""
 
-    def told(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        result: Tensor,
-        node: Node | None,
-    ) -> None:
+    def told(self, primitive: Recordable, inputs: Inputs, params: Params, result: Tensor, node: Node | None) -> None:
         """``called`` for a call of a primitive with one output, outside of vmap, by the faster path of ``late``."""
         self.called(primitive, inputs, params, (result,), node)
 
-    def failed(
-        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
-    ) -> None:
+    def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
         """An operator has raised ``error``; ``called`` does not follow."""
 
     def made(self, array: Array, make: Callable[[], Array]) -> None:

@@ -12,7 +12,8 @@ from .handles import NodeHooks
 
 Rule = Callable[..., Any]
 Values = list[Any]
-Params = dict[str, Any]  # the parameters of a call of a primitive, by name
+Inputs = tuple[object, ...]  # the inputs of a call of a primitive
+Params = dict[str, Any]  # its parameters, by name
 InPlace = Callable[[Array, Values, Array | None], Array | None]  # see the module ``in_place``
 
 # Places of a rule that is called with the cotangent only, and of one called with all saved values (see ``Plan``).

@@ -246,7 +246,7 @@ def byte_span(array: Array, start: int | None = None) -> tuple[int, int]:
 
 
 def mark_created(results: Iterable[Member], arrays: Iterable[object], level: object) -> None:
-    """Note for the results of a call inside ``vmap`` that are not views that their memory was allocated there."""
+    """Record for the results of a call inside ``vmap`` that are not views that their memory was allocated there."""
     for x in results:
         if not any(is_array(array) and shares_memory(x.array, array) for array in arrays):
             storage_of(x).created_in = level

@@ -28,7 +28,7 @@ from .recipes import Call, Layout, Recreatable, Source, Value, producer, recreat
 from .segments import Pool, Segment
 
 if TYPE_CHECKING:
-    from ...core.graph.plan import Params, Recordable
+    from ...core.graph.plan import Inputs, Params, Recordable
 
 SMALL = 1024  # bytes below which a constant is held
 MAX_DEPTH = 4  # calls that are repeated to recreate a constant
@@ -152,7 +152,7 @@ class _Keeper(Observer):
         self.base: object = None  # the base of the written view, as before the call
         self.error: BaseException | None = None
 
-    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         self.inputs = inputs
 
     def made(self, array: Array, make: Callable[[], Array]) -> None:
@@ -176,8 +176,8 @@ class _Keeper(Observer):
             self.pool.made[id(array)] = reference, made, known
         return made if known == checksum else None
 
-    def _derived(self, primitive: Recordable, inputs: tuple[object, ...], params: Params, out: Array) -> None:
-        """Note a result of arrays that can be recreated."""
+    def _derived(self, primitive: Recordable, inputs: Inputs, params: Params, out: Array) -> None:
+        """Record a result of arrays that can be recreated."""
         if not isinstance(primitive, Primitive) or primitive.view or primitive.outputs != 1 or out.nbytes < SMALL:
             return
         handles: list[object] = []
@@ -205,12 +205,7 @@ class _Keeper(Observer):
                     (self.base,) = self._handles((base,), segment, base)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         written, self.written = self.written, None
         segment, self.segment = self.segment, None
@@ -232,14 +227,7 @@ class _Keeper(Observer):
             if pool.bytes > pool.observed:
                 pool.observe()
 
-    def told(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        result: Tensor,
-        node: Node | None,
-    ) -> None:
+    def told(self, primitive: Recordable, inputs: Inputs, params: Params, result: Tensor, node: Node | None) -> None:
         pool = self.pool
         if (
             node is None
@@ -263,9 +251,7 @@ class _Keeper(Observer):
             if pool.bytes > pool.observed:
                 pool.observe()
 
-    def failed(
-        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
-    ) -> None:
+    def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
         self.inputs, self.written, self.base, self.segment = (), None, None, None
 
     def _record(

@@ -133,7 +133,7 @@ class Call:
         return [(self, index) for index in range(self.count)] if self.primitive.outputs != 1 else (self,)
 
     def forget(self) -> None:
-        """Note that a Tensor with the call's node was given another array: it is no longer the call's value."""
+        """Record that a Tensor with the call's node was given another array: it is no longer the call's value."""
         self.version = -1
 
     def run(self, arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Array], Sequence[Array]]:

@@ -218,7 +218,7 @@ class Pool(Ledger):
             self.uncount(call)
 
     def uncount(self, call: Call) -> None:
-        """Note that the call's node holds nothing more."""
+        """Record that the call's node holds nothing more."""
         for memory in call.held:
             self.drop(memory)
         call.held = NOTHING

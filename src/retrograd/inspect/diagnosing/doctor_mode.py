@@ -132,7 +132,7 @@ class doctor:
         self._script, self._seconds = script, enough
 
     def note_error(self, error: BaseException) -> None:
-        """Note the error that ended the program."""
+        """Record the error that ended the program."""
         self._run.error = error
 
     @property

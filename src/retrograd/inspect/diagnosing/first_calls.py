@@ -74,12 +74,7 @@ class UntilGraph(Observer):
             self.recorder.calling(primitive, inputs, params)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if self.recorder is not None and primitive is self.within:
             self.recorder.called(primitive, inputs, params, outputs, node)
@@ -88,7 +83,7 @@ class UntilGraph(Observer):
             self._note_data(primitive, inputs, outputs)
 
     def _note_data(self, primitive: Recordable, inputs: Inputs, outputs: tuple[Tensor, ...]) -> None:
-        """Note the line that computes many numbers, and reshapes that exchange dimensions."""
+        """Record the line that computes many numbers, and reshapes that exchange dimensions."""
         x, given = getattr(outputs[0], "array", None), getattr(inputs[0], "array", None) if inputs else None
         if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
             return
@@ -101,7 +96,7 @@ class UntilGraph(Observer):
             self.run.views.append(View(user_site(4), primitive.name, given.shape, x.shape, start, x.nbytes))
 
     def _note_batch(self, inputs: Inputs) -> None:
-        """Note the line that computed the data whose rows the first batch has, which a DataLoader copies."""
+        """Record the line that computed the data whose rows the first batch has, which a DataLoader copies."""
         arrays = [x.array for x in tensors_in(inputs) if not x._requires]
         x = next(
             (x for x in arrays if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 1 and len(x)), None
@@ -148,12 +143,7 @@ class AtEvaluation(Observer):
             self.training = bool(getattr(what, "training", False))
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         self.remaining -= 1
         if self.remaining <= 0 or modes.grad_enabled:

@@ -59,7 +59,7 @@ class Forwards:
         self.switchable: dict[type, bool] = {}  # whether modules of a class differ in training and evaluation
 
     def call(self, module: Module, args: tuple[object, ...]) -> None:
-        """Note a call, recorded for differentiation, of a module that is a model or switchable."""
+        """Record a call of a module that is a model or switchable, if its gradient is recorded."""
         if id(module) in self.models:
             if len(self._calls) < _WATCHED:
                 x = args[0] if args else None
@@ -80,7 +80,7 @@ class Forwards:
         return found
 
     def settle(self, step: int) -> None:
-        """Note what is gone before the next backward pass, and begin anew."""
+        """Record what is gone before the next backward pass, and begin anew."""
         if len(self._calls) < _LEAST:
             self._calls.clear()
             return

@@ -35,7 +35,7 @@ class Labels:
         patches.patch(entropy, "apply", self._binary)
 
     def look(self, args: tuple[object, ...]) -> None:
-        """Note the first argument of a module, if it may be the input of the next loss."""
+        """Record the first argument of a module, if it may be the input of the next loss."""
         if not self.looks:
             return
         self.looks -= 1

@@ -166,7 +166,7 @@ class Observation:
 
     @staticmethod
     def _note_zero(optimized: Optimized, site: Site | None) -> None:
-        """Note that gradients are zeroed, and which backward pass is lost by this."""
+        """Record that gradients are zeroed, and which backward pass is lost by this."""
         if site and optimized.had_gradient and optimized.source is not None and not optimized.elsewhere:
             optimized.lost[optimized.source] = site
         optimized.zeroed = site
@@ -408,7 +408,7 @@ class Observation:
         self.spent += time.perf_counter() - began
 
     def _check_gradients(self, optimized: Optimized) -> None:
-        """Note what gradients a step finds."""
+        """Record what gradients a step finds."""
         probe = optimized.probe
         by_hand = not optimized.lost
         if optimized.source is not None and optimized.source in optimized.lost:

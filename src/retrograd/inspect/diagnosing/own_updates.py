@@ -41,7 +41,7 @@ class OwnUpdates:
         return not found or len(found) == 1 and found[0] is self.optimized
 
     def after_grad(self, leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Note the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""
+        """Record the values of the leaves for which ``autograd.grad`` computed gradients, then of one of them."""
         self._seen = []
         probe = None if self.optimized is None else self.optimized.probe
         if probe is None and self._tries >= _TRIES:
@@ -56,7 +56,7 @@ class OwnUpdates:
         self._returned = True
 
     def after_backward(self, step: Step | None) -> None:
-        """Note the values of the leaves that the backward pass of a recorded step reached, then of one of them."""
+        """Record the values of the leaves that the backward pass of a recorded step reached, then of one of them."""
         self._seen = []
         self._returned = False
         if not self.alone:
@@ -71,7 +71,7 @@ class OwnUpdates:
         self._seen = [(p, p.array.copy(), grad.array.copy()) for p, grad in graded]
 
     def before_backward(self, step: Step | None) -> None:
-        """Note a step if the values have changed since."""
+        """Record a step if the values have changed since."""
         if not self._seen:
             return
         changed = [x for x in self._seen if bool((x[0].array != x[1]).any())]

@@ -378,12 +378,7 @@ class StepRecorder(Recorder):
             super().calling(primitive, inputs, params)
 
     def ran(
-        self,
-        record: Record,
-        primitive: Recordable | None,
-        inputs: Inputs,
-        params: Params,
-        outputs: tuple[Tensor, ...],
+        self, record: Record, primitive: Recordable | None, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...]
     ) -> None:
         if record.phase == "backward":
             return
@@ -472,7 +467,7 @@ class StepRecorder(Recorder):
     def root(
         self, x: Tensor, value: float, site: Site, scale: float, after: int, inside: bool, returned: bool = False
     ) -> None:
-        """Note that a backward pass begins at ``x``."""
+        """Record that a backward pass begins at ``x``."""
         self.step.roots.append(Root(self.source_of(x), value, site, scale, after, inside, returned))
 
     def finish(self) -> Step:

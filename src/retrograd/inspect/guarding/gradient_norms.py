@@ -51,12 +51,12 @@ class GradientNorms:
         self._leaves[name] = norm_of(g)
 
     def reach(self, name: str, record: Record | None) -> None:
-        """Note that the rules of a record's node sent a gradient to the leaf."""
+        """Record that the rules of a record's node sent a gradient to the leaf."""
         if record is not None:
             self._readers.setdefault(name or "a leaf", []).append(record)
 
     def add_output(self, record: Record, array: Array) -> None:
-        """Note which units of an operator's output are dead: zero for every example."""
+        """Record which units of an operator's output are dead: zero for every example."""
         if record.operator not in _RECTIFIERS or array.ndim < 2 or not array.size:
             return
         axis = array.ndim - 1 if array.ndim <= 3 else 1

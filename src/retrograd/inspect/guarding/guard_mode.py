@@ -20,7 +20,7 @@ from ...core.errors import GuardError
 from ...core.graph.backward import as_array
 from ...core.graph.modes import Mode, modes
 from ...core.graph.nodes import Node
-from ...core.graph.plan import Recordable
+from ...core.graph.plan import Inputs, Params, Recordable
 from ...core.graph.primitive import Primitive
 from ...core.mapping.batched import Batched
 from ...core.source_location import Site, user_site
@@ -161,12 +161,7 @@ class _GuardObserver(Watched):
     # Forward
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         super().called(primitive, inputs, params, outputs, node)
         if node is not None and outputs and isinstance(outputs[0].array, Batched):
@@ -185,12 +180,7 @@ class _GuardObserver(Watched):
             self.history.preserve(x.array)
 
     def ran(
-        self,
-        record: Record,
-        primitive: Recordable | None,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
+        self, record: Record, primitive: Recordable | None, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...]
     ) -> None:
         before, self._before = self._before, None
         if self.story:

@@ -89,7 +89,7 @@ class OutsideTime:
             self._since = end - spent
 
     def enter(self, now: float, caller: Callable[[], Stack]) -> None:
-        """Note that an operator, backward pass or step starts, on the clock of operators."""
+        """Record that an operator, backward pass or step starts, on the clock of operators."""
         if not self.busy:
             self._caller = _program(caller())
             self._add(now, self._caller)
@@ -97,7 +97,7 @@ class OutsideTime:
         self.busy += 1
 
     def leave(self, now: float) -> None:
-        """Note that an operator, backward pass or step has ended."""
+        """Record that an operator, backward pass or step has ended."""
         if not self.busy:  # started before the profile
             return
         self.busy -= 1

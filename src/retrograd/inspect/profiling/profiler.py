@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...core.arrays import Array
 from ...core.graph.nodes import Node
-from ...core.graph.plan import Recordable
+from ...core.graph.plan import Inputs, Params, Recordable
 from ...core.source_location import Site, user_stack
 from ...core.tensor.tensor import Tensor, is_dense
 from ..memory import owner_of
@@ -82,24 +82,17 @@ class Profiler(Recorder):
                 self._leaves.add(id(owner_of(x.array)))
         return record
 
-    def calling(self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object]) -> None:
+    def calling(self, primitive: Recordable, inputs: Inputs, params: Params) -> None:
         self._busy()
         super().calling(primitive, inputs, params)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         super().called(primitive, inputs, params, outputs, node)
         self._idle()
 
-    def failed(
-        self, primitive: Recordable, inputs: tuple[object, ...], params: dict[str, object], error: BaseException
-    ) -> None:
+    def failed(self, primitive: Recordable, inputs: Inputs, params: Params, error: BaseException) -> None:
         super().failed(primitive, inputs, params, error)
         self._idle()
 
@@ -131,12 +124,7 @@ class Profiler(Recorder):
         return record, seconds
 
     def ran(
-        self,
-        record: Record,
-        primitive: Recordable | None,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
+        self, record: Record, primitive: Recordable | None, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...]
     ) -> None:
         clock = self.spans[-1].ended if self.spans else 0.0
         if primitive is None:

@@ -65,7 +65,7 @@ class Event:
         return f"<event {self.index}: {self.title}>"
 
     def sent(self, index: int, given: Any, g: Tensor, added: bool) -> None:
-        """Note that the rule returned ``given`` for an input, which became ``g``."""
+        """Record the gradient ``g`` that was sent to an input, made from the array ``given`` that the rule returned."""
         self.outgoing[index] = g
         self.summed_over[index] = _broadcast_axes(given.shape, g.shape)
         self.added_to[index] = added

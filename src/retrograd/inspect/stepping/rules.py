@@ -15,6 +15,8 @@ from ...core.graph.nodes import Node
 from ...core.graph.plan import rule_arguments
 from ...core.graph.primitive import Primitive
 
+ELEMENTS = "retrograd.elements."  # the room of the functions of elements
+
 
 def input_names(node: Node) -> tuple[str, ...]:
     """Return the names that the rules use for the inputs of a recorded call, one per parent."""
@@ -111,10 +113,12 @@ def source_of(rule: Callable[..., object]) -> str:
 
 
 def _definition(rule: Callable[..., object]) -> str | None:
+    """Return the source of a function, without the decorator of functions of ``elements/``."""
     try:
-        return textwrap.dedent(inspect.getsource(rule)).rstrip()
+        text = textwrap.dedent(inspect.getsource(rule)).rstrip()
     except (OSError, TypeError):
         return None
+    return text[text.index("def ") :] if rule.__module__.startswith(ELEMENTS) else text
 
 
 @lru_cache(maxsize=1024)
@@ -152,8 +156,14 @@ def _lambdas(source: str) -> tuple[ast.Lambda, ...]:
 
 
 def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
-    """Yield the source of the functions and the names of the operators in a rule's closure."""
-    for name, value in inspect.getclosurevars(rule).nonlocals.items():
+    """Yield the source of the functions and the names of the operators in a rule's closure.
+
+    Functions of ``elements/`` may also be globals of the rule.
+    """
+    known = inspect.getclosurevars(rule)
+    functions = {name: value for name, value in known.globals.items() if isinstance(value, FunctionType)}
+    elements = {name: value for name, value in functions.items() if _element_source(value)}
+    for name, value in {**elements, **known.nonlocals}.items():
         if isinstance(value, Primitive):
             yield f"# {name} is the operator {value.name}"
         elif isinstance(value, FunctionType) and value is not rule:
@@ -164,4 +174,4 @@ def _closed_over(rule: Callable[..., object]) -> Iterator[str]:
 def _element_source(function: Callable[..., object]) -> str | None:
     """Return the definition of a function of elements (``elements/``), which others may wrap."""
     inner = inspect.unwrap(function)
-    return _definition(inner) if inner.__module__.startswith("retrograd.elements.") else None
+    return _definition(inner) if inner.__module__.startswith(ELEMENTS) else None

@@ -15,7 +15,7 @@ from ...core.arrays.fp_warnings import silent
 from ...core.graph.modes import modes
 from ...core.graph.nodes import Node
 from ...core.graph.observers import Observer, attach, detach
-from ...core.graph.plan import Recordable
+from ...core.graph.plan import Inputs, Params, Recordable
 from ...core.tensor.tensor import Tensor, is_dense
 from ...nn.base.module import Module
 from .measures import Activation, Calls, norm_of
@@ -83,12 +83,7 @@ class Watcher(Observer):
             self._see(path, "", x)
 
     def called(
-        self,
-        primitive: Recordable,
-        inputs: tuple[object, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
+        self, primitive: Recordable, inputs: Inputs, params: Params, outputs: tuple[Tensor, ...], node: Node | None
     ) -> None:
         if not self.on:
             detach(self)

@@ -292,7 +292,7 @@ def random_(self: Tensor, *bounds: int | None, generator: Generator | None = Non
 
 
 def _represented(dtype: DType, low: int, to: int) -> tuple[int, int]:
-    """Return ``from`` and ``to`` moved inward to numbers of a floating dtype; warn if not all integers are numbers."""
+    """Return the bounds moved inward to numbers of a floating dtype; warn if it lacks some integers between them."""
     exact = round(2 / precision(dtype))  # all integers up to here are numbers of the dtype
     for name, bound in (("from", low), ("to - 1", to - 1)):
         if not -exact <= bound <= exact:

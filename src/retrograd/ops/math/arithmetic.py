@@ -16,7 +16,7 @@ from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.arguments import factor
-from ..table.elementwise import binary, elementwise, unary
+from ..table.elementwise import ARITHMETIC, binary, elementwise, unary
 from ..table.masks import WHERE, ZEROS, zero_rule
 from ..table.python_operators import python_operator
 from ..table.registry import UFUNCS, inplace_method, operator
@@ -324,7 +324,6 @@ def positive(input: Tensor) -> Tensor:
 UFUNCS[np.positive] = lambda input: positive(input).clone()
 
 
-@in_one_pass("sign", 1, 0, 1)
 def _sgn(x: Array) -> Array:
     if x.dtype.kind != "c":
         return x.copy() if x.dtype.kind == "b" else np.sign(x)
@@ -341,13 +340,12 @@ def _sign_rule(g: Array, x: Array) -> Any:
     return WHERE(size == 0, 0.0, (g * 1j * s).real * -1j * s.conj() / WHERE(size == 0, 1.0, size))
 
 
-@in_one_pass("abs_backward", 2, 0, 1)
 def _abs_backward(g: Array, x: Array) -> Array:
     return g * SIGN(x).conj() if x.dtype.kind == "c" else g * SIGN(x)
 
 
-ABS = unary("abs", np.abs, _abs_backward, promote="same", compiled="fd")
-SIGN: Primitive = unary("sign", _sgn, _sign_rule, promote="same", compiled="fd")
+ABS = unary("abs", np.abs, in_one_pass(ARITHMETIC["abs_backward"], _abs_backward), promote="same", compiled="fd")
+SIGN: Primitive = unary("sign", in_one_pass(ARITHMETIC["sign"], _sgn), _sign_rule, promote="same", compiled="fd")
 
 
 @operator(inplace=ABS, numpy=(np.abs, np.fabs), aliases=("absolute",))

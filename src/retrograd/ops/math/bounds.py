@@ -14,7 +14,7 @@ from ...core.graph.primitive import Primitive, apply, apply2, operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels.loops.elements.elementwise import in_one_pass
-from ..table.elementwise import binary, elementwise
+from ..table.elementwise import ARITHMETIC, binary, elementwise
 from ..table.masks import KEEP, WHERE, zero_rule
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand
@@ -107,7 +107,7 @@ CLAMP_MIN = binary("clamp_min", np.maximum, lambda g, x, y: KEEP(g, x >= y), lam
 CLAMP_MAX = binary("clamp_max", np.minimum, lambda g, x, y: KEEP(g, x <= y), lambda g, x, y: KEEP(g, x > y))
 CLAMP = elementwise(
     "clamp",
-    lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    ARITHMETIC["bounded"],
     "x low high",
     [
         lambda g, x, low, high: KEEP(g, (x >= low) & (x <= high)),
@@ -118,17 +118,9 @@ CLAMP = elementwise(
 )
 
 
-@in_one_pass("bounded", 1)
-def _bounded(x: Array, low: float, high: float) -> Array:
-    return np.minimum(np.maximum(x, low), high)
-
-
-@in_one_pass("clamp_backward", 2, 0)
-def _bounded_backward(g: Array, x: Array, low: float, high: float) -> Array:
-    return KEEP(g, (x >= low) & (x <= high))
-
-
-CLAMP_TO_NUMBERS = elementwise("clamp", _bounded, "x", [_bounded_backward], compiled="fd")
+CLAMP_TO_NUMBERS = elementwise(
+    "clamp", in_one_pass(ARITHMETIC["bounded"]), "x", [in_one_pass(ARITHMETIC["clamp_backward"])], compiled="fd"
+)
 
 
 def _of_its_kind(bound: Operand) -> Any:

@@ -11,10 +11,12 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ...core.tensor.tensor import Tensor
+from ...elements.activations import activations
+from ...elements.arithmetic import Functions
 from ...kernels import SEVERAL, mapped
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.blocks import in_single
-from ..table.elementwise import binary, unary
+from ..table.elementwise import ARITHMETIC, binary, unary
 from ..table.masks import WHERE
 from ..table.registry import operator
 from ..table.types import Operand
@@ -30,14 +32,19 @@ LOG10 = unary("log10", np.log10, lambda g, x: g / (math.log(10) * x), signals=Tr
 LOG1P = unary("log1p", np.log1p, lambda g, x: g / (x + 1), signals=True)
 
 
-@mapped("sigmoid", SEVERAL)
-@in_single
-def _sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+def one_plus_exp(x: Array) -> Array:
+    """Return ``1 + e^x``."""
+    return 1 + np.exp(x)
 
 
-_sigmoid_backward = mapped("sigmoid_backward")(lambda g, y: g * (y * (1 - y)))
-SIGMOID = unary("sigmoid", _sigmoid, lambda g, ans: _sigmoid_backward(g, ans), signals=True, compiled="f")
+_LOGISTIC = activations(Functions(one_plus_exp=one_plus_exp))
+SIGMOID = unary(
+    "sigmoid",
+    mapped("sigmoid", SEVERAL)(in_single(_LOGISTIC["sigmoid"])),
+    mapped("sigmoid_backward")(_LOGISTIC["sigmoid_backward"]),
+    signals=True,
+    compiled="f",
+)
 
 
 @operator(direct=True, inplace=EXP, numpy=np.exp)
@@ -250,23 +257,14 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     return apply2(XLOG1PY, input, other)
 
 
-def _logit(x: Array, eps: float | None) -> Array:
-    if eps is not None:
+def _logit(x: Array, eps: float) -> Array:
+    if eps == eps:
         x = np.clip(x, eps, 1 - eps)
     return np.log(x / (1 - x))
 
 
-@in_one_pass("logit_backward", 2, 0, 1)
-def _logit_rule(g: Array, x: Array, eps: float | None) -> Any:
-    if eps is None:
-        inside, outside = (x >= 0) & (x <= 1), math.nan
-    else:
-        inside, outside = (x >= eps) & (x <= 1 - eps), 0.0
-    x = WHERE(inside, x, 0.5)
-    return WHERE(inside, g / (x * (1 - x)), outside)
-
-
-LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)
+_logit_backward = in_one_pass(ARITHMETIC["logit_backward"])
+LOGIT = Primitive("logit", _logit, "x", [_logit_backward], promote="float", elementwise=True, signals=True)
 
 
 @operator(inplace=True, real=True, dtype="float")
@@ -283,7 +281,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
-    return apply(LOGIT, (operand(input),), {"eps": eps})
+    return apply(LOGIT, (operand(input),), {"eps": math.nan if eps is None else eps})
 
 
 for _function in (exp2, expm1, log1p, logit, xlogy):

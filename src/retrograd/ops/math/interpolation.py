@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING, INEXACT, can_cast, float32, result_type
 from ...core.arrays.python_numbers import converted
 from ...core.graph.primitive import Primitive, apply, apply2, operand
 from ...core.tensor.tensor import Tensor
 from ...kernels.loops.elements.elementwise import in_one_pass
-from ..table.elementwise import elementwise
+from ..table.elementwise import ARITHMETIC, elementwise
 from ..table.registry import operator
 from ..table.types import Number, Operand
 from .arithmetic import ADD, DIV, MUL
@@ -78,22 +75,9 @@ def addcdiv(input: Tensor, tensor1: Operand, tensor2: Operand, *, value: Number 
     return _sum_with(DIV, operand(input), dividend, divisor, value)
 
 
-@in_one_pass("lerp", 3, 1, 0.5)
-def _lerp(x: Array, y: Array, weight: Array) -> Array:
-    # Computed from the nearer end, so that weights 0 and 1 give the ends exactly.
-    near = x + weight * (y - x)
-    far = y - (y - x) * (1 - weight)
-    return np.where(np.abs(weight) < 0.5, near, far)
-
-
-@in_one_pass("lerp_number", 2, 1, 0.5)
-def _lerp_number(x: Array, y: Array, weight: float) -> Array:
-    return x + weight * (y - x) if -0.5 < weight < 0.5 else y - (y - x) * (1 - weight)
-
-
 LERP = elementwise(
     "lerp",
-    _lerp,
+    in_one_pass(ARITHMETIC["lerp"]),
     "x y weight",
     [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight, lambda g, x, y: g * (y - x)],
     promote="strict",
@@ -101,7 +85,7 @@ LERP = elementwise(
 )
 LERP_NUMBER = elementwise(
     "lerp",
-    _lerp_number,
+    in_one_pass(ARITHMETIC["lerp_number"]),
     "x y",
     [lambda g, weight: g * (1 - weight), lambda g, weight: g * weight],
     promote="strict",

@@ -17,7 +17,7 @@ from ...core.graph.primitive import Primitive, apply1, apply2, operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
-from ..table.elementwise import binary, unary
+from ..table.elementwise import ARITHMETIC, binary, unary
 from ..table.masks import KEEP, WHERE, ZEROS
 from ..table.python_operators import deferring
 from ..table.registry import assign, inplace_method, operator
@@ -30,17 +30,10 @@ def _square(x: Array) -> Array:
 
 _square.ufunc = np.square  # type: ignore[attr-defined]
 
-_square_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * x))
-_sqrt_backward = in_one_pass("sqrt_backward", 2, 2)(lambda g, ans: g / (2 * ans))
-_rsqrt_backward = in_one_pass("rsqrt_backward", 2, -0.5)(lambda g, ans: g * (-0.5 * ans * ans * ans))
-_reciprocal_backward = in_one_pass("reciprocal_backward", 2)(lambda g, ans: -g * ans * ans)
-
-
-@in_one_pass("rsqrt", 1, 1)
-def _rsqrt(x: Array) -> Array:
-    return 1 / np.sqrt(x)
-
-
+_square_backward, _sqrt_backward, _rsqrt, _rsqrt_backward, _reciprocal_backward = (
+    in_one_pass(ARITHMETIC[name])
+    for name in ("square_backward", "sqrt_backward", "rsqrt", "rsqrt_backward", "reciprocal_backward")
+)
 SQUARE = unary("square", _square, _square_backward, promote="same", signals=True, compiled="fd")
 SQRT = unary("sqrt", np.sqrt, _sqrt_backward, signals=True, compiled="fd")
 RSQRT = unary("rsqrt", _rsqrt, _rsqrt_backward, signals=True, compiled="fd")
@@ -92,7 +85,7 @@ def _power_rule_y(g: Array, ans: Array, x: object, y: Array) -> Any:
     return KEEP(g * ans * LOG(WHERE(at_zero, 1.0, x)), ~at_zero)
 
 
-_second_power_backward = in_one_pass("square_backward", 2, 2)(lambda g, x: g * (2 * POW(x, 1)))
+_second_power_backward = in_one_pass(ARITHMETIC["square_backward"], lambda g, x: g * (2 * POW(x, 1)))
 POW: Primitive = binary("pow", _power, _power_rule_x, _power_rule_y, signals=True)
 
 

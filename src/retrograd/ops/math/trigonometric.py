@@ -10,6 +10,8 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.graph.primitive import Primitive, apply1, apply2
 from ...core.tensor.tensor import Tensor
+from ...elements.activations import activations
+from ...elements.arithmetic import Functions
 from ...kernels import USEFUL, mapped
 from ..table.blocks import in_single
 from ..table.elementwise import binary, elementwise, unary
@@ -27,19 +29,20 @@ ATAN = unary("atan", np.arctan, lambda g, x: g / (1 + x * x), signals=True)
 SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
 # The gradient is one primitive: written as products and differences, every tangent would need half a dozen arrays.
+_tanh_backward = activations(Functions())["tanh_backward"]
+_with_loop = mapped("tanh_backward")(_tanh_backward)
 TANH_BACKWARD: Primitive = elementwise(
     "tanh_backward",
-    lambda dy, y: dy * (1 - y * y),
+    _with_loop,
     "dy y",
     [lambda g, y: TANH_BACKWARD(g, y), lambda g, dy, y: g * (-2 * (dy * y))],
 )
-_tanh_backward = mapped("tanh_backward")(lambda g, y: g - g * y * y)
 
 
 def _tanh_vjp(g: Array, ans: Array) -> Array:
     if isinstance(g, Tensor):
         return TANH_BACKWARD(g, ans)
-    return g - g * ans * ans if g.size < USEFUL else _tanh_backward(g, ans)
+    return _tanh_backward(g, ans) if g.size < USEFUL else _with_loop(g, ans)
 
 
 TANH = unary(

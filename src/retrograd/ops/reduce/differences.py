@@ -34,7 +34,7 @@ def diff(
         append: values to concatenate after the input.
 
     Raises:
-        RuntimeError: the input is 0-d, ``n`` is negative, or a shape is wrong.
+        RuntimeError: the input is 0-d, ``n`` is negative, or ``prepend`` or ``append`` differs in another dimension.
         TypeError: ``n`` is not an integer, or ``prepend`` or ``append`` is a number.
 
     >>> rg.diff(rg.tensor([1.0, 4.0, 9.0]))

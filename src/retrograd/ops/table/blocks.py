@@ -36,14 +36,14 @@ def in_blocks(function: Callable[[Any], object]) -> Callable[[Any], Any]:
     return apply_in_blocks
 
 
+def wide(x: Array) -> Array:
+    """Return 16-bit numbers in float32, and other arrays as they are."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
+
+
 def widened(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Decorate a function of one array: of 16-bit numbers it is computed in float32, and not rounded."""
-
-    @wraps(function)
-    def computed(x: Array) -> Array:
-        return function(x.astype(np.float32) if x.dtype.itemsize == 2 else x)
-
-    return computed
+    return wraps(function)(lambda x: function(wide(x)))
 
 
 def in_single(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,9 @@ import numpy as np
 from ...core.arrays import Array
 from ...core.graph.plan import Rule
 from ...core.graph.primitive import Primitive
+from ...elements.arithmetic import Functions, arithmetic
 from ...kernels import at_first_use
+from .masks import KEEP, WHERE
 
 
 def elementwise(
@@ -73,6 +75,11 @@ def binary(name: str, forward: Any, vjp_x: Rule | None, vjp_y: Rule | None, **op
     options.setdefault("promote", "same")
     return elementwise(name, forward, "x y", [vjp_x, vjp_y], **options)
 
+
+# The functions of ``elements/arithmetic.py``, of arrays and, in rules, of Tensors.
+ARITHMETIC = arithmetic(
+    Functions(where=WHERE, keep=KEEP, maximum=np.maximum, minimum=np.minimum, sqrt=np.sqrt, absolute=np.abs)
+)
 
 # The identity, as a separate node: the start of a nested graph.
 IDENTITY = unary("identity", lambda x: x, lambda g: g, promote=None)

@@ -218,7 +218,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor | None, allow_missing:
     """Replace a parameter, a buffer or an attribute of a module by a Tensor, and return the former one.
 
     Raises:
-        AttributeError: there is none, unless ``allow_missing``.
+        AttributeError: the module has nothing of this name, and ``allow_missing`` is False.
     """
     tables: tuple[dict[str, Tensor | None], ...] = (vars(module)["_parameters"], module._buffers, vars(module))
     for place in tables:

@@ -322,7 +322,7 @@ def _are_same_rows(x: _Rows, y: _Rows) -> bool:
 
 
 def target_source(step: Step, call: Call) -> Source | None:
-    """Return where the target of a loss comes from; class indices by their memory."""
+    """Return the source of the target of a loss: for class indices, the last earlier result in the same memory."""
     classes = call.params.get("classes")
     if classes is None:
         return call.inputs[1] if len(call.inputs) > 1 and not call.needs(1) else None

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numba.extending import intrinsic
 
-from ....elements.activations import Functions, activations
+from ....elements.activations import activations
+from ....elements.arithmetic import Functions
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .coefficients import ERF_BOUND, ERF_P, ERF_Q
@@ -139,8 +140,22 @@ def _erf(x):
 
 
 @_inlined
-def _sigmoid(x):
-    return _ONE / _one_plus_exp(f(-30.0) if x > f(30.0) else -x)  # 1 + e^-30 is 1
+def _one_plus_exp_from_below(x):
+    return _one_plus_exp(f(-30.0) if x < f(-30.0) else x)  # 1 + e^-30 is 1
+
+
+_ACTIVATIONS = activations(
+    Functions(
+        exp=_exp_down,
+        one_plus_exp=_one_plus_exp_from_below,
+        tanh=_tanh,
+        erf=_erf,
+        clip=_clip,
+        number=f,
+        compiled=_inlined,
+    )
+)
+_sigmoid = _ACTIVATIONS["sigmoid"]
 
 
 @shared("contract")
@@ -204,30 +219,13 @@ def erf(x):
     return _erf(x)
 
 
-@_inlined
-def _one_plus_exp_from_below(x):
-    return _one_plus_exp(f(-30.0) if x < f(-30.0) else x)  # 1 + e^-30 is 1
-
-
-_ACTIVATIONS = activations(
-    Functions(_exp_down, _one_plus_exp_from_below, _tanh, _sigmoid, _erf, _clip, number=f, compiled=_inlined)
-)
 silu, gelu, gelu_tanh = (_map(_ACTIVATIONS[name]) for name in ("silu", "gelu", "gelu_tanh"))
 
 
 # Derivatives: functions of the cotangent and of the input or the result
 
 
-@_map_pairs
-@_inlined
-def tanh_backward(g, y):
-    return g - g * y * y
-
-
-@_map_pairs
-@_inlined
-def sigmoid_backward(g, y):
-    return g * (y * (_ONE - y))
+tanh_backward, sigmoid_backward = (_map_pairs(_ACTIVATIONS[f"{name}_backward"]) for name in ("tanh", "sigmoid"))
 
 
 def _times_slope(name):

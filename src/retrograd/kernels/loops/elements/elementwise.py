@@ -1,12 +1,12 @@
 """Elementwise functions in one pass where NumPy needs several passes or a slow one.
 
-``in_one_pass`` and ``of_pairs`` replace a function by a loop. The other functions return None if the caller should use
-the reference, which is next to the call.
+``in_one_pass``, ``special`` and ``of_pairs`` replace a function by a loop. The other functions return None if the
+caller should use the reference, which is next to the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from typing import Any
 
@@ -55,21 +55,33 @@ def _typed(kind: Callable[[float], object], numbers: Iterable[float]) -> tuple[o
     return tuple([_known(kind, n) if n.__class__ in _PLAIN and n else kind(n) for n in numbers])
 
 
-def in_one_pass(
-    name: str, count: int, *constants: float, kinds: str = "fd", module: str = "loops.elements.elementwise_loops"
+def parameters(function: Any) -> tuple[int, list[str]]:
+    """Return the number of arrays of a function of ``elements/``, and the names of the numbers that follow."""
+    kinds = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    return list(kinds.values()).count("Element"), [name for name, kind in kinds.items() if kind == "Number"]
+
+
+def in_one_pass(function: Reference, reference: Reference | None = None) -> Reference:
+    """Return a function of ``elements/``, or ``reference`` in its place, with the compiled loop of its name."""
+    count, numbers = parameters(function)
+    return _with_loop(function.__name__, count, numbers)(reference or function)
+
+
+def _with_loop(
+    name: str,
+    count: int,
+    names: Sequence[str] = (),
+    kinds: str = "fd",
+    module: str = "loops.elements.elementwise_loops",
 ) -> Callable[[Reference], Reference]:
-    """Decorate a function of ``count`` arrays and of numbers to run ``loop(*arrays, (*numbers, *constants), out)``.
+    """Decorate a function of ``count`` arrays and of numbers with ``names`` to run ``loop(*arrays, numbers, out)``.
 
     The compiler traces the function's own steps.
     """
 
     def enter(reference: Reference) -> Reference:
-        names = reference.__code__.co_varnames[count : reference.__code__.co_argcount]
-        fixed = {kind: tuple(map(kind, constants)) for kind in (np.float32, np.float64)}
-
         def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
-            kind = out.dtype.type
-            typed = (*_typed(kind, numbers), *fixed[kind]) if numbers else fixed[kind]
+            typed = _typed(out.dtype.type, numbers)
             flat = [array.ravel() for array in arrays]
             launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.ravel())
 
@@ -102,8 +114,8 @@ def in_one_pass(
 
 
 def special(name: str) -> Callable[[Reference], Reference]:
-    """Decorate a special function of one float32 array, as ``in_one_pass``."""
-    return in_one_pass(name, 1, kinds="f", module="loops.elements.special_loops")
+    """Decorate a special function of one float32 array, with the compiled loop of a name."""
+    return _with_loop(name, 1, kinds="f", module="loops.elements.special_loops")
 
 
 def of_pairs(name: str) -> Callable[[Reference], Reference]:

@@ -4,10 +4,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
+from ....elements.activations import activations
+from ....elements.arithmetic import Functions, arithmetic
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
-from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE
+from .basic_loops import _clip
+from .elementwise import ABSOLUTE, BLOCK, LOGITS, SOFT_MARGIN, SQUARE, parameters
 from .scalar_functions import exp, exp_down, expm1, log1p_down, sigmoid, softplus
 
 
@@ -111,185 +116,89 @@ def slopes(x, y, kind, share, bound, divisor, out, start, stop):
             out[j] = share * (d / divisor)
 
 
-# Functions of x, and derivatives, functions of g and of x or the result. They have the parameters of their references,
-# propagate NaN in the same way, and use constants in the dtype of the arrays.
+# The functions of ``elements/`` that run in one pass
 
 
-def _function(function):
-    """``out[j] = function(x[j], *numbers)``."""
+def _in_precision(number):
+    """Return the functions by name, with constants in a precision."""
+    zero = number(0.0)
+    f = Functions(
+        exp=exp,
+        expm1=expm1,
+        sqrt=np.sqrt,
+        absolute=np.abs,
+        where=_inlined(lambda condition, x, y: x if condition else y),
+        keep=_inlined(lambda x, mask: x if mask else zero),
+        drop=_inlined(lambda x, mask: zero if mask else x),
+        maximum=_inlined(lambda x, y: x if x >= y or x != x else y),
+        minimum=_inlined(lambda x, y: x if x <= y or x != x else y),
+        clip=_clip,
+        neutral=_inlined(lambda number: False),
+        number=number,
+        compiled=_inlined,
+    )
+    return {**arithmetic(f), **activations(f)}
 
-    def body(x, numbers, out, start, stop):
+
+_inlined = njit(forceinline=True, error_model="numpy")
+_SINGLE, _DOUBLE = _in_precision(np.float32), _in_precision(np.float64)
+
+
+def _function(name):
+    """``out[j] = function(x[j], *numbers)``, of one array or more."""
+    single, double = _SINGLE[name], _DOUBLE[name]
+
+    def function(*args):
+        """The function in the precision of its arguments."""
+
+    @overload(function, jit_options={"forceinline": True, "error_model": "numpy"}, strict=False)
+    def chosen(x, *others):
+        return single.py_func if x == types.float32 else double.py_func
+
+    def of_one(x, numbers, out, start, stop):
         x, out = x[start:stop], out[start:stop]
         for j in range(x.size):
             out[j] = function(x[j], *numbers)
 
-    body.__name__, body.__module__ = function.__name__, function.__module__
-    function = _inlined(function)
-    return shared()(body)
-
-
-def _derivative(function):
-    """``out[j] = function(g[j], x[j], *numbers)``."""
-
-    def body(g, x, numbers, out, start, stop):
-        g, x, out = g[start:stop], x[start:stop], out[start:stop]
+    def of_two(x, y, numbers, out, start, stop):
+        x, y, out = x[start:stop], y[start:stop], out[start:stop]
         for j in range(x.size):
-            out[j] = function(g[j], x[j], *numbers)
+            out[j] = function(x[j], y[j], *numbers)
 
-    body.__name__, body.__module__ = function.__name__, function.__module__
-    function = _inlined(function)
+    def of_three(x, y, z, numbers, out, start, stop):
+        x, y, z, out = x[start:stop], y[start:stop], z[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(x[j], y[j], z[j], *numbers)
+
+    count, _ = parameters(single.py_func)
+    body = (of_one, of_two, of_three)[count - 1]
+    body.__name__ = name
     return shared()(body)
 
 
-_inlined = njit(forceinline=True, error_model="numpy")
-
-
-@_function
-def bounded(x, low, high):
-    """Clip x to the bounds; a bound that is NaN gives NaN."""
-    y = x if (x >= low) | (x != x) else low
-    return y if (y <= high) | (y != y) else high
-
-
-@_derivative
-def clamp_backward(g, x, low, high, zero):
-    return g if (x >= low) & (x <= high) else zero
-
-
-@_derivative
-def hardtanh_backward(g, x, low, high, zero):
-    return zero if (x <= low) | (x >= high) else g
-
-
-@_function
-def hardsigmoid(x, three, six, zero, sixth):
-    y = x + three
-    y = zero if y < zero else y
-    return (six if y > six else y) * sixth
-
-
-@_derivative
-def hardsigmoid_backward(g, x, three, zero, sixth):
-    return g * sixth if (x > -three) & (x < three) else zero
-
-
-@_function
-def hardswish(x, three, six, zero, sixth):
-    y = x + three
-    y = zero if y < zero else y
-    return x * (six if y > six else y) * sixth
-
-
-@_derivative
-def hardswish_backward(g, x, three, zero, third, half):
-    inner = zero if x <= -three else g * (x * third + half)
-    return g if x >= three else inner
-
-
-@_derivative
-def shrinkage_backward(g, x, bound, zero):
-    return zero if (x >= -bound) & (x <= bound) else g
-
-
-@_function
-def hardshrink(x, bound, zero):
-    return zero if (x >= -bound) & (x <= bound) else x
-
-
-@_function
-def softshrink(x, bound):
-    inner = -bound if x < -bound else x
-    return x - (bound if inner > bound else inner)
-
-
-@_function
-def threshold(x, bound, value):
-    return value if x <= bound else x
-
-
-@_derivative
-def threshold_backward(g, x, bound, zero):
-    return zero if x <= bound else g
-
-
-@_function
-def leaky_relu(x, slope, zero):
-    return x if x > zero else slope * x
-
-
-@_derivative
-def leaky_relu_backward(g, x, slope, zero):
-    return g if x > zero else slope * g
-
-
-@_function
-def elu(x, scale, alpha, width, zero):
-    below = scale * alpha * expm1((x if x < 0 else zero) / width)
-    return scale * x if (x > 0) | (x != x) else below
-
-
-@_derivative
-def elu_backward(g, x, scale, alpha, width, zero, one):
-    slope = alpha / width * exp((x if x < 0 else zero) / width)
-    return g * (scale * (slope if x <= 0 else one))
-
-
-@_derivative
-def logit_backward(g, x, eps, zero, one):
-    """The gradient of logit; if eps is NaN there are no bounds."""
-    low, high, outside = (eps, one - eps, zero) if eps == eps else (zero, one, eps)
-    return g / (x * (one - x)) if (x >= low) & (x <= high) else outside
-
-
-@_inlined
-def _between(x, y, weight, one, half):
-    return x + weight * (y - x) if abs(weight) < half else y - (y - x) * (one - weight)
-
-
-@_derivative
-def lerp_number(x, y, weight, one, half):
-    """Interpolate with a number as weight, written as a function of two arrays like a derivative."""
-    return _between(x, y, weight, one, half)
-
-
-@shared()
-def lerp(x, y, weight, numbers, out, start, stop):
-    """Interpolate between ``x`` and ``y``, computed from the nearer end."""
-    x, y, weight, out = x[start:stop], y[start:stop], weight[start:stop], out[start:stop]
-    for j in range(x.size):
-        out[j] = _between(x[j], y[j], weight[j], *numbers)
-
-
-@_function
-def sign(x, zero, one):
-    return one if x > zero else -one if x < zero else zero if x == zero else x
-
-
-@_derivative
-def abs_backward(g, x, zero, one):
-    return g * (one if x > zero else -one if x < zero else zero if x == zero else x)
-
-
-@_derivative
-def square_backward(g, x, two):
-    return g * (two * x)
-
-
-@_derivative
-def sqrt_backward(g, y, two):
-    return g / (two * y)
-
-
-@_function
-def rsqrt(x, one):
-    return one / np.sqrt(x)
-
-
-@_derivative
-def rsqrt_backward(g, y, minus_half):
-    return g * (minus_half * y * y * y)
-
-
-@_derivative
-def reciprocal_backward(g, y):
-    return -g * y * y
+bounded = _function("bounded")
+clamp_backward = _function("clamp_backward")
+hardtanh_backward = _function("hardtanh_backward")
+hardsigmoid = _function("hardsigmoid")
+hardsigmoid_backward = _function("hardsigmoid_backward")
+hardswish = _function("hardswish")
+hardswish_backward = _function("hardswish_backward")
+shrinkage_backward = _function("shrinkage_backward")
+hardshrink = _function("hardshrink")
+softshrink = _function("softshrink")
+threshold = _function("threshold")
+threshold_backward = _function("threshold_backward")
+leaky_relu = _function("leaky_relu")
+leaky_relu_backward = _function("leaky_relu_backward")
+elu = _function("elu")
+elu_backward = _function("elu_backward")
+logit_backward = _function("logit_backward")
+lerp_number = _function("lerp_number")
+lerp = _function("lerp")
+square_backward = _function("square_backward")
+sqrt_backward = _function("sqrt_backward")
+rsqrt = _function("rsqrt")
+rsqrt_backward = _function("rsqrt_backward")
+reciprocal_backward = _function("reciprocal_backward")
+sign = _function("sign")
+abs_backward = _function("abs_backward")

@@ -145,87 +145,40 @@ def _end(operation: int, out: int, x: np.ndarray) -> None:
             totals[j] += x[j]
 
 
-def _over(name: str) -> Callable[..., None]:
-    """Apply a function of one or two numbers to a block."""
+@_step
+def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+    pass
+
+
+def _or_over(name: str, number: int, others: Callable[..., None]) -> Callable[..., None]:
+    """Apply the function of a name, of one or two numbers, to a block if the operation is ``number``."""
     function = BY_ELEMENT[name]
 
-    def change(out: np.ndarray, x: np.ndarray) -> None:
+    @_step
+    def change(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         for j in range(out.size):
             out[j] = function(x[j])
 
+    @_step
     def combine(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         for j in range(out.size):
             out[j] = function(x[j], y[j])
 
-    loop: Callable[..., None] = _step(combine if name.endswith("_backward") else change)
-    return loop
+    over = combine if name.endswith("_backward") else change
+
+    def execute(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+        if operation == number:
+            over(out, x, y)
+        else:
+            others(operation, out, x, y)
+
+    chosen: Callable[..., None] = _step(execute)
+    return chosen
 
 
-_exp = _over("exp")
-_tanh = _over("tanh")
-_sigmoid = _over("sigmoid")
-_log1p_exp = _over("log1p_exp")
-_relu = _over("relu")
-_erf = _over("erf")
-_silu = _over("silu")
-_gelu = _over("gelu")
-_gelu_tanh = _over("gelu_tanh")
-_gelu_backward = _over("gelu_backward")
-_gelu_tanh_backward = _over("gelu_tanh_backward")
-_sigmoid_backward = _over("sigmoid_backward")
-_silu_backward = _over("silu_backward")
-_tanh_backward = _over("tanh_backward")
-_EXP = at.FUNCTIONS["exp"]
-_TANH = at.FUNCTIONS["tanh"]
-_SIGMOID = at.FUNCTIONS["sigmoid"]
-_LOG1P_EXP = at.FUNCTIONS["log1p_exp"]
-_RELU = at.FUNCTIONS["relu"]
-_ERF = at.FUNCTIONS["erf"]
-_SILU = at.FUNCTIONS["silu"]
-_GELU = at.FUNCTIONS["gelu"]
-_GELU_TANH = at.FUNCTIONS["gelu_tanh"]
-_GELU_BACKWARD = at.FUNCTIONS["gelu_backward"]
-_GELU_TANH_BACKWARD = at.FUNCTIONS["gelu_tanh_backward"]
-_SIGMOID_BACKWARD = at.FUNCTIONS["sigmoid_backward"]
-_SILU_BACKWARD = at.FUNCTIONS["silu_backward"]
-_TANH_BACKWARD = at.FUNCTIONS["tanh_backward"]
-
-
-@_step
-def _function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
-    if operation == _EXP:
-        _exp(out, x)
-    elif operation == _TANH:
-        _tanh(out, x)
-    elif operation == _SIGMOID:
-        _sigmoid(out, x)
-    elif operation == _LOG1P_EXP:
-        _log1p_exp(out, x)
-    elif operation == _RELU:
-        _relu(out, x)
-    elif operation == _ERF:
-        _erf(out, x)
-    elif operation == _SILU:
-        _silu(out, x)
-    elif operation == _GELU:
-        _gelu(out, x)
-    elif operation == _GELU_TANH:
-        _gelu_tanh(out, x)
-    elif operation == _GELU_BACKWARD:
-        _gelu_backward(out, x, y)
-    elif operation == _GELU_TANH_BACKWARD:
-        _gelu_tanh_backward(out, x, y)
-    elif operation == _SIGMOID_BACKWARD:
-        _sigmoid_backward(out, x, y)
-    elif operation == _SILU_BACKWARD:
-        _silu_backward(out, x, y)
-    elif operation == _TANH_BACKWARD:
-        _tanh_backward(out, x, y)
-
-
-@_step
-def _no_function(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
-    pass
+_function: Callable[..., None] = _no_function
+for _name, _number in at.FUNCTIONS.items():
+    _function = _or_over(_name, _number, _function)
 
 
 def _executed(functions: Callable[..., None]) -> Callable[..., None]:

@@ -1,5 +1,5 @@
 """Scalar functions for use in loops, without branches and calls so that the compiler can vectorize the loops."""
-# mypy: disable-error-code="no-untyped-def, call-arg, arg-type"
+# mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined"
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from ....elements.activations import activations
+from ....elements.arithmetic import Functions
 from ...runtime.numba_functions import njit
 from .basic_loops import _clip, _exp, _inlined, _sigmoid, _tanh
 
@@ -85,9 +87,9 @@ def _expm1_in_double(x):
     return horner(_SERIES, x) * x if abs(x) < 0.35 else _exp_in_double(x) - 1.0
 
 
-@_inlined
-def _sigmoid_in_double(x):
-    return 1.0 / (1.0 + _exp_in_double(-x))
+_sigmoid_in_double = activations(
+    Functions(one_plus_exp=_inlined(lambda x: 1.0 + _exp_in_double(x)), compiled=_inlined)
+)["sigmoid"]
 
 
 _OPTIONS: dict[str, Any] = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy"}
@@ -124,7 +126,7 @@ def _tanh_of(x):
     return _tanh.py_func if x == types.float32 else _tanh_in_double.py_func
 
 
-@overload(sigmoid, jit_options=_OPTIONS)
+@overload(sigmoid, jit_options=_OPTIONS, strict=False)  # which has annotations
 def _sigmoid_of(x):
     return _sigmoid.py_func if x == types.float32 else _sigmoid_in_double.py_func
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from math import inf
 
-import numpy as np
-
-from ....core.arrays import Array
 from ....core.arrays.python_numbers import converted
 from ....core.errors import describe
 from ....core.graph.primitive import apply, operand
@@ -14,40 +11,27 @@ from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels.loops.elements.elementwise import in_one_pass
 from ...table.arguments import floating_operand, number
-from ...table.blocks import in_single
+from ...table.blocks import in_single, wide
 from ...table.elementwise import elementwise, unary
-from ...table.masks import KEEP, WHERE
 from ...table.registry import operator
-from .application import activate
-from .rectifiers import bounded
+from .application import FUNCTIONS, RULES, activate
 
-
-@in_one_pass("hardswish", 1, 3, 6, 0, 1 / 6)
-@in_single
-def _hardswish(x: Array) -> Array:
-    return x * bounded(x + 3, 0, 6) * (1 / 6)
-
-
-@in_one_pass("hardswish_backward", 2, 3, 0, 1 / 3, 0.5)
-def _hardswish_backward(g: Array, x: Array) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    return WHERE(x >= 3, g, KEEP(g * (x * (1 / 3) + 0.5), ~(x <= -3)))
-
-
-@in_one_pass("hardsigmoid", 1, 3, 6, 0, 1 / 6)
-@in_single
-def _hardsigmoid(x: Array) -> Array:
-    return bounded(x + 3, 0, 6) * (1 / 6)
-
-
-@in_one_pass("hardsigmoid_backward", 2, 3, 0, 1 / 6)
-def _hardsigmoid_backward(g: Array, x: Array) -> Array:
-    return KEEP(g * (1 / 6), (x > -3) & (x < 3))
-
-
-HARDSWISH = unary("hardswish", _hardswish, _hardswish_backward, promote="same", signals=True, compiled="fd")
-HARDSIGMOID = unary("hardsigmoid", _hardsigmoid, _hardsigmoid_backward, promote="same", compiled="fd")
+_hardswish_backward = RULES["hardswish_backward"]
+HARDSWISH = unary(
+    "hardswish",
+    in_one_pass(FUNCTIONS["hardswish"], in_single(FUNCTIONS["hardswish"])),
+    in_one_pass(_hardswish_backward, lambda g, x: _hardswish_backward(g, wide(x))),
+    promote="same",
+    signals=True,
+    compiled="fd",
+)
+HARDSIGMOID = unary(
+    "hardsigmoid",
+    in_one_pass(FUNCTIONS["hardsigmoid"], in_single(FUNCTIONS["hardsigmoid"])),
+    in_one_pass(RULES["hardsigmoid_backward"]),
+    promote="same",
+    compiled="fd",
+)
 
 
 @operator(namespace="nn.functional", method=False, dtype="real")
@@ -76,24 +60,10 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return activate(HARDSIGMOID, input, inplace)
 
 
-@in_one_pass("hardshrink", 1, 0)
-def _hardshrink(x: Array, lambd: float) -> Array:
-    return np.where((x >= -lambd) & (x <= lambd), 0, x)
-
-
-@in_one_pass("softshrink", 1)
-def _softshrink(x: Array, lambd: float) -> Array:
-    return x - np.minimum(np.maximum(x, -lambd), lambd)
-
-
-@in_one_pass("shrinkage_backward", 2, 0)
-def _shrinkage_backward(g: Array, x: Array, lambd: float) -> Array:
-    return KEEP(g, ~((x >= -lambd) & (x <= lambd)))
-
-
+_shrinkage_backward = in_one_pass(RULES["shrinkage_backward"])
 HARDSHRINK = elementwise(
     "hardshrink",
-    _hardshrink,
+    in_one_pass(FUNCTIONS["hardshrink"]),
     "x",
     [_shrinkage_backward],
     promote="same",
@@ -102,7 +72,7 @@ HARDSHRINK = elementwise(
 )
 SOFTSHRINK = elementwise(
     "softshrink",
-    _softshrink,
+    in_one_pass(FUNCTIONS["softshrink"]),
     "x",
     [_shrinkage_backward],
     promote="same",
@@ -148,21 +118,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return activate(SOFTSHRINK, x, False, lambd=lambd)
 
 
-@in_one_pass("threshold", 1)
-def _over(x: Array, threshold: float, value: float) -> Array:
-    return np.where(x <= threshold, x.dtype.type(value), x)
-
-
-@in_one_pass("threshold_backward", 2, 0)
-def _over_backward(g: Array, x: Array, threshold: float) -> Array:
-    return KEEP(g, ~(x <= threshold))
-
-
 THRESHOLD = elementwise(
     "threshold",
-    _over,
+    in_one_pass(FUNCTIONS["threshold"]),
     "x",
-    [_over_backward],
+    [in_one_pass(RULES["threshold_backward"])],
     promote="same",
     piecewise_linear=True,
     compiled="fd",

@@ -13,12 +13,11 @@ from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels import SLOW, mapped
 from ....kernels.loops.elements.elementwise import in_one_pass
-from ...math.exponential import EXP
 from ...table.arguments import number
-from ...table.elementwise import elementwise, unary
+from ...table.elementwise import ARITHMETIC, elementwise, unary
 from ...table.masks import KEEP, KEEP_WHERE_NOT_ZERO, WHERE, select
 from ...table.registry import operator
-from .application import activate
+from .application import FUNCTIONS, RULES, activate
 
 
 @mapped("relu", SLOW)
@@ -61,27 +60,21 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
     return apply_inplace(RELU, input) if inplace else apply1(RELU, input)
 
 
-def bounded(x: Array, low: float, high: float) -> Array:
-    """Return ``min(max(x, low), high)``; for integers the bounds are truncated."""
+def _bounded(x: Array, low: float, high: float) -> Array:
+    """Return ``x`` clipped to the bounds, which are truncated for integers."""
     kind = x.dtype.kind
     if kind == "b" or (kind == "u" and low < 0):
         raise NotImplementedError(f"is not defined for {x.dtype} between {low} and {high}")
     if kind in "iu":
         low, high = int(low), int(high)
-    return np.minimum(np.maximum(x, low), high)
-
-
-@in_one_pass("hardtanh_backward", 2, 0)
-def _hardtanh_backward(g: Array, x: Array, low: float, high: float) -> Array:
-    """Unlike for clamp, the gradient at the bounds is 0 (as in PyTorch)."""
-    return KEEP(g, ~((x <= low) | (x >= high)))
+    return ARITHMETIC["bounded"](x, low, high)
 
 
 HARDTANH = elementwise(
     "hardtanh",
-    in_one_pass("bounded", 1)(bounded),
+    in_one_pass(ARITHMETIC["bounded"], _bounded),
     "x",
-    [_hardtanh_backward],
+    [in_one_pass(RULES["hardtanh_backward"])],
     promote="same",
     piecewise_linear=True,
     compiled="fd",
@@ -132,27 +125,16 @@ def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
     return apply_inplace(HARDTANH, input, **params) if inplace else apply(HARDTANH, (operand(input),), params)
 
 
-# Exponential linear units: scale * x for x > 0, scale * alpha * (e^(x / width) - 1) below.
+# Exponential linear units
 
-
-def _times(factor: float, x: Array) -> Array:
-    return x if factor == 1 else factor * x
-
-
-@in_one_pass("elu", 1, 0)
-def _elu(x: Array, scale: float, alpha: float, width: float) -> Array:
-    least = np.minimum(x, 0)
-    below = np.expm1(least if width == 1 else least * (1 / width))
-    return select(x > 0, _times(scale, x), _times(scale * alpha, below))
-
-
-@in_one_pass("elu_backward", 2, 0, 1)
-def _elu_rule(g: Array, x: Array, scale: float, alpha: float, width: float) -> Array:
-    # At 0 the first derivative is the left one, and the second is 0 (as in PyTorch).
-    return WHERE(x <= 0, g * (scale * alpha / width * EXP(KEEP(x, x < 0) * (1 / width))), g * scale)
-
-
-ELU = elementwise("elu", _elu, "x", [_elu_rule], signals=True, compiled="fd")
+ELU = elementwise(
+    "elu",
+    in_one_pass(FUNCTIONS["elu"]),
+    "x",
+    [in_one_pass(RULES["elu_backward"])],
+    signals=True,
+    compiled="fd",
+)
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -173,7 +155,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> F.elu(rg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
-    return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=1.0)
+    return activate(ELU, input, inplace, scale=1.0, below=alpha, width=1.0)
 
 
 @operator(inplace=True, method=False, dtype="real")
@@ -201,7 +183,7 @@ def _selu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> F.selu(rg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
-    return activate(ELU, input, inplace, scale=SELU_SCALE, alpha=SELU_ALPHA, width=1.0)
+    return activate(ELU, input, inplace, scale=SELU_SCALE, below=SELU_SCALE * SELU_ALPHA, width=1.0)
 
 
 @operator(inplace=True, method=False, like=elu)
@@ -230,28 +212,17 @@ def _celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """
     if alpha == 0:
         raise RuntimeError("alpha must not be 0 (ZeroDivisionError)")
-    return activate(ELU, input, inplace, scale=1.0, alpha=alpha, width=alpha)
+    return activate(ELU, input, inplace, scale=1.0, below=alpha, width=alpha)
 
 
 # Leaky rectifiers
 
 
-@in_one_pass("leaky_relu", 1, 0)
-def _leaky(x: Array, slope: float) -> Array:
-    below = slope * x
-    return np.maximum(x, below) if 0 < slope <= 1 else select(x > 0, x, below)
-
-
-@in_one_pass("leaky_relu_backward", 2, 0)
-def _leaky_backward(g: Array, x: Array, slope: float) -> Array:
-    return WHERE(x > 0, g, slope * g)
-
-
 LEAKY_RELU = elementwise(
     "leaky_relu",
-    _leaky,
+    in_one_pass(FUNCTIONS["leaky_relu"]),
     "x",
-    [_leaky_backward],
+    [in_one_pass(RULES["leaky_relu_backward"])],
     promote="same",
     piecewise_linear=True,
     compiled="fd",

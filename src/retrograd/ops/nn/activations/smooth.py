@@ -15,37 +15,27 @@ from ....core.arrays.layout import order_like
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
-from ....elements.activations import Functions, activations
 from ....kernels import SEVERAL, mapped
 from ...math.arithmetic import ABS, SUB
-from ...math.exponential import EXP, SIGMOID
-from ...math.special.error_function import ERF
+from ...math.exponential import SIGMOID
 from ...math.trigonometric import TANH
 from ...shape.joining import CAT
 from ...table.arguments import dimension, floating_operand
 from ...table.batching import along
-from ...table.blocks import in_blocks, in_single, widened
+from ...table.blocks import in_blocks, in_single, wide, widened
 from ...table.elementwise import elementwise, unary
 from ...table.masks import WHERE, select
 from ...table.registry import operator
-from .application import activate
-
-
-def _one_plus_exp(x: Array) -> Array:
-    return 1 + np.exp(x)
-
+from .application import FUNCTIONS, RULES, activate
 
 Loop: TypeAlias = Callable[[Callable[..., Array]], Callable[..., Array]]
-
-_FORWARD = activations(Functions(np.exp, _one_plus_exp, np.tanh, SIGMOID, ERF, np.clip))
-_SLOPES = activations(Functions(EXP, _one_plus_exp, TANH, SIGMOID, ERF, np.clip))  # of Tensors, too
 
 
 def _smooth(name: str, of: str, loop: Loop, backward_loop: Loop) -> Primitive:
     """Return the primitive of the function ``of`` of ``elements/activations.py``, with its compiled loops."""
-    slope = in_blocks(widened(_SLOPES[f"{of}_slope"]))
+    slope = in_blocks(widened(RULES[f"{of}_slope"]))
     backward = backward_loop(lambda g, x: g * slope(x))
-    return unary(name, in_single(loop(in_blocks(_FORWARD[of]))), backward, signals=True, compiled="f")
+    return unary(name, in_single(loop(in_blocks(FUNCTIONS[of]))), backward, signals=True, compiled="f")
 
 
 SILU = _smooth("silu", "silu", mapped("silu", SEVERAL), mapped("silu_backward", SEVERAL))
@@ -238,9 +228,7 @@ def _glu(x: Array, dim: int) -> Array:
 
 
 def _glu_vjp(g: Array, x: Array, dim: int) -> Array:
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
-    a, b = _halves(x, dim)
+    a, b = _halves(wide(x), dim)
     s = SIGMOID(b)
     along_a = g * s
     return CAT(along_a, along_a * a * (1 - s), dim=dim)

@@ -33,6 +33,7 @@ from ....kernels import SEVERAL, or_reference, takes
 from ....kernels.loops.statistics import norms
 from ...reduce.common import count
 from ...table.batching import composed
+from ...table.blocks import wide
 from ...table.composites import gradients_of, raw, second_order, where_needed
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
 
 def _viewed(x: Any, layout: Layout) -> Any:
     """Reshape x for its statistics and convert it to at least single precision."""
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
+    x = wide(x)
     return x if layout.view is None else x.reshape(layout.view)
 
 

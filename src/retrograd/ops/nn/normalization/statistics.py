@@ -23,6 +23,7 @@ from ....kernels.loops.statistics import norms
 from ...math.arithmetic import ADD, MUL
 from ...reduce.common import count
 from ...table.arguments import floating_operand, integers, number
+from ...table.blocks import wide
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
@@ -168,8 +169,7 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 @whole
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
     """Return mean and sum of squared deviations over the axes."""
-    if x.dtype.itemsize == 2:
-        x = x.astype(np.float32)
+    x = wide(x)
     if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
         return norms.channel_moments(x)
     mean = mean_over(x, axes)
