@@ -347,9 +347,10 @@ def _place(x: Array, index: Index, shape: tuple[int, ...]) -> Array:
     if index.basic and type(x) is np.ndarray and prod(shape) <= SMALL:
         out = np.zeros(shape, x.dtype)
         out[index.key] = x
-        return out
-    out = _zeros(shape, x)
-    _write_at(out, index, x)
+    else:
+        out = empty(shape, x.dtype, x)
+        copies.write(out, 0)
+        _write_at(out, index, x)
     return out
 
 
