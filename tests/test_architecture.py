@@ -20,8 +20,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 34,
     "lines of docstrings that repeat another one": 288,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 73,
-    "uses of Any": 3576,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 72,
+    "uses of Any": 3575,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 144,
 }
