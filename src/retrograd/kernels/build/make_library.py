@@ -107,9 +107,10 @@ def main(name: str = "", folder: str = "build/kernels") -> int:
                     left_out += 1
                     print(f"not in the library: {job.module}.{job.name} {job.kinds}: {problem}", file=sys.stderr)
                     del paths[job]
+            for job in waiting.values():  # the library is not current if the source of a loop that failed changes
+                files |= _sources(job.module.removeprefix("retrograd.kernels."))
             for job, path in paths.items():
                 about, _, parts[job.symbol] = path.read_bytes().partition(b"\n")
-                files |= _sources(job.module.removeprefix("retrograd.kernels."))
                 for call in json.loads(about)["calls"]:
                     if call.startswith(ROUTINE):
                         calls[call] = Job(*call.removeprefix(ROUTINE).rsplit(".", 2))

@@ -11,7 +11,7 @@ from ...runtime.loop_calls import Loop
 from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 from .elementwise import BLOCK
-from .elementwise_loops import _function, _inlined
+from .elementwise_loops import _inlined
 from .scalar_functions import exp_down, horner, log, log1p_down
 
 # Fitted to ``erfinv(x) / x`` as a function of w = -log(1 - x^2), or of sqrt(w) for w > 5; relative error 4e-9
@@ -41,6 +41,19 @@ _ERFINV_FAR = (
     0.935970650029,
     3.00152680944,
 )
+
+
+def _function(function: Callable[[float], float]) -> Loop:
+    """``out[j] = function(x[j])``."""
+
+    def body(x: np.ndarray, numbers: tuple[()], out: np.ndarray, start: int, stop: int) -> None:
+        x, out = x[start:stop], out[start:stop]
+        for j in range(x.size):
+            out[j] = function(x[j])
+
+    body.__name__ = function.__name__
+    function = _inlined(function)
+    return shared()(body)
 
 
 @_function
