@@ -61,7 +61,7 @@ def test_each_stop_begins_with_its_line_and_operator(debug):
     code, out, err = debug("next", "n", "back", "quit")
     assert (code, err) == (0, "")
     assert stops(out) == ["prog.py:9 mean", "prog.py:9 square", "prog.py:8 linear", "prog.py:9 square"]
-    assert out.startswith("prog.py:9 mean") and "lambda g, x: g * (2 * x)" in out
+    assert out.startswith("prog.py:9 mean") and "return g * (two * x)" in out
 
 
 def test_it_goes_to_places_and_conditions(debug):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import pi, sqrt
 
-from .arithmetic import Function, Functions, Number, definer
-from .updates import Element
+from .arithmetic import Element, Function, Functions, Number, definer
 
 
 def activations(f: Functions) -> Mapping[str, Function]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from .updates import Element
-
+Element: TypeAlias = Any  # a number, an array of numbers, a Tensor, or a term of a program
 Number: TypeAlias = Element  # the same for all elements
 Function: TypeAlias = Callable[..., Element]
 

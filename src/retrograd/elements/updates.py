@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-Element: TypeAlias = Any  # a number, an array of numbers, a Tensor, or a term of a program
+from .arithmetic import Element
+
 Numbers: TypeAlias = tuple[Element, ...]
 Update: TypeAlias = Callable[..., Numbers]
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from ..core.graph.modes import enable_grad
 from ..core.tensor.tensor import Tensor
-from ..elements.updates import Element, Operations, updates
+from ..elements.arithmetic import Element
+from ..elements.updates import Operations, updates
 from ..ops.indexing.selection import where
 from ..ops.math.bounds import maximum, minimum
 from .hyperparameters import ParamGroup

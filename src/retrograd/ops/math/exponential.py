@@ -257,14 +257,21 @@ def xlog1py(input: Operand, other: Operand) -> Tensor:
     return apply2(XLOG1PY, input, other)
 
 
-def _logit(x: Array, eps: float) -> Array:
-    if eps == eps:
+def _logit(x: Array, eps: float | None) -> Array:
+    if eps is not None:
         x = np.clip(x, eps, 1 - eps)
     return np.log(x / (1 - x))
 
 
 _logit_backward = in_one_pass(ARITHMETIC["logit_backward"])
-LOGIT = Primitive("logit", _logit, "x", [_logit_backward], promote="float", elementwise=True, signals=True)
+
+
+def _logit_rule(g: Array, x: Array, eps: float | None) -> Array:
+    found: Array = _logit_backward(g, x, math.nan if eps is None else eps)
+    return found
+
+
+LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)
 
 
 @operator(inplace=True, real=True, dtype="float")
@@ -281,7 +288,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     >>> rg.logit(rg.tensor([0.5, 0.9]))
     tensor([0.    , 2.1972])
     """
-    return apply(LOGIT, (operand(input),), {"eps": math.nan if eps is None else eps})
+    return apply(LOGIT, (operand(input),), {"eps": eps})
 
 
 for _function in (exp2, expm1, log1p, logit, xlogy):

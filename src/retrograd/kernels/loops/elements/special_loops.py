@@ -44,7 +44,7 @@ _ERFINV_FAR = (
 
 
 def _function(function: Callable[[float], float]) -> Loop:
-    """``out[j] = function(x[j])``."""
+    """The loop that writes ``function(x[j])`` to ``out[j]``."""
 
     def body(x: np.ndarray, numbers: tuple[()], out: np.ndarray, start: int, stop: int) -> None:
         x, out = x[start:stop], out[start:stop]
