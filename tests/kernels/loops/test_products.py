@@ -123,7 +123,7 @@ SIZES = [
 
 def tiled(monkeypatch, least=0):
     """Let products from so many multiplications on be packed, whatever their shape."""
-    monkeypatch.setattr(products, "_plan", products._plan.__wrapped__)
+    monkeypatch.setattr(products, "planned", products.planned.__wrapped__)
     monkeypatch.setattr(products, "USEFUL", 0)
     monkeypatch.setattr(products, "STACKED", 0)
     monkeypatch.setattr(products, "TILED", least)

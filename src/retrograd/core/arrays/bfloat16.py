@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..graph import plan
+from ..graph.plan import Recordable
 from ..graph.primitive import Primitive, changes, primitives
+from . import Array
 from .dtypes import DType, float32
+from .layout import cast
 
 _dtype: list[DType] = []
 
@@ -58,7 +61,7 @@ def set_up(dtype: DType) -> bool:
 def wide(value: Any) -> Any:
     """Convert an array or Tensor of bfloat16, also within a tuple, to float32; return other values unchanged."""
     if getattr(value, "dtype", None) is _dtype[0]:
-        return value.astype(float32)
+        return cast(value, float32)
     if type(value) is tuple:
         return tuple(map(wide, value))
     return value
@@ -67,7 +70,7 @@ def wide(value: Any) -> Any:
 def _narrow(value: Any) -> Any:
     if type(value) is tuple:
         return tuple(map(_narrow, value))
-    return value.astype(_dtype[0]) if getattr(value, "dtype", None) == float32 else value
+    return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
 # Primitives that only move or convert numbers compute in bfloat16; views must share memory.
@@ -96,7 +99,7 @@ def _widen(primitive: Primitive) -> None:
     if primitive.view or primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     first = primitive.name in _KEEPS_FIRST
-    primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals), first)
+    primitive.forward = _widened_forward(primitive.forward, bool(primitive.residuals), first, primitive.halves)
     if primitive.write is not None and primitive.name != "copy_":
         primitive.write = _widened_write(primitive.write)
 
@@ -106,11 +109,20 @@ def _has(arrays: tuple[object, ...]) -> bool:
     return any(getattr(array, "dtype", None) is narrow for array in arrays)
 
 
-def _widened_forward(forward: Callable[..., Any], residuals: bool, keeps_first: bool) -> Callable[..., Any]:
+def _all_have(arrays: tuple[object, ...]) -> bool:
+    narrow = _dtype[0]
+    return all(getattr(array, "dtype", None) is narrow for array in arrays)
+
+
+def _widened_forward(
+    forward: Callable[..., Any], residuals: bool, keeps_first: bool, halves: Callable[..., Array] | None
+) -> Callable[..., Any]:
     @wraps(forward)
     def forward_in_float32(*arrays: object, **params: object) -> Any:
         if not _has(arrays):
             return forward(*arrays, **params)
+        if halves is not None and _all_have(arrays):
+            return halves(*arrays, **params)
         out = forward(*map(wide, arrays), **params)
         deciding = arrays[:1] if keeps_first else arrays
         if any(getattr(array, "dtype", None) == float32 for array in deciding):
@@ -143,5 +155,8 @@ def write_for(primitive: Primitive, arrays: tuple[object, ...]) -> Any:
     return primitive.write if narrow is None or _has(arrays) else narrow
 
 
-def _widened_rule(rule: Callable[..., object]) -> Callable[..., Any]:
+def _widened_rule(rule: Callable[..., object], primitive: Recordable) -> Callable[..., Any]:
+    """Return the rule for float32 arrays. A primitive with a forward function for bfloat16 has such rules, too."""
+    if primitive.halves is not None:
+        return rule
     return lambda g, *saved: rule(wide(g), *map(wide, saved))

@@ -62,6 +62,14 @@ def order_like(array: Any) -> Literal["C", "K"]:
     return "K"
 
 
+casts: list[Callable[[Array, np.dtype], Array]] = []  # the function of the operator ``cast``, once it is loaded
+
+
+def cast(x: Array, dtype: np.dtype) -> Array:
+    """Return ``x.astype(dtype)``; large arrays are cast by compiled loops or several threads."""
+    return casts[0](x, dtype) if casts and type(x) is np.ndarray else x.astype(dtype)
+
+
 def memory_order(array: Array) -> list[int]:
     """Return the dimensions by descending stride."""
     return sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)

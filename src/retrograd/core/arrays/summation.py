@@ -13,6 +13,7 @@ from numpy import ndarray
 from ..opaque_calls import whole
 from . import Array
 from .blas import beside_pool
+from .layout import cast
 
 BLOCK = 512  # rows per block of a sum over leading dimensions
 SHORT = 64  # length of a last dimension up to which overhead per row dominates NumPy's sum
@@ -59,8 +60,8 @@ def accurate_sum(x: Any, dim: tuple[int, ...] | None = None, keepdim: bool = Fal
     if dtype.kind in "biu":
         out = shared[0](x, dim, keepdim) if shared and x.size >= LARGE else None
         return x.sum(axis=dim, keepdims=keepdim, dtype=np.int64) if out is None else out
-    if dtype == np.float16:
-        return accurate_sum(x.astype(np.float32), dim, keepdim).astype(dtype)
+    if dtype == np.float16 or dtype.kind == "V":
+        return accurate_sum(cast(x, np.dtype(np.float32)), dim, keepdim).astype(dtype)
     if (
         dim is None
         or x.__class__ is not ndarray  # GPUs sum by trees

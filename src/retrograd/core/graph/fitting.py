@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.arrays import Array
 from ..arrays.devices import array_module
+from ..arrays.layout import cast
 from ..arrays.summation import accurate_sum
 from ..errors import describe
 from ..tensor.tensor import Tensor, new_tensor
@@ -39,7 +40,7 @@ def fit(g: Array, parent: Node | Tensor, node: Node) -> Array:
     if g.dtype != dtype:
         if g.dtype.kind == "c" and dtype.kind != "c":
             g = g.real
-        g = g.astype(dtype)
+        g = cast(g, dtype)
     return g
 
 

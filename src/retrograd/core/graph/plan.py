@@ -21,7 +21,7 @@ ALONE, WHOLE = -1, -2
 
 
 # Decorators of rules; bfloat16, in which NumPy cannot compute, adds one when it is first used.
-calling: list[Callable[[Rule], Rule]] = []
+calling: list[Callable[[Rule, Recordable], Rule]] = []
 
 
 class Recordable(Protocol):
@@ -34,6 +34,7 @@ class Recordable(Protocol):
     residuals: tuple[str, ...]
     fills: bool
     elementwise: bool
+    halves: Callable[..., Array] | None
     cheap: bool
     in_place: InPlace | None
     piecewise_linear: bool
@@ -160,7 +161,7 @@ def _called(rule: Rule, primitive: Recordable) -> Rule:
     if primitive.called is not None:
         rule = primitive.called(rule)
     for change in calling:
-        rule = change(rule)
+        rule = change(rule, primitive)
     return rule
 
 

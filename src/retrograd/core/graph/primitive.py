@@ -55,27 +55,26 @@ class Primitive:
         jvps: for each input a rule ``rule(t, ...)`` that maps its tangent to the output's. A rule may name only what
             the input's ``vjps`` rule names. Give ``jvps`` only where transposing ``vjps`` would cost matrix products.
         promote: ``"same"`` converts all inputs to PyTorch's result type, ``"float"`` also converts integers to the
-            default floating dtype, ``"no bool"`` refuses bools, ``"strict"`` refuses mixed floating dtypes, None does
-            not convert inputs.
+            default floating dtype, ``"no bool"`` refuses bools, ``"strict"`` mixed floating dtypes; None converts none.
         elementwise: the Jacobian is diagonal up to broadcasting, so forward mode uses the same rules.
         view: the result shares memory with the first input whenever the forward's array does.
         outputs: the number of outputs for a forward that returns a tuple of results; -1 for any number.
         residuals: names of the values that the forward returns after its result: constants that only rules read.
         write: in-place form ``write(out, *arrays, **params)``; a ufunc needs none.
         overwrites: ``write`` sets every element of ``out``.
-        piecewise_linear: gradients do not depend on the inputs. With ``create_graph`` they still have a history, with
-            zero derivatives, as in PyTorch.
-        signals: the forward may raise floating-point flags in ordinary use (log, division); they are suppressed.
+        piecewise_linear: gradients do not depend on the inputs; with ``create_graph`` their derivatives are zero.
+        signals: the forward may raise floating-point flags (log, division), which are suppressed.
         contiguous: results are in row-major order, as in PyTorch, whatever the order of the inputs.
         wide: half-precision inputs with Python numbers are computed in float32 (see arrays.half_precision).
         batch: the batching rule (see mapping.batching); elementwise primitives need none.
         shaped: ``shaped(make, *arrays, **params)`` returns ``make(shape, dtype)`` of the result, for meta tensors.
+        halves: the forward for inputs that are all bfloat16, which the rules then accept, too (see arrays.bfloat16).
     """
 
     __slots__ = (
-        "batch", "by_layout", "called", "cheap", "elementwise", "fills", "floats", "forward", "in_place", "inputs",
-        "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites", "piecewise_linear", "plain", "plans",
-        "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc", "variadic", "view", "wide",
+        "batch", "by_layout", "called", "cheap", "elementwise", "fills", "floats", "forward", "halves", "in_place",
+        "inputs", "joint", "jvp", "jvps", "layout", "name", "outputs", "overwrites", "piecewise_linear", "plain",
+        "plans", "position", "promote", "residuals", "rules", "shaped", "signals", "ufunc", "variadic", "view", "wide",
         "write", "__weakref__",
     )  # fmt: skip
 
@@ -101,6 +100,7 @@ class Primitive:
         wide: bool = False,
         batch: Callable[[Any], Any] | None = None,
         shaped: Callable[..., Any] | None = None,
+        halves: Callable[..., Array] | None = None,
     ) -> None:
         self.name = name
         self.variadic = inputs.startswith("*")
@@ -114,7 +114,7 @@ class Primitive:
         self.elementwise = elementwise
         self.cheap = elementwise  # whether the result costs little to compute again (``recomputed``)
         self.in_place: InPlace | None = None  # see the module of this name
-        self.batch, self.shaped = batch, shaped
+        self.batch, self.shaped, self.halves = batch, shaped, halves
         self.view = view
         self.outputs = outputs
         self.fills = True  # cotangents of outputs without a gradient are passed as zeros, otherwise as None

@@ -208,7 +208,7 @@ def _exchanged(value: Value, change: Callable[[Tensor], Value]) -> Value:
     return value
 
 
-def _rule(rule: Callable[..., Value]) -> Callable[..., Value]:
+def _rule(rule: Callable[..., Value], primitive: plan.Recordable) -> Callable[..., Value]:
     def run_rule(g: Value, *saved: Value) -> Value:
         result = rule(g, *saved)
         return without_numbers(result) if type(g) is MetaArray else result

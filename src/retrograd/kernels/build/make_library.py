@@ -39,10 +39,21 @@ from ..runtime.levels import LEVELS, Level, named, target, usable
 from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
-# Loops that no example calls: the workers of the thread pool, and the execution of regions.
+_SHARE = "'int', 'int', 'int', 'int', 'int'"  # the arguments of a loop on parts of a range
+_PAIRS, _HALVES, _INDICES = [f"('{kind}', {axes}, True, True)" for kind, axes in (("u4", 2), ("u2", 2), ("i8", 1))]
+_FACTOR = f"{_PAIRS}, 'bool'"
+# Loops that no example calls: the workers of the thread pool, the execution of regions, and bfloat16, an extra.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
+    ("loops.layout.copy_loops", "narrow_bfloat16", f"({_SHARE}, ('u4', 1, True, True), ('u2', 1, True, True))"),
+    ("loops.layout.copy_loops", "widen_bfloat16", f"({_SHARE}, ('u2', 1, True, True), ('u4', 1, True, True))"),
+    ("loops.matrices.product_loops", "pair_rows", f"({_SHARE}, {_HALVES}, {_PAIRS})"),
+    (
+        "loops.matrices.product_loops",
+        "pair_product",
+        f"({_SHARE}, {_FACTOR}, {_FACTOR}, {_PAIRS}, 'int', 'int', {_INDICES}, {_INDICES}, {_HALVES}, 'bool')",
+    ),
 )
 ELEMENTS = KERNELS.parent / "elements"
 PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that define the library's content

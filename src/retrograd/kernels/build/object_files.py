@@ -38,7 +38,8 @@ from ..tiles.vector_width import wide
 
 _WORD, _INT, _BYTE, _BIT = [ir.IntType(bits) for bits in (64, 32, 8, 1)]
 _POINTER = _BYTE.as_pointer()
-_NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64}  # the kinds of a routine's arguments
+# The kinds of a routine's arguments; "p" is a pair of bfloat16.
+_NUMBERS = {"i": types.int64, "f": types.float32, "d": types.float64, "p": types.uint32}
 _HEADER = 64  # bytes before the elements of an allocation: Numba's MemInfo, and padding for alignment
 # Whether Numba has one pass manager per LLVM module, as older versions do.
 _PASSES_OF_MODULES = "llvm_module" in signature(JITCPUCodegen._function_pass_manager).parameters
@@ -113,6 +114,7 @@ class _Codegen(JITCPUCodegen):
         super()._init(module)
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
+        llvm.initialize_native_asmparser()
         (level,) = levels
         options = {"cpu": level.cpu, "features": level.features, "reloc": "pic", "codemodel": "default"}
         self._tm = llvm.Target.from_triple(level.triple).create_target_machine(opt=3, **options)
@@ -216,7 +218,7 @@ def routine(function: Any) -> Any:
     """
 
     def typed(typing_context: Any, *arguments: Any) -> Any:
-        kinds = [number if isinstance(number, types.Float) else types.int64 for number in arguments]
+        kinds = [number if number in _NUMBERS.values() else types.int64 for number in arguments]
         letters = "".join(next(letter for letter, kind in _NUMBERS.items() if kind == one) for one in kinds)
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:

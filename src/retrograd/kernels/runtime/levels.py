@@ -48,15 +48,25 @@ def named(name: str) -> Level:
     raise ValueError(f"expected one of the levels {[level.name for level in LEVELS]}, got {name!r}")
 
 
-@cache
-def usable() -> tuple[Level, ...]:
-    """Return the levels that this processor supports, best first; an empty tuple without /proc/cpuinfo."""
+def _flags() -> frozenset[str]:
+    """Return the flags that all cores of this processor have; none without /proc/cpuinfo."""
     if sys.platform != "linux":
-        return ()
+        return frozenset()
     try:
         with open("/proc/cpuinfo") as file:
             lines = [line.partition(":")[2].split() for line in file if line.startswith(("flags", "Features"))]
     except OSError:
-        return ()
-    flags = frozenset.intersection(*map(frozenset, lines)) if lines else frozenset()  # flags of all cores
-    return tuple(level for level in LEVELS if level.machine == platform.machine() and level.flags <= flags)
+        return frozenset()
+    return frozenset.intersection(*map(frozenset, lines)) if lines else frozenset()
+
+
+@cache
+def usable() -> tuple[Level, ...]:
+    """Return the levels that this processor supports, best first; an empty tuple without /proc/cpuinfo."""
+    return tuple(level for level in LEVELS if level.machine == platform.machine() and level.flags <= _flags())
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Return whether this processor has an instruction for products of bfloat16, in registers of 64 bytes."""
+    return "avx512_bf16" in _flags() and bool(usable()) and usable()[0].width == 64

@@ -52,7 +52,9 @@ def unflushed_gemm(typing_context, a_way, b_way, m, n, k, a, a_step, b, b_step, 
 
 
 def _multiply(context: Any, builder: ir.IRBuilder, beta: object, arguments: Sequence[ir.Value]) -> None:
-    """Generate the call of BLAS."""
+    """Generate the call of BLAS; none for pairs of bfloat16, which only tiles multiply."""
+    if isinstance(beta, types.Integer):
+        return
     long, real = ir.IntType(64), context.get_value_type(beta)
     kinds = [_WORD] * 3 + [long] * 3 + [real, long, long, long, long, real, long, long]
     name = PREFIX + ("sgemm" if real == _REAL else "dgemm")

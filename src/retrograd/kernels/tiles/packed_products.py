@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from ..loops.elements.basic_loops import _compiled
 from ..runtime.numba_functions import routine
 from ..runtime.thread_protocol import shared
-from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, size_of, strip
+from .tiles import BYTES, HALF, MOST, ROWS, WORD, address_of, first_lanes, masked_load, real_of, size_of, strip
 
 _DEPTH = 1536  # bytes of a panel's column that are multiplied at once
 _TOGETHER = 64  # rows of the result for which a panel is read repeatedly
@@ -39,7 +39,7 @@ def _turn(typing_context, lines, step, out, out_step, number):
 
     def generate(context, builder, signature, arguments):
         lines, step, out, out_step, _ = arguments
-        real, size = context.get_value_type(number), number.bitwidth // 8
+        real, size = real_of(context, number), number.bitwidth // 8
         lanes = BYTES // size
         vector = ir.VectorType(real, lanes)
 
@@ -78,7 +78,7 @@ def _mover(bytes_of, abreast=1):
             count, source, step, out, out_step, apart, _ = arguments
             size = number.bitwidth // 8
             wide = bytes_of(size)
-            vector = ir.VectorType(context.get_value_type(number), wide // size).as_pointer()
+            vector = ir.VectorType(real_of(context, number), wide // size).as_pointer()
             with cgutils.for_range(builder, count) as loop:
                 at, to = [
                     builder.add(begin, builder.mul(distance, loop.index))
@@ -107,7 +107,7 @@ def _fill(typing_context, source, live, out, number):
         source, live, out, _ = arguments
         size = number.bitwidth // 8
         lanes = BYTES // size
-        vector = ir.VectorType(context.get_value_type(number), lanes)
+        vector = ir.VectorType(real_of(context, number), lanes)
         source, out = [builder.inttoptr(address, vector.as_pointer()) for address in (source, out)]
         builder.store(masked_load(builder, source, first_lanes(builder, live, lanes), size), out, align=size)
         return context.get_dummy_value()

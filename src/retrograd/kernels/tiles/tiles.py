@@ -3,6 +3,9 @@
 A tile of the result stays in registers while the loop runs over the inner dimension, in order, with fused multiply-add:
 a row of the result does not depend on neighboring rows. For few rows BLAS takes up to twice as long. In single
 precision denormals are flushed, as BLAS does here.
+
+If ``add`` is a uint32, each number of the factors is a *pair*: two numbers of bfloat16, adjacent along the inner
+dimension, whose products are added to a float32. Such tiles need a processor with AVX512_BF16.
 """
 # mypy: disable-error-code="no-untyped-def, call-arg, arg-type, attr-defined, var-annotated"
 
@@ -29,6 +32,19 @@ WORD, HALF = ir.IntType(64), ir.IntType(32)
 
 def _declared(builder, name, result, kinds):
     return cgutils.get_or_insert_function(builder.module, ir.FunctionType(result, kinds), name)
+
+
+def real_of(context, number):
+    """Return LLVM's type of the numbers in vectors: pairs of bfloat16 are loaded as if they were float32."""
+    return ir.FloatType() if isinstance(number, types.Integer) else context.get_value_type(number)
+
+
+def _multiply_pairs(builder, x, y, total):
+    """Add the products of bfloat16 to a vector of float32."""
+    if machine() != "x86_64":  # never called there
+        return total
+    kind = ir.FunctionType(total.type, [total.type] * 3)
+    return builder.asm(kind, "vdpbf16ps $2, $1, $0", "=v,v,v,0", [x, y, total], False)
 
 
 def _spread(builder, number, lanes):
@@ -71,7 +87,7 @@ def _tile(rows, vectors, whole=True, between=None):
     def tile(typing_context, a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step):
         def generate(context, builder, signature, arguments):
             a, down, along, b, across, depth, out, out_step, added, live, ahead, ahead_step = arguments
-            real, size = context.get_value_type(add), add.bitwidth // 8
+            real, size, pairs = real_of(context, add), add.bitwidth // 8, add == types.uint32
             lanes = BYTES // size
             vector = ir.VectorType(real, lanes)
             zeros, flags = ir.Constant(vector, [0.0] * lanes), ir.VectorType(ir.IntType(1), lanes)
@@ -138,7 +154,10 @@ def _tile(rows, vectors, whole=True, between=None):
                             spread = _spread(builder, factor, lanes)
                             for part, other in enumerate(beside):
                                 cell = row * vectors + part
-                                sums[cell] = builder.call(fma, [spread, other, sums[cell]])
+                                if pairs:
+                                    sums[cell] = _multiply_pairs(builder, spread, other, sums[cell])
+                                else:
+                                    sums[cell] = builder.call(fma, [spread, other, sums[cell]])
                         at, begins = builder.add(at, across), [builder.add(address, along) for address in begins]
                         if not between or number == together - 1:
                             at, begins = opaque(at), [opaque(address) for address in begins]
@@ -169,7 +188,9 @@ def _tile(rows, vectors, whole=True, between=None):
                 row, part = divmod(number, vectors)
                 address = place(out, builder.mul(out_step, WORD(row)), WORD(BYTES * part))
                 found.append((builder.load(total), address, part))
-            with builder.if_else(builder.fcmp_ordered("!=", added, real(0.0))) as (then, otherwise):
+            differs = builder.icmp_unsigned if pairs else builder.fcmp_ordered
+            adds = differs("!=", added, HALF(0) if pairs else real(0.0))
+            with builder.if_else(adds) as (then, otherwise):
                 with then:
                     for total, address, part in found:
                         store(builder.fadd(load(address, part), total), address, part)

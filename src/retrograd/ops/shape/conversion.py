@@ -10,7 +10,7 @@ from numpy import ndarray
 from ...core.arrays import Array, dtypes
 from ...core.arrays.devices import Device, backend_for, backend_of
 from ...core.arrays.dtypes import INEXACT, DType, as_dtype, is_number_dtype
-from ...core.arrays.layout import order_like
+from ...core.arrays.layout import casts, order_like
 from ...core.arrays.public_dtypes import DTYPES
 from ...core.arrays.public_dtypes import dtype as PublicDType
 from ...core.errors import InvalidValue
@@ -21,11 +21,17 @@ from ..table.batching import in_front
 from ..table.registry import operator
 from ..table.types import DeviceLike, DTypeLike
 
+_LARGE_HALVES = 1 << 12  # numbers of bfloat16 from which a loop takes less time than NumPy
+
 
 def _cast(x: Array, dtype: DType) -> Array:
-    if type(x) is ndarray and x.size >= copies.LARGE:
+    """Cast large arrays by several threads, and bfloat16, which NumPy casts one by one, by a loop."""
+    if type(x) is ndarray and x.size >= (_LARGE_HALVES if "V" in (x.dtype.kind, dtype.kind) else copies.LARGE):
         return copies.converted(x, dtype)
     return x.astype(dtype, order=order_like(x))
+
+
+casts[:] = [_cast]
 
 
 def _clone(x: Array) -> Array:

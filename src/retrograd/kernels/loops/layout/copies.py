@@ -21,7 +21,15 @@ from .lanes import WORDS
 
 LINE = 16  # minimum number of contiguous elements for a copy line by line
 TILE = 128  # elements of a tile along each of two dimensions that are in different memory order
-_HALF_LOOPS = {"fe": "narrow", "de": "narrow_double", "ef": "widen", "ed": "widen"}
+# Loops that convert half precision, by the dtypes' letters (E is bfloat16), and the words that they convert.
+_HALF_LOOPS: dict[str, tuple[str, type, type]] = {
+    "fe": ("narrow", np.float32, np.uint16),
+    "de": ("narrow_double", np.float64, np.uint16),
+    "ef": ("widen", np.uint16, np.float32),
+    "ed": ("widen", np.uint16, np.float64),
+    "fE": ("narrow_bfloat16", np.uint32, np.uint16),
+    "Ef": ("widen_bfloat16", np.uint16, np.uint32),
+}
 
 
 def copied(x: Array) -> Any:
@@ -144,10 +152,9 @@ def _fill_flat(out: Any, x: Any) -> None:
         word = WORDS[x.itemsize]
         launch(loop("loops.layout.copy_loops", "flat"), x.size, WORTH_SHARING, x.view(word), out.view(word))
         return
-    name = _HALF_LOOPS.get(x.dtype.char + out.dtype.char)
-    if name is not None and x.flags.aligned and compiled() is not None:
-        bits = [array.view(np.uint16) if array.dtype.char == "e" else array for array in (x, out)]
-        launch(loop("loops.layout.copy_loops", name), x.size, WORTH_SHARING, *bits)
+    if (found := _HALF_LOOPS.get(x.dtype.char + out.dtype.char)) and x.flags.aligned and compiled() is not None:
+        name, old, new = found
+        launch(loop("loops.layout.copy_loops", name), x.size, WORTH_SHARING, x.view(old), out.view(new))
         return
 
     def share(start: int, stop: int) -> None:

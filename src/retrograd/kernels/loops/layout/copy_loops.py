@@ -1,4 +1,4 @@
-"""The compiled loops of copies: to and from float16, which is passed as bits, transposed, and line by line.
+"""The compiled loops of copies: to and from half precision, which is passed as bits, transposed, and line by line.
 
 Conversions follow Giesen's "Half to float done quic". Numbers below the smallest normal float16 are rounded by adding a
 power of two whose last bit is that of the smallest float16.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import shared
 
 u, f = np.uint32, np.float32
-_INFINITY = u(0x7F800000)
+_INFINITY, _SIGN = u(0x7F800000), u(0x80000000)
 _TOO_LARGE = u(0x47800000)  # 2^16, to which numbers from 65520 on are rounded
 _NORMAL, _LEAST_NORMAL = u(0x38800000), f(2.0**-14)
 _HALF = u(0x3F000000)  # 0.5
@@ -65,6 +66,30 @@ def widen(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
 
 
 TILE = 8  # rows and columns transposed together; more lines at distances of a power of two conflict in the cache
+
+
+@njit
+def to_bfloat16(bits: np.uint32) -> np.uint16:
+    """Return the nearest bfloat16 to a float32, the one with an even last bit for a tie; NaN keeps its sign."""
+    upper = u(bits >> u(16))
+    rounded = u(u(bits + u(0x7FFF)) + u(upper & u(1))) >> u(16)
+    return np.uint16(rounded if u(bits & ~_SIGN) <= _INFINITY else u(u(upper & u(0x8000)) | u(0x7FC0)))
+
+
+@shared(noalias=True)
+def narrow_bfloat16(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
+    """Round float32, given as uint32, to bfloat16, given as uint16."""
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = to_bfloat16(x[j])
+
+
+@shared(noalias=True)
+def widen_bfloat16(x: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
+    """Convert bfloat16, given as uint16, to float32, given as uint32."""
+    x, out = x[start:stop], out[start:stop]
+    for j in range(x.size):
+        out[j] = u(u(x[j]) << u(16))
 
 
 @shared()

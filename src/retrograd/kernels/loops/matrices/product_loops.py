@@ -10,6 +10,7 @@ from ...runtime.numba_functions import njit
 from ...runtime.thread_protocol import add, shared
 from ...tiles.packed_products import multiply_large, packed_product_at, panels_of
 from ...tiles.tiles import product_at
+from ..layout.copy_loops import to_bfloat16
 from .products import PACKED, SINGLY, STRAIGHT, TILES, WIDE, by_rows
 
 _by_rows = njit(by_rows)
@@ -103,3 +104,34 @@ def stack(m, n, k, x, x_apart, x_turned, x_width, y, y_apart, y_turned, y_width,
     zero = out.dtype.type(0)
     for b in range(start, stop):
         gemm(x_way, y_way, m, n, k, x + b * x_apart, x_width, y + b * y_apart, y_width, zero, at + b * apart, n)
+
+
+# Arrays of bfloat16 are given as uint16, arrays of pairs and of their float32 sums as uint32 (see ``pairs.py``).
+
+
+@shared(noalias=True)
+def pair_rows(x, out, start, stop):
+    """Write rows 2 i and 2 i + 1 of a matrix of bfloat16 to row i of ``out``; a row after the last one is zero."""
+    for i in range(start, stop):
+        first, pairs = x[2 * i], out[i]
+        if 2 * i + 1 == len(x):
+            for j in range(pairs.size):
+                pairs[j] = first[j]
+            return
+        second = x[2 * i + 1]
+        for j in range(pairs.size):
+            pairs[j] = np.uint32(np.uint32(first[j]) | np.uint32(np.uint32(second[j]) << np.uint32(16)))
+
+
+@njit
+def _narrowed(narrow, out, top, bottom, low, high):
+    for i in range(top, bottom):
+        sums, halves = out[i, low:high], narrow[i, low:high]
+        for j in range(sums.size):
+            halves[j] = to_bfloat16(sums[j])
+
+
+@shared()
+def pair_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, narrow, adds, start, stop):
+    """``product``, or with ``adds`` ``add_product``, for pairs; ``narrow`` is the result rounded to bfloat16."""
+    parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, np.uint32(adds), _narrowed, narrow)

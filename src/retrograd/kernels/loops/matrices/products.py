@@ -175,7 +175,7 @@ def prepared(x: Array, y: Array, out: Any = None) -> tuple[int, int, tuple[Any, 
         out = empty((m, n), x.dtype)
     if m * n >= LARGE:
         share()
-    blocks, least, block, how, ranges, cuts = _plan(m, k, n, x_turned, y_turned, kind, count())
+    blocks, least, block, how, ranges, cuts = planned(m, k, n, x_turned, y_turned, kind, count())
     taken = np.zeros(ranges, np.int64) if ranges else _NONE
     return blocks, least, (rows, x_turned, columns, y_turned, out, block, how, taken, cuts)
 
@@ -187,7 +187,7 @@ def _vectors_are_wide() -> bool:
 
 
 @lru_cache(1024)
-def _plan(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
+def planned(m: int, k: int, n: int, x_turned: bool, y_turned: bool, kind: str, threads: int) -> tuple[Any, ...]:
     """Return the number of blocks, the minimum number per thread, their length, and the method of multiplication.
 
     For tiles of packed factors, also return the number of column ranges and the blocks of rows.

@@ -42,6 +42,13 @@ def _linear(x: Array, w: Array, b: Array | None = None) -> Array:
     return out
 
 
+def _halves(x: Array, w: Array, b: Array | None = None) -> Array:
+    """Return the map of bfloat16: all products and the bias are added in float32."""
+    from ....kernels.loops.matrices.pairs import dot
+
+    return dot(as_rows(x), w.T, b).reshape(x.shape[:-1] + w.shape[:1])
+
+
 def _linear_weight(dy: Array, x: Array) -> Array:
     if x.ndim != 2:
         dy, x = as_rows(dy), as_rows(x)
@@ -54,6 +61,12 @@ def _weight_examples(call: Call) -> Tensor:
     return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
 
 
+def _weight_halves(dy: Array, x: Array) -> Array:
+    from ....kernels.loops.matrices.pairs import dot
+
+    return dot(as_rows(dy).T, as_rows(x))
+
+
 # The gradient of the weight, ``sum over rows of dy_o x_i``, which is bilinear, so that its rules are products, too.
 LINEAR_WEIGHT: Primitive = Primitive(
     "linear_weight",
@@ -63,6 +76,7 @@ LINEAR_WEIGHT: Primitive = Primitive(
     jvps=[lambda t, x: LINEAR_WEIGHT(t, x), lambda t, dy: LINEAR_WEIGHT(dy, t)],
     promote="strict",
     batch=_weight_examples,
+    halves=_weight_halves,
 )
 
 
@@ -125,6 +139,7 @@ LINEAR = Primitive(
     promote="strict",
     batch=_linear_examples,
     shaped=_linear_shape,
+    halves=_halves,
 )
 LINEAR_NO_BIAS: Primitive = Primitive(
     "linear",
@@ -135,6 +150,7 @@ LINEAR_NO_BIAS: Primitive = Primitive(
     promote="strict",
     batch=_linear_examples,
     shaped=_linear_shape,
+    halves=_halves,
 )
 
 

@@ -12,6 +12,7 @@ from numpy import ndarray
 from ....core.arrays import Array
 from ....core.arrays.devices import is_array
 from ....core.arrays.dtypes import FLOATING, float32, result_type
+from ....core.arrays.layout import cast
 from ....core.arrays.python_numbers import converted
 from ....core.errors import InvalidValue, describe
 from ....core.graph.modes import watchers
@@ -110,15 +111,20 @@ def _mm(x: Array, y: Array) -> Array:
 
 
 def _mm_vjp_x(g: Array, y: Array) -> Array:
-    if type(g) is not ndarray:
-        return MM(g, y.T)
-    return g.dot(y.T) if g.size < FEW > y.size else product(g, y.T)
+    return MM.forward(g, y.T) if type(g) is ndarray else MM(g, y.T)
 
 
 def _mm_vjp_y(g: Array, x: Array) -> Array:
-    if type(g) is not ndarray:
-        return MM(x.T, g)
-    return x.T.dot(g) if g.size < FEW > x.size else product(x.T, g)
+    return MM.forward(x.T, g) if type(g) is ndarray else MM(x.T, g)
+
+
+def _halves(x: Array, y: Array) -> Array:
+    """Return the product of bfloat16: of matrices by pairs, of stacks in float32."""
+    from ....kernels.loops.matrices.pairs import dot
+
+    if y.ndim == 2 <= x.ndim:
+        return dot(as_rows(x), y).reshape(x.shape[:-1] + y.shape[1:])
+    return cast(_matmul(cast(x, float32), cast(y, float32)), x.dtype)
 
 
 def _matmul_shape(make: Callable[..., ndarray], x: ndarray, y: ndarray) -> ndarray:
@@ -141,6 +147,7 @@ MM: Primitive = Primitive(
     promote="strict",
     batch=_matmul_examples,
     shaped=_matmul_shape,
+    halves=_halves,
 )
 MATMUL: Primitive = Primitive(
     "matmul",
@@ -154,6 +161,7 @@ MATMUL: Primitive = Primitive(
     promote="strict",
     batch=_matmul_examples,
     shaped=_matmul_shape,
+    halves=_halves,
 )
 
 
