@@ -1,5 +1,9 @@
 """Products and conversions of bfloat16: by the processor's instruction for pairs where it has one, else in float32."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -113,6 +117,20 @@ def test_gradients_are_those_of_float32_within_eight_bits(by_pairs, layer):
         assert found.dtype == rg.bfloat16
         error = (found.float() - wanted).abs()
         assert bool((error <= wanted.abs() * 2.0**-7 + 2e-2).all())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernels", ["jit", "reference"])
+def test_products_without_the_library(kernels):
+    program = (
+        "import numpy as np, ml_dtypes\n"
+        "from retrograd.kernels.loops.matrices import pairs\n"
+        "x = np.ones((256, 256), ml_dtypes.bfloat16)\n"
+        "assert (pairs.dot(x, x) == 256).all()\n"
+    )
+    if kernels == "jit":
+        pytest.importorskip("numba")
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, "RETROGRAD_KERNELS": kernels}, check=True)
 
 
 def test_useful_sizes_are_multiplied_by_pairs():

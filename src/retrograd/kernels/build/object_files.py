@@ -114,7 +114,6 @@ class _Codegen(JITCPUCodegen):
         super()._init(module)
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-        llvm.initialize_native_asmparser()
         (level,) = levels
         options = {"cpu": level.cpu, "features": level.features, "reloc": "pic", "codemodel": "default"}
         self._tm = llvm.Target.from_triple(level.triple).create_target_machine(opt=3, **options)

@@ -11,7 +11,7 @@ dimension, whose products are added to a float32. Such tiles need a processor wi
 
 from __future__ import annotations
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -28,6 +28,7 @@ BYTES = width()
 _REGISTERS = "w" if machine() in ("aarch64", "arm64") else "v"  # LLVM's constraint for vector registers
 _LINE = 64  # bytes of a cache line
 WORD, HALF = ir.IntType(64), ir.IntType(32)
+binding.initialize_native_asmparser()  # reads the instruction for pairs
 
 
 def _declared(builder, name, result, kinds):

@@ -12,7 +12,7 @@ from ....core.arrays import Array
 from ....core.arrays.dtypes import float32
 from ....core.arrays.layout import cast
 from ....core.opaque_calls import LoopMissing
-from ... import loop
+from ... import compiled, loop
 from ...runtime.cores import count
 from ...runtime.levels import multiplies_bfloat16
 from ...runtime.result_arrays import empty
@@ -25,7 +25,8 @@ _MODULE = "loops.matrices.product_loops"
 
 def dot(x: Array, y: Array, bias: Array | None = None) -> Array:
     """Return ``x @ y + bias`` for two matrices of bfloat16, with sums in float32."""
-    if type(x) is type(y) is np.ndarray and x.size * y.shape[1] >= products.USEFUL and multiplies_bfloat16():
+    large = type(x) is type(y) is np.ndarray and x.size * y.shape[1] >= products.USEFUL
+    if large and multiplies_bfloat16() and compiled() is not None:
         out = _product(x, y, bias)
         if out is not None:
             return out
