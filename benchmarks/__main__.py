@@ -11,9 +11,9 @@ are skipped.
 
 A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures
 imports, sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing
-process on one core, ``language`` a language model of 124 million parameters, ``small`` calls on small tensors, and
-``graph`` a graph of a million operators; ``--only`` without names measures nothing. ``--page`` writes all results in
-the JSON file to docs/performance.md.
+process on one core, ``half`` the larger steps in bfloat16, ``language`` a language model of 124 million parameters,
+``small`` calls on small tensors, and ``graph`` a graph of a million operators; ``--only`` without names measures
+nothing. ``--page`` writes all results in the JSON file to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = (
     "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
 )  # fmt: skip
-MEASURED = ("steps", "alone", "setup", "neighbour", "language", "small", "graph")  # sections of a record
+MEASURED = ("steps", "alone", "setup", "neighbour", "half", "language", "small", "graph")  # sections of a record
+HALF_STEPS = ("mlp_large", "gpt_small", "gpt_middle", "cnn", "lstm")  # measured under ``autocast``, too
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the previous worker's threads sleep: OpenMP's threads spin for 0.2 s
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -51,7 +52,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 class Worker:
     """A process that runs a library on a workload."""
 
-    def __init__(self, library: str, workload: str, threads: int) -> None:
+    def __init__(self, library: str, workload: str, threads: int, half: bool = False) -> None:
         environment = os.environ | {name: str(threads) for name in THREADS}
         if library == "jax":
             environment["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(threads > 1).lower()}"
@@ -59,6 +60,8 @@ class Worker:
             environment["RETROGRAD_KERNELS"] = "reference"
         if library.endswith("-compiled"):
             environment["BENCHMARK_COMPILED"] = "1"
+        if half:
+            environment["BENCHMARK_BFLOAT16"] = "1"
         command = [sys.executable, "-m", "benchmarks.worker", library.partition("-")[0], workload]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -109,13 +112,20 @@ def can(library: str, workload: str) -> bool:
 
 
 def measure(
-    workload: str, threads: int, rounds: int, seconds: float, libraries: tuple[str, ...] = LIBRARIES
+    workload: str,
+    threads: int,
+    rounds: int,
+    seconds: float,
+    libraries: tuple[str, ...] = LIBRARIES,
+    half: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Measure libraries on one workload; return their results by name."""
     libraries = tuple(library for library in libraries if can(library, workload))
     for library in {"retrograd", "retrograd-compiled"}.intersection(libraries):
-        Worker(library, workload, threads).stop()  # warm up, so that a compiler's memory does not count as a step's
-    workers = {library: Worker(library, workload, threads) for library in libraries}
+        Worker(
+            library, workload, threads, half
+        ).stop()  # warm up, so that a compiler's memory does not count as a step's
+    workers = {library: Worker(library, workload, threads, half) for library in libraries}
     for worker in workers.values():
         worker.tell(seconds / 2)
     for number in range(rounds):
@@ -123,15 +133,15 @@ def measure(
             time.sleep(PAUSE)
             worker.work(seconds)
     results = {library: worker.end() for library, worker in workers.items()}
-    compare_losses(workload, results)
+    compare_losses(workload, results, 2e-2 if half else 1e-3)
     return results
 
 
-def compare_losses(workload: str, results: dict[str, dict[str, Any]]) -> None:
+def compare_losses(workload: str, results: dict[str, dict[str, Any]], tolerance: float) -> None:
     """Report libraries whose losses differ."""
     reference = results["retrograd"]["first"]
     for library, result in results.items():
-        if abs(result["first"] - reference) > 1e-3 * max(1.0, abs(reference)):
+        if abs(result["first"] - reference) > tolerance * max(1.0, abs(reference)):
             print(f"{workload}: the first loss of {library} is {result['first']:.6g}, not {reference:.6g}")
 
 
@@ -200,7 +210,7 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "language", "small", "graph"]
+    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "half", "language", "small", "graph"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -223,6 +233,13 @@ def main() -> None:
             from .neighbour import slow_downs
 
             record["neighbour"] = slow_downs("gpt_small", options.threads, 8 * options.seconds)
+            continue
+        if workload == "half":
+            for name in HALF_STEPS:
+                record["half"][name] = measure(
+                    name, options.threads, options.rounds, options.seconds, ("retrograd", "torch"), half=True
+                )
+            keep(record, options.json)
             continue
         if workload == "language":
             record["language"] = language.measure(

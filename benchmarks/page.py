@@ -53,6 +53,8 @@ def written(record: dict[str, Any]) -> str:
     if parts:
         sections += ["## Parts of a program", _ratios(parts, "seconds_median")]
     sections += ["## Peak memory", "Resident memory of the process divided by PyTorch's.", _ratios(steps, "peak")]
+    if record.get("half"):
+        sections += ["## In bfloat16", HALF, _half(record["half"], steps)]
     if record.get("language"):
         sections += ["## A language model of 124 million parameters", LANGUAGE, _language(record["language"])]
     if record.get("small"):
@@ -65,6 +67,19 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## Before the first step", _setup(record["setup"])]
     sections += ["## Description of the steps", _descriptions(steps | parts)]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
+
+
+HALF = """Time of the step under `autocast("cpu", dtype=bfloat16)`, divided by that of PyTorch in bfloat16, and by that
+of Retrograd in float32. Products use AVX512_BF16 if the processor has it."""
+
+
+def _half(results: dict[str, Any], steps: dict[str, Any]) -> str:
+    """Return the ratios of steps in bfloat16 to PyTorch's, and to Retrograd's in float32."""
+    lines = ["|  | PyTorch in bfloat16 | Retrograd in float32 |", "|---|---:|---:|"]
+    for name, measured in results.items():
+        own = measured["retrograd"]["seconds_median"] / steps[name]["retrograd"]["seconds_median"]
+        lines.append(_row([name, f"{ratio(measured, 'retrograd', 'seconds_median'):.2f}", f"{own:.2f}"]))
+    return "\n".join(lines)
 
 
 def by_hand(page: str) -> str:

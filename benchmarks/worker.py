@@ -43,6 +43,8 @@ def make(library: str, workload: str) -> Any:
     if library == "torch":
         lib.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     step = (STEPS | PARTS)[workload](lib)
+    if "BENCHMARK_BFLOAT16" in os.environ:
+        step = lib.autocast("cpu", dtype=lib.bfloat16)(step)
     return lib.compile(step) if "BENCHMARK_COMPILED" in os.environ else step
 
 
