@@ -369,12 +369,7 @@ class Pool(Ledger):
                 budget.seconds += perf_counter() - began
 
     def repeat_all(
-        self,
-        parent: Segment,
-        steps: Sequence[_Step],
-        values: _Values,
-        whole: bool,
-        done: list[bool],
+        self, parent: Segment, steps: Sequence[_Step], values: _Values, whole: bool, done: list[bool]
     ) -> None:
         """Repeat the calls of a segment into new segments before it: a single one if the ``whole`` segment fits."""
         collapsed = False

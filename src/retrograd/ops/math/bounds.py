@@ -227,12 +227,7 @@ def _nan_to_num(x: Array, nan: float, posinf: float | None, neginf: float | None
     return np.nan_to_num(x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf)
 
 
-NAN_TO_NUM = elementwise(
-    "nan_to_num",
-    _nan_to_num,
-    "x",
-    [lambda g, x: KEEP(g, ISFINITE(x))],
-)
+NAN_TO_NUM = elementwise("nan_to_num", _nan_to_num, "x", [lambda g, x: KEEP(g, ISFINITE(x))])
 
 
 @operator(inplace=True)

@@ -126,11 +126,7 @@ def _repeat_interleave(x: Array, repeats: int, dim: int) -> Array:
 
 
 REPEAT_INTERLEAVE: Primitive = Primitive(
-    "repeat_interleave",
-    _repeat_interleave,
-    "x",
-    [_repeat_interleave_rule],
-    batch=batching.along("dim"),
+    "repeat_interleave", _repeat_interleave, "x", [_repeat_interleave_rule], batch=batching.along("dim")
 )
 REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 

@@ -40,10 +40,7 @@ BCE_WITH_LOGITS = Primitive(
     "binary_cross_entropy_with_logits",
     _bce_with_logits,
     "x y",
-    [
-        _bce_with_logits_vjp_x,
-        lambda g, x, reduction: -share_of(g, x, reduction) * x,
-    ],
+    [_bce_with_logits_vjp_x, lambda g, x, reduction: -share_of(g, x, reduction) * x],
     promote="same",
     signals=True,
     batch=summed_up,

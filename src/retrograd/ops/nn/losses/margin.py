@@ -146,10 +146,7 @@ SOFT_MARGIN = Primitive(
     "soft_margin_loss",
     _soft_margin,
     "x y",
-    [
-        _soft_margin_vjp_x,
-        lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y),
-    ],
+    [_soft_margin_vjp_x, lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y)],
     promote="same",
     signals=True,
     batch=summed_up,

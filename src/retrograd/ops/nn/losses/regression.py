@@ -127,10 +127,7 @@ def _loss_of_difference(
     bound: float = 0.0,
 ) -> Tensor:
     x, y = operand(input), operand(target, "target")
-    distance = primitive is L1 and "c" in (
-        x.array.dtype.kind,
-        y.array.dtype.kind,
-    )
+    distance = primitive is L1 and "c" in (x.array.dtype.kind, y.array.dtype.kind)
     if not distance and x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"expected a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape
