@@ -126,12 +126,10 @@ class _SparseType:
 
     def __call__(self, *args: Any) -> SparseTensor:
         if len(args) in (2, 3) and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
-            tensor: SparseTensor = sparse_coo_tensor(*args, dtype=self.dtype)
-            return tensor
+            return sparse_coo_tensor(*args, dtype=self.dtype)
         size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         size = tuple(size) or (0,)
-        empty: SparseTensor = sparse_coo_tensor(np.zeros((len(size), 0), np.int64), np.zeros(0), size, dtype=self.dtype)
-        return empty
+        return sparse_coo_tensor(np.zeros((len(size), 0), np.int64), np.zeros(0), size, dtype=self.dtype)
 
 
 _SPARSE_DTYPES = {
@@ -160,8 +158,7 @@ def _sparse_zeros(
         raise RuntimeError(f"{name}: layout={layout} does not match the layout of out, {describe(out)}")
     shape = shape_of(size)
     values = full((0,), 0.0, dtype=dtype, device=device, requires_grad=requires_grad)
-    empty: SparseTensor = sparse_coo_tensor(np.zeros((len(shape), 0), np.int64), values, shape)
-    return empty
+    return sparse_coo_tensor(np.zeros((len(shape), 0), np.int64), values, shape)
 
 
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -324,8 +324,7 @@ def _public(namespace: str, name: str, function: Function) -> Function:
     if namespace == "Tensor":
         return function
     home = retrograd if not namespace else attrgetter(namespace)(retrograd)
-    found: Function = getattr(home, name, function)
-    return found
+    return getattr(home, name, function)
 
 
 # Modes

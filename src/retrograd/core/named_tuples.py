@@ -20,8 +20,7 @@ _SCOPE = {"__builtins__": {}, "new": tuple.__new__}
 @cache
 def _constructor(count: int) -> CodeType:
     names = "".join(f", _{place}" for place in range(count))
-    code: CodeType = eval(f"lambda _cls{names}: new(_cls, ({names[2:]},))", dict(_SCOPE)).__code__
-    return code
+    return eval(f"lambda _cls{names}: new(_cls, ({names[2:]},))", dict(_SCOPE)).__code__
 
 
 class _Methods:

@@ -251,18 +251,15 @@ class _Module:
         if all(isinstance(value, int) for value in args):
             kind = np.arange(1, **kwargs).dtype
             return reserved((len(range(*args)),), kind)
-        found: MetaArray = without_numbers(np.arange(*args, **kwargs))
-        return found
+        return without_numbers(np.arange(*args, **kwargs))
 
     def eye(self, *args: Value, **kwargs: Value) -> MetaArray:
         """Return a meta array like ``np.eye``."""
-        found: MetaArray = without_numbers(np.eye(*args, **kwargs))
-        return found
+        return without_numbers(np.eye(*args, **kwargs))
 
     def linspace(self, *args: Value, **kwargs: Value) -> MetaArray:
         """Return a meta array like ``np.linspace``."""
-        found: MetaArray = without_numbers(np.linspace(*args, **kwargs))
-        return found
+        return without_numbers(np.linspace(*args, **kwargs))
 
     def concatenate(self, arrays: Sequence[Value], axis: int = 0) -> MetaArray:
         """Return a meta array of the shape of the concatenation."""

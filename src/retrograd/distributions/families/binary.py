@@ -58,8 +58,7 @@ class SuccessOdds(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        known: Tensor = vars(self)["probs" if "probs" in vars(self) else "logits"]
-        return known
+        return vars(self)["probs" if "probs" in vars(self) else "logits"]
 
     @property
     def param_shape(self) -> Size:

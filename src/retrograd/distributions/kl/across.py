@@ -55,8 +55,7 @@ def _of_family(table: dict[type[Distribution], Any], d: Distribution) -> Any:
 
 
 def _mean_log(p: Distribution) -> Tensor:
-    mean: Tensor = _of_family(_MEAN_LOG, p)(p)
-    return mean
+    return _of_family(_MEAN_LOG, p)(p)
 
 
 # -E[log q(x)], by the family of q

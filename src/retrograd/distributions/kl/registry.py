@@ -90,5 +90,4 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
         )
-    result: Tensor = function(p, q)
-    return result
+    return function(p, q)

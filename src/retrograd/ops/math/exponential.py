@@ -267,8 +267,7 @@ _logit_backward = in_one_pass(ARITHMETIC["logit_backward"])
 
 
 def _logit_rule(g: Array, x: Array, eps: float | None) -> Array:
-    found: Array = _logit_backward(g, x, math.nan if eps is None else eps)
-    return found
+    return _logit_backward(g, x, math.nan if eps is None else eps)
 
 
 LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)

@@ -345,8 +345,7 @@ def _second_order(
     x: Tensor, widths: Tensor, axis: int, order: int, mode: Mode, cval: float, options: dict[str, Any]
 ) -> Tensor:
     orders = [order if place == axis else 0 for place in range(x.ndim)]
-    result: Tensor = gaussian_filter(x, widths, orders, None, mode, cval, **options)
-    return result
+    return gaussian_filter(x, widths, orders, None, mode, cval, **options)
 
 
 @ndimage

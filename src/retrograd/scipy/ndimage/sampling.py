@@ -29,8 +29,7 @@ _EDGE = 12  # pixels that SciPy adds around an image before it computes spline c
 @lru_cache(64)
 def _coefficients(n: int, order: int, mode: str) -> Array:
     """Return the matrix from ``n`` values to spline coefficients: SciPy's filter of unit vectors."""
-    matrix: Array = scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
-    return matrix
+    return scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
 
 
 def _filtered(x: Tensor, order: int, mode: str, axes: Sequence[int]) -> Tensor:

@@ -170,8 +170,7 @@ def oaconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = 
     >>> rg.scipy.signal.oaconvolve(rg.tensor([1.0, 2.0]), [1.0, 1.0])
     tensor([1., 3., 2.])
     """
-    result: Tensor = fftconvolve(in1, in2, mode, axes)
-    return result
+    return fftconvolve(in1, in2, mode, axes)
 
 
 def _bounded(

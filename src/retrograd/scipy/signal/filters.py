@@ -362,8 +362,7 @@ def decimate(
     half = 10 * q
     taps = library.firwin(2 * half + 1 if n is None else n + 1, 1.0 / q, window="hamming")
     if zero_phase:
-        down: Tensor = resample_poly(x, 1, q, axis=axis, window=taps)
-        return down
+        return resample_poly(x, 1, q, axis=axis, window=taps)
     (values,) = floats(x)
     count = values.shape[axis] // q + bool(values.shape[axis] % q)
     result: Tensor = upfirdn(taps, values, 1, q, axis)

@@ -51,8 +51,7 @@ def _segments(x: Tensor, size: int, step: int) -> Tensor:
 def _detrended(parts: Tensor, kind: Detrend) -> Tensor:
     if not kind:
         return parts
-    result: Tensor = kind(parts) if callable(kind) else detrend(parts, type=kind)
-    return result
+    return kind(parts) if callable(kind) else detrend(parts, type=kind)
 
 
 def _transforms(

@@ -586,8 +586,7 @@ def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
 
 def _format_of(matrix: ScipyMatrix) -> Format:
     """Return the format of a matrix of SciPy, or compressed rows for one of its further formats."""
-    format: Format = matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
-    return format
+    return matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:

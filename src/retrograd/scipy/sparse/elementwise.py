@@ -101,14 +101,12 @@ def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) ->
 
 def _matvec(self: SparseArray, x: MatrixLike) -> Tensor:
     """Return ``A @ x``. SciPy takes an object with this method for a linear operator."""
-    product: Tensor = self @ x
-    return product
+    return self @ x
 
 
 def _rmatvec(self: SparseArray, x: MatrixLike) -> Tensor:
     """Return ``A^H @ x``."""
-    product: Tensor = self.T.conj() @ x
-    return product
+    return self.T.conj() @ x
 
 
 # Operators of a Tensor and a sparse array; there is no quotient, as in SciPy.

@@ -75,8 +75,7 @@ class Distribution:
                 one.
         """
         if not has_tensor((point, *args, *kwargs.values())):
-            result: Tensor = getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
-            return result
+            return getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
         family = self.family
         if name.removeprefix("log") == ("pdf" if family.discrete else "pmf"):
             raise AttributeError(f"scipy.stats.{self.name} has no {name}")
@@ -158,8 +157,7 @@ class Distribution:
 
     def _moment(self, name: str, args: tuple[ArrayLike, ...], kwargs: dict[str, ArrayLike]) -> Tensor:
         if not has_tensor((*args, *kwargs.values())):
-            result: Tensor = getattr(getattr(scipys("scipy.stats"), self.name), name)(*args, **kwargs)
-            return result
+            return getattr(getattr(scipys("scipy.stats"), self.name), name)(*args, **kwargs)
         *shapes, loc, scale = floats(*self._parameters(args, kwargs))
         if name == "mean":
             value = self.family.mean(*shapes) * scale + loc

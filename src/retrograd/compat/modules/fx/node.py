@@ -246,8 +246,7 @@ class Node:
     @property
     def stack_trace(self) -> str | None:
         """The lines of the program that made the node, if the tracer recorded them."""
-        trace: str | None = self.meta.get("stack_trace")
-        return trace
+        return self.meta.get("stack_trace")
 
     @stack_trace.setter
     def stack_trace(self, trace: str | None) -> None:

@@ -137,8 +137,7 @@ def _get_available_device_type() -> str | None:
 
 def _get_device_module(device_type: str) -> ModuleType:
     """Return the module of a device type, such as ``torch.cuda``."""
-    module: ModuleType = getattr(sys.modules["retrograd"], device_type)
-    return module
+    return getattr(sys.modules["retrograd"], device_type)
 
 
 def _get_device_index(device: Device | str | int, optional: bool = False, allow_cpu: bool = False) -> int:

@@ -192,8 +192,7 @@ def _in_layout(self: SparseTensor, sparse_dim: int | None = None, *, layout: obj
     name = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
         raise RuntimeError(f"to_sparse: layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
-    found: SparseTensor = getattr(self, f"to_{name}")()
-    return found
+    return getattr(self, f"to_{name}")()
 
 
 def _transposed_rows(self: CompressedTensor) -> SparseTensor:

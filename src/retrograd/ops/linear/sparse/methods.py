@@ -150,8 +150,7 @@ class SparseMethods(WithoutArray):
 
     def norm(self, p: float = 2) -> Tensor:
         """Return the norm of all elements as one vector."""
-        result: Tensor = self._distinct()._elements.norm(p)
-        return result
+        return self._distinct()._elements.norm(p)
 
     def pow(self, exponent: float) -> SparseMethods:
         """Return the power of each element.
@@ -162,8 +161,7 @@ class SparseMethods(WithoutArray):
         if isinstance(exponent, Tensor) or exponent <= 0:
             raise RuntimeError(f"pow: a sparse Tensor needs a positive number as exponent, got {describe(exponent)}")
         coalesced = self._distinct()
-        found: SparseMethods = coalesced._with(coalesced._elements**exponent)
-        return found
+        return coalesced._with(coalesced._elements**exponent)
 
     __pow__ = pow
 

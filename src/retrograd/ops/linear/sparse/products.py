@@ -32,8 +32,7 @@ def scipy_sparse() -> ModuleType | None:
         import scipy.sparse
     except ImportError:
         return None
-    found: ModuleType = scipy.sparse
-    return found
+    return scipy.sparse
 
 
 class Places:
@@ -135,8 +134,7 @@ def _spmm(values: Array, x: Array, places: Places) -> Array:
     xp = array_module(x)
     many = values.size * x.shape[1] >= MIN_SCIPY or places.has_source(values)
     if many and values.dtype.char in "fdFD" and type(x) is np.ndarray and scipy_sparse() is not None:
-        product: Array = places.matrix(values) @ x
-        return product
+        return places.matrix(values) @ x
     out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
     if not values.size:
         return out

@@ -158,8 +158,7 @@ def _widths(x: Tensor, pad: Size) -> Widths:
     if len(sizes) > 2 * x.array.ndim:
         raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
-    widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
-    return widths
+    return ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
 
 
 def _check_crop(x: Tensor, widths: Widths) -> None:

@@ -233,8 +233,7 @@ _log = _where_real(np.log)
 
 def _logn(n: object, x: object) -> Tensor:
     base, y = tensors(n, x)
-    quotient: Any = np.divide(_log(y), _log(base))
-    return quotient
+    return np.divide(_log(y), _log(base))
 
 
 def _as_numpy(base: Any, exponent: Any) -> Any:

@@ -245,8 +245,7 @@ class _MatrixFree(LinearSolve):
                 f"{self.what}: the linear system of the derivative did not converge in {info} iterations"
             )
         self.info = int(info) if self.info is None else self.info
-        found: Array = x.astype(right.dtype, copy=False)
-        return found
+        return x.astype(right.dtype, copy=False)
 
 
 def cg(
