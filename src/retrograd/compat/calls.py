@@ -185,7 +185,6 @@ def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _by_row(input: SparseTensor, dim: int) -> tuple[SparseTensor, Tensor, int]:
-    """Return the coalesced matrix, the row (or column) of each value, and the number of rows (or columns)."""
     if input.ndim != 2 or input.dense_dim():
         raise RuntimeError(f"softmax: expected a sparse matrix, got a sparse Tensor of shape {tuple(input.shape)}")
     a = input.coalesce()
@@ -324,7 +323,6 @@ def _check_memory(name: str, outs: Sequence[Tensor], inputs: Sequence[Tensor]) -
 
 
 def _are_alike(x: Tensor, y: Tensor) -> bool:
-    """Return whether both have the same elements of memory in the same order."""
     a, b = x.array, y.array
     if a is b:
         return True

@@ -24,8 +24,6 @@ def _constructor(count: int) -> CodeType:
 
 
 class _Methods:
-    """The methods of all named tuples."""
-
     @classmethod
     def _make(cls: Any, values: Iterable[object]) -> Any:
         """Return a tuple with the values of an iterable."""

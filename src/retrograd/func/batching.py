@@ -210,7 +210,6 @@ def _name(func: Callable[..., object]) -> str:
 
 
 def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[Any], Structure, list[int | None]]:
-    """Return the leaves of the arguments, their structure, and the mapped dimension of each leaf."""
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -284,7 +283,6 @@ def _out_dims(name: str, out_dims: Dims, outputs: Structure) -> list[int | None]
 
 
 def _size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
-    """Return the number of examples, which must be the same for all mapped arguments."""
     paths = structure.paths("inputs")
     mapped = [(path, x, x.shape[dim]) for x, dim, path in zip(leaves, dims, paths, strict=True) if dim is not None]
     if not mapped:

@@ -171,7 +171,6 @@ def jvp_through(
 
 
 def _push(order: Sequence[Node], tangents: dict[Edge, Tangent], differentiable: bool, layered: bool) -> None:
-    """Add the tangents of the nodes, given from the latest to the earliest."""
     for node in reversed(order):
         if node in tangents:
             continue

@@ -113,7 +113,6 @@ def _with_arrays(fun: Function) -> Callable[..., Tensor]:
 
 
 def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Operand]:
-    """Return the start, the times ``t_eval``, and the end."""
     values = list(t_eval)
     numbers = [float(detached(x)) for x in (start, *values, end)]
     low, high = sorted((numbers[0], numbers[-1]))

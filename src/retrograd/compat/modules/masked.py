@@ -233,7 +233,6 @@ def _converted(x: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 
 def _count(input: Tensor, dim: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
-    """Return how many elements each result of a reduction combines."""
     selected = _ops.ones_like(input, dtype=bool) if mask is None else _input_mask(input, mask=mask)
     return _ops.sum(selected, dim, keepdim)
 

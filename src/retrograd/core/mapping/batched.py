@@ -247,7 +247,6 @@ def _tensors(value: Any) -> Any:
 
 
 def _arrays(value: object) -> Any:
-    """Replace Tensors in the results of a call by their arrays."""
     if isinstance(value, Tensor):
         return value.array
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -357,7 +356,6 @@ DATA_DEPENDENT_SHAPES = frozenset((
 
 
 def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:
-    """Run ``ufunc.at`` on the memory of each example."""
     if type(out) is not Batched or not out.mapped:
         raise TypeError(f"np.{ufunc.__name__}.at inside vmap needs a mapped array, got one shared by all examples")
     for index in range(out.level.size):

@@ -386,7 +386,6 @@ class Wishart(_WithCovariance):
         return root @ root.mT
 
     def _steps(self) -> Tensor:
-        """Return ``[0, 1, ..., p - 1]``."""
         return arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
 
     def _log_prob(self, value: Tensor) -> Tensor:

@@ -210,11 +210,9 @@ class _Record:
         return [found.get(edge) for edge in wanted]
 
     def transposed(self, w: Leaves) -> Leaves:
-        """Return A^T w."""
         return self.filled(self.pull(w, self.starts, modes.grad_enabled))
 
     def product(self, t: Leaves) -> Leaves:
-        """Return A t."""
         return self.push(dict(zip(self.starts, t, strict=True)))
 
     def push(self, seeds: dict[Edge, Tensor]) -> Leaves:

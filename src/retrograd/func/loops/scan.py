@@ -157,7 +157,6 @@ def _segment(
     steps: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """Run consecutive steps from a carry."""
     slices = [unbind(x) for x in leaves]
     items: Any = repeat(structure.unflatten(()), steps) if not slices else zip(*slices, strict=True)
     if slices:

@@ -429,7 +429,6 @@ def _is_plain(values: tuple[object, ...]) -> bool:
 
 
 def _arrays(param: object) -> Iterator[Array]:
-    """Yield the arrays in a parameter of a call."""
     pending = [param]
     while pending:
         value = pending.pop()

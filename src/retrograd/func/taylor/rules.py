@@ -262,7 +262,6 @@ def _einsum(node: Expanded) -> Recurrence:
 
 
 def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield the tuples of non-negative integers that add up to k."""
     if parts == 1:
         yield (k,)
         return

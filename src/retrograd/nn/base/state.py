@@ -259,7 +259,6 @@ class State:
         return type(self).__name__
 
     def _assign(self, name: str, value: Tensor) -> None:
-        """Register a Tensor as a Parameter or buffer."""
         if name not in self._parameters:
             self._buffers[name] = value
         elif isinstance(value, Parameter):

@@ -288,8 +288,6 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPoolNd(Module):
-    """The base class of fractional max pooling."""
-
     axes: ClassVar[int]
 
     def __init__(

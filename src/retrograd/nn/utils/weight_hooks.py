@@ -46,7 +46,6 @@ class _WeightHook:
 
 
 def _remove_parameter(kind: str, module: Module, name: str) -> Parameter:
-    """Remove a parameter from the module and return it."""
     if any(isinstance(hook, _WeightHook) and hook.name == name for hook in _hooks(module)):
         raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {name}")
     weight = module._parameters.get(name)

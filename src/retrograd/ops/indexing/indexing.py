@@ -327,7 +327,6 @@ def reading(name: str) -> Primitive:
 
 @or_reference
 def _write_at(out: Array, index: Index, values: object) -> None:
-    """``out[index] = values``."""
     along = index.along
     if along is not None and lanes.writes(out, index.key[along], along):
         lanes.put(out, index.key[along], values, along)

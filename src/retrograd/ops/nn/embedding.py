@@ -247,7 +247,6 @@ def embedding_bag(
 
 @called_per_example
 def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
-    """Return the number of elements of each bag, at least 1, as a column."""
     xp = array_module(bag)
     return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
@@ -276,7 +275,6 @@ def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
 
 @called_per_example
 def _bag_of(starts: Tensor, length: int) -> Tensor:
-    """Return the bag of each of ``length`` elements."""
     xp = array_module(starts)
     return new_tensor(xp.searchsorted(starts.array, xp.arange(length), side="right") - 1)
 

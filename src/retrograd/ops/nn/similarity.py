@@ -73,7 +73,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @lru_cache(maxsize=16)
 def _pairs(count: int) -> tuple[Array, Array]:
-    """Return the indices of all pairs of ``count`` rows."""
     return np.triu_indices(count, 1)
 
 

@@ -118,12 +118,10 @@ define(
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
-    """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP(XLOGY(a - 1, x) - x - LGAMMA(a))
 
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
-    """``x^(a - 1) (1 - x)^(b - 1) / B(a, b)``."""
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
 
@@ -146,7 +144,6 @@ def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
 
 
 def _t_density(df: Array, t: Array) -> Array:
-    """The density of Student's t distribution."""
     return EXP(-(df + 1) / 2 * LOG1P(t * t / df) - BETALN(df / 2, 0.5)) * RSQRT(df)
 
 
@@ -352,7 +349,6 @@ define("ellipe", "m", lambda g, m: g * (-_PI / 8) * HYP2F1(0.5, 1.5, 2.0, m))
 
 
 def _legendre(phi: Array, m: Array) -> Array:
-    """``1 - m sin^2 phi``."""
     sine = SIN(phi)
     return 1 - m * sine * sine
 

@@ -153,7 +153,6 @@ def _index_of_extreme(name: Literal["argmax", "argmin"], input: Operand, dim: Di
 
 
 def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Array:
-    """Return argmax or argmin along one dimension, as an array."""
     _not_empty(x, dim)
     array = x.array
     if array.ndim == 0:

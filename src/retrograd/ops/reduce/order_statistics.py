@@ -37,7 +37,6 @@ def _dimension_of(x: Tensor, dim: int) -> int:
 
 
 def _column(array: Array, place: Any, dim: int) -> Array:
-    """Return the elements at ``place`` along ``dim``, which is kept; ``place`` is a number or an array of indices."""
     if not array.ndim:
         return array
     if isinstance(place, int):

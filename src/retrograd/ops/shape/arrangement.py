@@ -357,7 +357,6 @@ BAND = 32  # rows of larger matrices that are zeroed together, except for column
 
 @lru_cache(maxsize=64)
 def _outside_triangle(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
-    """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def _start(start: int | Tensor) -> int:
-    """Return the start of a slice, a number or a 0-d Tensor, as a number."""
     if isinstance(start, Tensor):
         if start.array.ndim or start.array.dtype.kind not in "iu":
             raise RuntimeError(f"start must be a number or a 0-d Tensor of integers, got {describe(start)}")
@@ -385,7 +384,6 @@ AS_STRIDED: Primitive = Primitive(
 
 
 def _memory_of(array: Array) -> Array:
-    """Return the array that owns the memory."""
     owner = array
     while True:
         below = getattr(owner, "base", None) if hasattr(owner, "dtype") else getattr(owner, "owner", None)

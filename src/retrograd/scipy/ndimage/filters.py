@@ -90,7 +90,6 @@ def convolve1d(
 
 
 def _each(value: object, count: int, name: str) -> list[Any]:
-    """Return one value for each axis."""
     if isinstance(value, str) or not isinstance(value, (Sequence, Tensor, np.ndarray)) or np.ndim(value) == 0:
         return [value] * count
     if len(value) != count:

@@ -43,12 +43,6 @@ def _filtered(x: Tensor, order: int, mode: str, axes: Sequence[int]) -> Tensor:
 
 
 def _checked(order: int, mode: str) -> None:
-    """Check the order and the mode.
-
-    Raises:
-        RuntimeError: the order is not one of SciPy's, or the mode is unknown.
-        NotImplementedError: the order is 4 or 5.
-    """
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
     if order > 3:
@@ -86,7 +80,6 @@ def spline_filter(input: ArrayLike, order: int = 3, output: type = np.float64, m
 
 
 def _folded(x: Tensor, n: int, mode: str) -> Tensor:
-    """Return coordinates of the same value inside of an axis of ``n`` pixels."""
     if mode in ("constant", "grid-constant"):
         return x
     if mode == "nearest":

@@ -49,7 +49,6 @@ def centered(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
 
 
 def _cut(full: Tensor, first: Tensor, second: Tensor, mode: str, axes: Sequence[int]) -> Tensor:
-    """Return the part of a full convolution that a mode names."""
     if mode == "full":
         return full
     if mode == "same":

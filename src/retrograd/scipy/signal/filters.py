@@ -56,11 +56,6 @@ _ALL_POLE = Primitive("scipy.signal.lfilter", _all_pole, "a v", vjp=_all_pole_ru
 
 
 def _normalized(b: ArrayLike, a: ArrayLike, *others: ArrayLike) -> tuple[Tensor, ...]:
-    """Return a filter divided by its first denominator coefficient, and further arguments of its dtype.
-
-    Raises:
-        ValueError: the coefficients are not vectors, or the first denominator coefficient is 0.
-    """
     numerator, denominator, *rest = floats(b, a, *others)
     numerator, denominator = numerator.reshape(-1), denominator.reshape(-1)
     first = denominator[:1]
@@ -440,6 +435,5 @@ def freqz(
 
 
 def _polynomial(c: Tensor, w: Tensor) -> Tensor:
-    """Return the sum of ``c[k] exp(-i k w)``."""
     powers = np.arange(c.shape[0]).astype(w.array.dtype)
     return (ops.exp(w[..., None] * powers * -1j) * c).sum(-1)

@@ -23,7 +23,6 @@ Detrend: TypeAlias = Literal["linear", "constant", False] | Callable[[Tensor], T
 
 
 def _windows(window: Window, nperseg: int | None, length: int | None, dtype: DTypeLike) -> tuple[Tensor, int]:
-    """Return a window and the length of segments."""
     if isinstance(window, (str, tuple)):
         count = 256 if nperseg is None else int(nperseg)
         if length is not None and count > length:

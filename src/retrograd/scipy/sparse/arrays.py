@@ -43,11 +43,6 @@ def tensor(value: MatrixLike) -> Tensor:
 
 
 def _indices(values: MatrixLike, name: str, length: int) -> Array:
-    """Return indices as an array of integers, which shares memory with integers that are given.
-
-    Raises:
-        ValueError: they are not a vector of integers in ``range(length)``.
-    """
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.dtype.kind == "f" and (array == np.floor(array)).all():  # such as those of np.kron with np.ones
         array = array.astype(np.int64)

@@ -48,11 +48,6 @@ class Distribution:
         return Frozen(self, args, kwargs)
 
     def _parameters(self, args: Sequence[ArrayLike], kwargs: dict[str, ArrayLike]) -> list[ArrayLike]:
-        """Return the shapes, the location and the scale.
-
-        Raises:
-            TypeError: one is missing, is given twice, or is unknown.
-        """
         names = (*self.family.shapes, "loc") if self.family.discrete else (*self.family.shapes, "loc", "scale")
         if len(args) > len(names):
             raise TypeError(f"scipy.stats.{self.name} has the parameters {', '.join(names)}, got {len(args)}")
@@ -92,7 +87,6 @@ class Distribution:
         return ops.where(valid & ~ops.isnan(x.detach()), value, math.nan)
 
     def _valid(self, shapes: list[Tensor], loc: Tensor, scale: Tensor) -> Tensor:
-        """Return a mask of valid parameters."""
         valid = (scale > 0) & (loc == loc)
         if self.family.valid is not None:
             return valid & self.family.valid(*shapes)

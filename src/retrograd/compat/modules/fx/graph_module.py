@@ -234,7 +234,6 @@ def _restored(kind: type[GraphModule], name: str) -> GraphModule:
 
 
 def _copy_attribute(source: Module, to: Module, path: str) -> None:
-    """Give a module the value that another one has at a path."""
     *parts, name = path.split(".")
     for part in parts:
         child: Value = getattr(source, part)

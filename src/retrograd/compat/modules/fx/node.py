@@ -129,7 +129,6 @@ class Node:
         return self._previous
 
     def _link(self, node: Node) -> None:
-        """Move a node in front of this one."""
         if node.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if node is self:

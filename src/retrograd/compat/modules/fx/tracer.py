@@ -34,8 +34,6 @@ PH = _Placeholder()
 
 
 class _Flag:
-    """Whether a function is being traced."""
-
     def __init__(self) -> None:
         self.depth = 0
 

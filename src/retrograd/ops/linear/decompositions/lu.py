@@ -117,7 +117,6 @@ def within_rows(pivots: Array, rows: int) -> bool:
 
 
 def _rows(x: Tensor, order: Array) -> Tensor:
-    """Return the rows of each matrix in the given order."""
     return take_along_dim(x, new_tensor(order[..., None]), -2)
 
 

@@ -19,7 +19,6 @@ class SparseMethods(WithoutArray):
     """Methods of ``SparseTensor`` that use only coordinates and values."""
 
     def _new_coo(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
-        """Return a sparse Tensor with coordinates."""
         raise NotImplementedError
 
     def _distinct(self) -> SparseMethods:

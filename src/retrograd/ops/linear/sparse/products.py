@@ -99,7 +99,6 @@ class Places:
 
     @cached_property
     def _pattern(self) -> tuple[Array, Array]:
-        """Return the columns and the starts of the rows in SciPy's form."""
         _, columns, starts = self.by_rows
         kind = np.int32 if max(len(columns), self.height, self.width) < 2**31 else np.int64
         return columns.astype(kind, copy=False), starts.astype(kind, copy=False)

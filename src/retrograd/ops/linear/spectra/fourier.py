@@ -38,7 +38,6 @@ MANY = 1 << 15  # elements from which several threads are faster than one
 
 @cache
 def _scipys() -> ModuleType | None:
-    """Return SciPy's transforms, or None if SciPy is not installed."""
     try:
         return import_module("scipy.fft")
     except ModuleNotFoundError:

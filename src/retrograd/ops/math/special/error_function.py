@@ -81,7 +81,6 @@ _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """Evaluate the polynomial with these coefficients, highest power first."""
     value = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         value += coefficient

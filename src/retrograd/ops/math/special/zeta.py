@@ -33,7 +33,6 @@ def _from_library(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _density(a: Array, x: Array) -> Array:
-    """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP((a - 1) * LOG(x) - x - LGAMMA(a))
 
 

@@ -61,7 +61,6 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _bounded(x: Array, low: float, high: float) -> Array:
-    """Return ``x`` clipped to the bounds, which are truncated for integers."""
     kind = x.dtype.kind
     if kind == "b" or (kind == "u" and low < 0):
         raise NotImplementedError(f"is not defined for {x.dtype} between {low} and {high}")

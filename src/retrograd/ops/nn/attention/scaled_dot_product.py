@@ -46,7 +46,6 @@ BLOCK_ON_GPU = 1 << 26  # scores of a block on a GPU, where kernel launches cost
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Yield row blocks of the scores, each with the columns it reads."""
     rows, columns = q.shape[-2], k.shape[-2]
     step = BLOCK_ROWS if rows >= 2 * BLOCK_ROWS else max(rows, 1)
     if type(q) is not ndarray:
@@ -57,7 +56,6 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 
 
 def _leading(q: Array, k: Array, v: Array) -> tuple[int, ...]:
-    """Return the broadcast leading dimensions."""
     lead = q.shape[:-2]
     return lead if lead == k.shape[:-2] == v.shape[:-2] else broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
 
@@ -126,7 +124,6 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _weights_again(s: Array, first: int | None, top: Array) -> Array:
-    """Return the exponentials for known maxima."""
     p = s if first is None else _causally(s, first)
     p -= top
     return np.exp(p, out=p)
@@ -215,7 +212,6 @@ def _backward(
 def _attention(
     q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, scale: float, causal: bool, dropout_p: float
 ) -> tuple[Array, ...]:
-    """Return the output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
     top, total = [empty((*lead, q.shape[-2], 1), q.dtype, q) for _ in range(2)]
@@ -240,7 +236,6 @@ def _attention_backward(
     dropout_p: float,
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
-    """Return the gradients of q, k, v and mask, as far as ``wanted``."""
     lead = out.shape[:-2]
     if dout.shape[:-2] != lead:  # inside vmap only dout may be mapped
         lead = broadcast_shapes(dout.shape[:-2], lead)

@@ -66,7 +66,6 @@ def _vjp(g: Array, slopes: Array, reduction: str) -> Array:
 
 
 def _examples(call: Call) -> Any:
-    """Batch by additional rows."""
     if not call.size:
         return call.of_no_example()
     reduction = call.params["reduction"]
@@ -93,14 +92,12 @@ MULTI_MARGIN, MULTILABEL_MARGIN = (
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return the input as ``(N, C)``."""
     if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"expected a non-empty input (N, C) or (C,), got {describe(x)}")
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
 def _extent(index: Array, classes: int) -> tuple[int, int]:
-    """Return the smallest and the largest index, or zeros if all indices are of classes."""
     return extent(index) if all_examples(index).size and not lie_within(index, classes) else (0, 0)
 
 

@@ -136,7 +136,6 @@ class _Folded(NamedTuple):
     alone: bool  # each example is one row, so row losses are example losses
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
-        """Return the cotangent of each row, from those of the examples' losses."""
         if self.alone:
             return g
         shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
@@ -146,7 +145,6 @@ class _Folded(NamedTuple):
         return g if self.classes.counted is None else where(new_tensor(self.classes.counted), g, 0.0)
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
-        """Return the loss of each example."""
         if self.alone:
             return rows
         rows = unfold(rows, 0, call.size)
@@ -230,12 +228,10 @@ def _over_rows(g: Array, classes: Classes) -> Array:
 
 
 def _counted(rows: Array, classes: Classes) -> Array:
-    """Set ignored rows to 0."""
     return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
 def _weighted(rows: Array, classes: Classes) -> Array:
-    """Multiply rows by their class weights; ignored rows are 0."""
     return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
 
 

@@ -87,7 +87,6 @@ def _backward(
     smoothing: float,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[Array, ...]:
-    """Return the wanted gradients of x, w and b."""
     xp = array_module(x)
     factor, picked, spread = slopes_of_rows(dy, classes, len(w), class_weight, smoothing)
     share = np.expand_dims(factor / total[:, 0], 1)

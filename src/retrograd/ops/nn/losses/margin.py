@@ -22,7 +22,6 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _where(mask: Array, x: Tensor) -> Tensor:
-    """Return x where the mask is True, otherwise 0 without a gradient."""
     return apply2(KEEP, x, new_tensor(mask))
 
 

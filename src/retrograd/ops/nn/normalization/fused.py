@@ -70,7 +70,6 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
-    """Reshape x for its statistics and convert it to at least single precision."""
     x = wide(x)
     return x if layout.view is None else x.reshape(layout.view)
 
@@ -111,7 +110,6 @@ def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
 
 
 def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    """Return ``(x - mean) * rstd``, mean and rstd."""
     mean = mean_over(x, layout.axes) if layout.centred else None
     y = x - mean if layout.centred else x
     rstd = _rstd(x, mean_over(np.square(y), layout.axes), layout, x.dtype.type(eps))
@@ -140,7 +138,6 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
 def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    """Return the gradients of x, w and b, as far as ``wanted``."""
     loops = _loops(layout, x, w, dy)
     if loops:
         found = loops.normalize_backward(dy, x, w, mean, rstd)

@@ -16,7 +16,6 @@ from ...table.batching import composed
 
 
 def _channels(x: Array) -> tuple[int, ...]:
-    """Return the shape of per-channel values that broadcasts with x."""
     return (1, x.shape[1]) + (1,) * (x.ndim - 2)
 
 
@@ -37,7 +36,6 @@ def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
 
 
 def _sum(g: Array) -> Array:
-    """Return the sum per channel."""
     return SUM(g, dim=(0, *range(2, g.ndim)), keepdim=False)
 
 

@@ -168,7 +168,6 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 @whole
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return mean and sum of squared deviations over the axes."""
     x = wide(x)
     if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
         return norms.channel_moments(x)
@@ -225,7 +224,6 @@ def _of_channels(ndim: int, channels: int) -> Layout:
 
 
 def _normalize_with(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
-    """Normalize with given statistics."""
     if watchers and modes.tracer is not None:  # the compiler fuses plain operators with those around them
         return normalized(x, mean, var, w, b, float(number(eps, "eps")))
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})

@@ -63,7 +63,6 @@ def _window_sum(x: Array, window: Window) -> Array:
 
 
 def _window_sum_transpose(g: Array, window: Window) -> Array:
-    """The transpose of ``_window_sum``."""
     xp = array_module(g)
     if window.is_partition and prod(window.out) == 1:
         return xp.broadcast_to(g, (*g.shape[:2], *window.size))
@@ -129,7 +128,6 @@ AVG_POOL_TRANSPOSE: Primitive = Primitive(
 
 
 def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
-    """Return the number of elements of each window along an axis, with or without padding."""
     size, p = window.size[axis], window.padding[axis]
     start = np.arange(window.out[axis]) * window.stride[axis] - p
     end = np.minimum(start + window.kernel[axis], size + p)

@@ -104,7 +104,6 @@ MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch
 
 
 def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
-    """Return one length per axis, given as one number or a sequence."""
     lengths = integers((value,), name)
     if type(value) is int or not isinstance(value, Sequence):
         lengths *= ndim

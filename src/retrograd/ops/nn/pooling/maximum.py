@@ -99,14 +99,12 @@ def _max_along(value: Any, winner: Any, window: Window, axis: int, weight: int, 
 
 @lru_cache(maxsize=1024)
 def _all_inside(window: Window, axis: int) -> bool:
-    """Return whether all windows are inside of the input along an axis."""
     found = axis_taps(window, axis)
     return bool(found) and all(places == slice(0, window.out[axis]) for _, places, _ in found)
 
 
 @lru_cache(maxsize=1024)
 def _kind(window: Window) -> DType:
-    """Return the smallest dtype for winners."""
     return np.min_scalar_type(prod(window.kernel) - 1)
 
 
@@ -165,7 +163,6 @@ def _max_scatter(g: Array, winners: Array, window: Window) -> Array:
 
 
 def _max_gather(x: Array, winners: Array, window: Window) -> Array:
-    """Return the element of x at the position of each window's winner."""
     xp = array_module(x)
     out = xp.zeros(winners.shape, dtype=x.dtype)
     for offset, places, reads in taps(window):
@@ -260,7 +257,6 @@ def _maximum_pool_with_indices(
 
 
 def _meets_all(window: Window, axis: int) -> bool:
-    """Return whether every window along an axis has an element outside of the padding."""
     met = {t for _, places, _ in axis_taps(window, axis) for t in range(places.start, places.stop)}
     return len(met) == window.out[axis]
 

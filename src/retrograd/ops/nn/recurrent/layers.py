@@ -69,7 +69,6 @@ def _layers(
     bidirectional: bool,
     batch_first: bool,
 ) -> list[Tensor]:
-    """Return the outputs and final states of stacked layers, each in one or two directions."""
     x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")

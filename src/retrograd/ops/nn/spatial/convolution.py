@@ -16,7 +16,6 @@ from .sliding_windows import Window, for_axes, per_axis, with_batch
 def _operands(
     axes: int, input: Operand, weight: Operand, bias: Operand | None, groups: int, transposed: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, bool]:
-    """Check the operands; return them with a batch axis, and whether it was added."""
     x, single = with_batch(operand(input), axes)
     w = operand(weight, "weight")
     if w.array.ndim != axes + 2:
@@ -95,7 +94,6 @@ def _convolve(
 
 
 def _empty(shape: tuple[int, ...], *inputs: Tensor | None) -> Tensor:
-    """Return an empty result with a history."""
     nothing = [x.reshape((-1,))[:0] for x in inputs if x is not None]
     return sum(nothing[1:], nothing[0]).reshape(shape)
 

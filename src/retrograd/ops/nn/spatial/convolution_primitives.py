@@ -80,12 +80,10 @@ def _layout(window: Window, channels: int, outs: int) -> Layout:
 
 
 def _few(x: Array, window: Window) -> bool:
-    """Return whether all columns of x are small enough to be gathered by one call."""
     return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
 
 
 def _columns(x: Array, window: Window, groups: int) -> Array:
-    """Return all columns ``(N, groups, rows, windows)`` of small images by one gather."""
     table, padded = _column_indices(x.shape[:2], window, groups)
     if not padded:
         return x.ravel().take(table)
@@ -107,7 +105,6 @@ def _column_indices(planes: tuple[int, int], window: Window, groups: int) -> tup
 
 
 def _is_narrow(images: int, weights: int, window: Window, groups: int) -> bool:
-    """Return whether there are so few windows that reading the weight dominates the cost."""
     windows = images * prod(window.out)
     return groups == 1 and 0 < windows <= NARROW and weights >= WEIGHTY * windows
 
@@ -128,7 +125,6 @@ def _by_image(matrix: Array, images: int, window: Window) -> Array:
 
 
 def _rows_of_channels(y: Array) -> Array:
-    """Return ``(N, channels, ...)`` as a matrix with one row per channel."""
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
 
@@ -157,7 +153,6 @@ def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, An
 
 
 def _matrices(w: Array, layout: Layout, groups: int) -> Array:
-    """Return the weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
     shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
     matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
@@ -176,7 +171,6 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flat(x: Array) -> Any:
-    """Flatten the arrays of a stack to rows."""
     return x.reshape(len(x), prod(x.shape[1:]))
 
 
@@ -219,7 +213,6 @@ def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups:
 
 @lru_cache(maxsize=1024)
 def _mirrored(window: Window) -> Window:
-    """Return the windows of the transpose, for windows with stride 1."""
     padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
     return Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
 

@@ -126,7 +126,6 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
 
 @lru_cache(maxsize=256)
 def _sources(length: int, pair: tuple[int, int], mode: str) -> Array:
-    """Return the source index of each element of a padded dimension."""
     return np.pad(np.arange(length), pair, _NUMPY_MODE[mode])  # type: ignore[call-overload]
 
 

@@ -233,7 +233,8 @@ _log = _where_real(np.log)
 
 def _logn(n: object, x: object) -> Tensor:
     base, y = tensors(n, x)
-    return np.divide(_log(y), _log(base))
+    quotient: Any = np.divide(_log(y), _log(base))
+    return quotient
 
 
 def _as_numpy(base: Any, exponent: Any) -> Any:

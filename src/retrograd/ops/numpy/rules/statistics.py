@@ -220,13 +220,11 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
 
 
 def _last(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Merge all reduced axes into one last dimension."""
     kept = [place for place in range(x.ndim) if place not in axes]
     return ops.reshape(ops.permute(x, (*kept, *axes)), [*(x.shape[place] for place in kept), -1])
 
 
 def _weights(weights: object, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return weights of all elements, given for each element or along the axes."""
     w = floating(tensors(x, weights)[1])
     if w.shape != x.shape:
         w = ops.reshape(w, [length if place in axes else 1 for place, length in enumerate(x.shape)])
@@ -260,7 +258,6 @@ def _median(a: object, axis: object = None, overwrite_input: bool = False, keepd
 
 
 def _variables(m: object, y: object, rowvar: bool) -> Tensor:
-    """Return the variables of ``m``, then those of ``y``, as rows."""
     given = [floating(x) for x in tensors(m, *[] if y is None else [y])]
     rows = [ops.atleast_2d(x if rowvar or x.ndim < 2 else ops.t(x)) for x in given]
     return _joined(rows) if len(rows) > 1 else in_double(given[0] if given[0].ndim < 2 else rows[0])
