@@ -111,10 +111,7 @@ def _lstm_backward(
     dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), empty(gates.shape, x.dtype, x)
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
     run(dout, dh, dc, gates, cells, w_hh, da)
-    names = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
-    wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(da, da, x, h, out, w_ih, reverse, wants) | {"h": dh, "c": dc}
-    return tuple(found[name] for name, want in wants.items() if want)
+    return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh, dc))
 
 
 def _lstm_composite(
