@@ -6,7 +6,7 @@ from collections.abc import Sequence as Sequence
 from retrograd.core.tensor.tensor import Tensor as Tensor
 from retrograd.ops.linear.decompositions.factorizations import QRResult as QRResult
 from retrograd.ops.linear.decompositions.householder import GeqrfResult as GeqrfResult
-from retrograd.ops.linear.decompositions.lu_parts import LUParts as LUParts
+from retrograd.ops.linear.decompositions.lu import LUParts as LUParts
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
 from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution

@@ -1,4 +1,4 @@
-"""Distributions of successes and failures, parametrized by a probability or by log-odds, element by element."""
+"""Distributions of successes and failures, by a probability or by log-odds, and of counts without an upper bound."""
 
 from __future__ import annotations
 
@@ -427,3 +427,44 @@ class LogitRelaxedBernoulli(SuccessOdds):
         logits, value = broadcast_tensors(self.logits, value)
         diff = logits - value * self.temperature
         return self.temperature.log() + logsigmoid(diff) + logsigmoid(-diff)
+
+
+class Poisson(Distribution):
+    """The probability ``rate^k exp(-rate) / k!`` of a count k.
+
+    Args:
+        rate: the mean, not negative.
+
+    Raises:
+        ValueError: the rate is negative.
+
+    >>> rg.distributions.Poisson(2.0).log_prob(rg.tensor(0.0))
+    tensor(-2.)
+    """
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+    rate: Tensor
+
+    def __init__(self, rate: Tensor | Number, validate_args: bool | None = None) -> None:
+        self._set(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        with recording(False):
+            rate = self.rate.expand(self._extended_shape(sample_shape))
+            return drawn_on_host(np.random.Generator.poisson, self.rate, rate)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()

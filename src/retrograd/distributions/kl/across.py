@@ -14,8 +14,7 @@ from ..._generated.special import erf
 from ..._generated.toplevel import ones_like
 from ...core.tensor.tensor import Tensor
 from ..distribution import Distribution
-from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli
-from ..families.counts import Poisson
+from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli, Poisson
 from ..families.positive import Exponential, Gamma, Pareto
 from ..families.real_line import LOG_SQRT_TAU, Gumbel, Laplace, Normal, Uniform
 from ..families.simplex import Beta

@@ -12,7 +12,7 @@ from ...core.graph.primitive import Primitive, apply, operand
 from ...core.tensor.tensor import Tensor
 from ..table.arguments import number
 from ..table.batching import given
-from ..table.masks import ZEROS
+from ..table.elementwise import ZEROS
 from ..table.registry import operator
 from .generators import Generator, default_generator
 from .random_arrays import drawn_from, standard_normal, uniform

@@ -11,8 +11,7 @@ from ...core.arrays import Array
 from ...core.arrays.dtypes import FLOATING, INEXACT
 from ...core.graph.primitive import apply, apply1, operand
 from ...core.tensor.tensor import Tensor, tensor_method
-from ..table.elementwise import elementwise, unary
-from ..table.masks import zero_rule
+from ..table.elementwise import elementwise, unary, zero_rule
 from ..table.registry import operator
 
 

@@ -17,6 +17,7 @@ _UFUNC, _FUNCTION = "__array_ufunc__", "__array_function__"
 
 
 def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **kwargs: object) -> Any:
+    """``__array_ufunc__`` of Tensor."""
     from .ufuncs import array_ufunc
 
     if Tensor.__array_ufunc__ is _array_ufunc:
@@ -27,6 +28,7 @@ def _array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: object, **
 def _array_function(
     self: Tensor, function: Callable[..., object], types: object, args: tuple[object, ...], kwargs: dict[str, Any]
 ) -> Any:
+    """``__array_function__`` of Tensor."""
     from .protocol import array_function
 
     if Tensor.__array_function__ is _array_function:

@@ -27,13 +27,11 @@ from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParamete
 from ....nn.init import _calculate_fan_in_and_fan_out
 from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....nn.sequence.transformer import _activation
-from ....ops.linear.decompositions.eigen import EigResult
 from ....ops.linear.decompositions.factorizations import QRResult
 from ....ops.linear.decompositions.householder import GeqrfResult
 from ....ops.linear.decompositions.ldl import LDLFactors, LDLFactorsInfo
-from ....ops.linear.decompositions.lu import LUFactors, LUResult
-from ....ops.linear.decompositions.lu_parts import LUParts
-from ....ops.linear.decompositions.spectral import EighResult, OldSVDResult, SVDResult
+from ....ops.linear.decompositions.lu import LUFactors, LUParts, LUResult
+from ....ops.linear.decompositions.spectral import EighResult, EigResult, OldSVDResult, SVDResult
 from ....ops.linear.solving.checked import CholeskyExResult, InvExResult, LUFactorExResult, SolveExResult
 from ....ops.linear.solving.inverses import SlogdetResult
 from ....ops.linear.solving.least_squares import LstsqResult

@@ -14,8 +14,7 @@ from ....core.tensor.tensor import Tensor
 from ....kernels import SLOW, mapped
 from ....kernels.loops.elements.elementwise import in_one_pass
 from ...table.arguments import number
-from ...table.elementwise import ARITHMETIC, elementwise, unary
-from ...table.masks import KEEP, KEEP_WHERE_NOT_ZERO, WHERE, select
+from ...table.elementwise import ARITHMETIC, KEEP, KEEP_WHERE_NOT_ZERO, WHERE, elementwise, select, unary
 from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 

@@ -27,8 +27,7 @@ from ...table.batching import folded, takes_rows
 from ...table.types import Size
 from ..spatial.sliding_windows import EVERY, Ints, Window, axis_taps, for_axes, taps, with_batch
 from . import tables
-from .places import READ_AT
-from .sliding import along, real_operand, sliding_windows
+from .sliding import READ_AT, along, real_operand, sliding_windows
 
 if TYPE_CHECKING:
     from ....core.mapping.batching import Call

@@ -14,8 +14,7 @@ from ....core.tensor.tensor import Tensor
 from ...table.arguments import floating_operand
 from ...table.types import Size
 from ..spatial.sliding_windows import for_axes, per_axis, with_batch
-from .places import WRITE_AT
-from .sliding import strides_of
+from .sliding import WRITE_AT, strides_of
 
 
 def _max_unpool(
