@@ -247,11 +247,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[An
 
 
 def _dims_of_leaves(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
-    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it.
-
-    Raises:
-        ValueError: ``dims`` is not a prefix of the structure.
-    """
+    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it."""
     if dims is None or isinstance(dims, int) and not isinstance(dims, bool):
         return [dims] * structure.size
     kind = kind_of(dims)

@@ -291,11 +291,7 @@ def _pin_memory(self: Tensor, device: object = None) -> Tensor:
 
 
 def _sparse_mm_reduce_impl(self: object, other: object, reduce: str) -> NoReturn:
-    """Raise an error: packages only ask whether this operator exists.
-
-    Raises:
-        NotImplementedError: always.
-    """
+    """Raise an error: packages only ask whether this operator exists."""
     raise NotImplementedError("aten._sparse_mm_reduce_impl: use sparse.mm, or scatter_reduce for other reductions")
 
 

@@ -272,11 +272,7 @@ def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 
 
 def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
-    """Call a function without a derivative on the bare arrays of each example; stack the results.
-
-    Raises:
-        RuntimeError: the results of the examples differ in shape.
-    """
+    """Call a function without a derivative on the bare arrays of each example; stack the results."""
     level = max((x.level for x in _batched((args, kwargs))), key=lambda level: level.depth)
     mapped = any(x.mapped for x in _batched((args, kwargs)) if x.level is level)
 

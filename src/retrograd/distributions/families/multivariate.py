@@ -60,11 +60,7 @@ class _WithCovariance(Distribution):
     def _take_covariance(
         self, covariance_matrix: Tensor | None, precision_matrix: Tensor | None, scale_tril: Tensor | None
     ) -> tuple[str, Tensor]:
-        """Return the only matrix that is not None, and its name.
-
-        Raises:
-            ValueError: none or several are given, or it is not a matrix.
-        """
+        """Return the only matrix that is not None, and its name."""
         matrices = {
             "covariance_matrix": covariance_matrix,
             "precision_matrix": precision_matrix,

@@ -86,11 +86,7 @@ class Index:
 
 
 def index_of(x: Tensor, index: IndexLike) -> Index:
-    """Return the index of ``x[index]`` as an Index.
-
-    Raises:
-        IndexError: an element cannot be an index.
-    """
+    """Return the index of ``x[index]`` as an Index."""
     items: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
     if isinstance(index, list) and is_read_as_tuple(index):
         items = tuple(index)

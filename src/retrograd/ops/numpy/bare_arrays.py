@@ -352,11 +352,7 @@ def _only(x: Tensor) -> Tensor:
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame.
-
-    Raises:
-        ConversionError: the gradient would be lost, and the program did not convert the Tensor explicitly.
-    """
+    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame."""
     from .callers import caller_of
 
     if x._requires and modes.grad_enabled:

@@ -132,11 +132,7 @@ def _spherical(name: str, below: int, above: int) -> None:
 
 
 def _in_dtype_of(n: Array, x: Array) -> Array:
-    """The orders in the dtype of the point, which they do not change.
-
-    Raises:
-        ValueError: they are not integers.
-    """
+    """The orders in the dtype of the point, which they do not change."""
     orders = np.asarray(n.array if isinstance(n, Tensor) else n)
     if bool((orders != np.trunc(orders)).any()):
         raise ValueError(f"the orders of spherical Bessel functions must be integers, got {orders}")

@@ -144,12 +144,7 @@ def _reduced(name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any =
 
 
 def _differentiable(name: str, ufunc: np.ufunc, array: object) -> bool:
-    """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called.
-
-    Raises:
-        TypeError: NumPy has no loop for elements of this dtype.
-        ValueError: the ufunc is not one of two inputs and one output.
-    """
+    """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called."""
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise ValueError(f"{name}: only ufuncs of two inputs and one output have this method")
     if without_gradient([array]):

@@ -177,11 +177,7 @@ def repeat_interleave(
 
 @batching.called_per_example
 def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tensor:
-    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times.
-
-    Raises:
-        RuntimeError: a number of repeats is negative, or their sum is not ``total``.
-    """
+    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times."""
     counts, xp = repeats.array, array_module(repeats)
     if counts.size and int(counts.min().item()) < 0:
         raise RuntimeError("repeats must not be negative")

@@ -19,11 +19,7 @@ Number = float | Sequence[float]
 
 
 def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor, ...]:
-    """Return arguments in one dtype.
-
-    Raises:
-        NotImplementedError: an array for the result is given.
-    """
+    """Return arguments in one dtype."""
     if output is not None:
         raise NotImplementedError("scipy.ndimage of Tensors: output must be None; the result is a new Tensor")
     return floats(input, *others)

@@ -91,11 +91,7 @@ def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
 
 
 def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) -> Array:
-    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object.
-
-    Raises:
-        ConversionError: always.
-    """
+    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object."""
     raise ConversionError(f"a sparse array of Tensors cannot become a NumPy array: {sparse_advice(sys._getframe(1))}")
 
 

@@ -63,12 +63,7 @@ class Distribution:
         return [*[given[name] for name in self.family.shapes], given.get("loc", 0.0), given.get("scale", 1.0)]
 
     def _method(self, name: str, point: ArrayLike, args: tuple[ArrayLike, ...], kwargs: dict[str, ArrayLike]) -> Tensor:
-        """Return a method of a point. Without a Tensor, SciPy's is called.
-
-        Raises:
-            AttributeError: the call wants a density of a discrete distribution, or a probability mass of a continuous
-                one.
-        """
+        """Return a method of a point. Without a Tensor, SciPy's is called."""
         if not has_tensor((point, *args, *kwargs.values())):
             return getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
         family = self.family

@@ -42,11 +42,7 @@ def _as_tuple_nocheck(x: Value) -> tuple[Value, ...]:
 
 
 def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Value, ...]]:
-    """Return whether the value is a tuple, and the value as a tuple.
-
-    Raises:
-        TypeError: ``arg_name`` is given, and an element is not a Tensor.
-    """
+    """Return whether the value is a tuple, and the value as a tuple."""
     values = inp if isinstance(inp, tuple) else (inp,)
     for place, value in enumerate(values):
         if arg_name is not None and not isinstance(value, Tensor):

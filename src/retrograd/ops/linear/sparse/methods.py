@@ -26,11 +26,7 @@ class SparseMethods(WithoutArray):
         raise NotImplementedError
 
     def _coordinate(self, dim: int) -> tuple[int, Array]:
-        """Return a dimension, counted from 0, and the coordinate of each value along it.
-
-        Raises:
-            SparseError: the dimension is one of the values'.
-        """
+        """Return a dimension, counted from 0, and the coordinate of each value along it."""
         place = dimension(dim, len(self.shape))
         at: Array = self._at.array
         if place >= len(at):

@@ -16,11 +16,7 @@ from ..spatial.sliding_windows import Ints, Window, per_axis
 
 
 def real_operand(value: Operand) -> Tensor:
-    """Return the input of a pooling operator as a Tensor.
-
-    Raises:
-        NotImplementedError: the dtype is bool or complex.
-    """
+    """Return the input of a pooling operator as a Tensor."""
     x = operand(value)
     if x.array.dtype.kind not in "fViu":
         raise NotImplementedError(f"not implemented for {x.dtype}; expected real numbers, got {describe(x)}")

@@ -112,11 +112,7 @@ def _layers(
 
 
 def two_states(hx: Sequence[Tensor]) -> list[Tensor]:
-    """Return the states h and c of an LSTM.
-
-    Raises:
-        RuntimeError: ``hx`` does not have two elements.
-    """
+    """Return the states h and c of an LSTM."""
     states = tensor_list(hx, "hx")
     if len(states) != 2:
         raise RuntimeError(f"expects two hidden states, got {len(states)}")

@@ -104,12 +104,7 @@ def scatter_windows(columns: Array, x: Array, window: Window) -> None:
 
 
 def per_axis(argument: str, value: Size, axes: int, least: int | None = None) -> Ints:
-    """Return one integer per spatial axis, given as one integer or a sequence.
-
-    Raises:
-        TypeError: the value is neither an integer nor a sequence of integers.
-        RuntimeError: the number of integers is wrong, or an integer is below ``least``.
-    """
+    """Return one integer per spatial axis, given as one integer or a sequence."""
     if type(value) is int and (least is None or value >= least):
         return (value,) * axes
     values = value if isinstance(value, (tuple, list)) else (value,)
@@ -128,11 +123,7 @@ def per_axis(argument: str, value: Size, axes: int, least: int | None = None) ->
 
 
 def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
-    """Return the input as ``(N, C, *size)``, and whether the batch axis was added.
-
-    Raises:
-        RuntimeError: the number of dimensions is wrong.
-    """
+    """Return the input as ``(N, C, *size)``, and whether the batch axis was added."""
     ndim = x.array.ndim
     if ndim == axes + 2:
         return x, False

@@ -140,11 +140,7 @@ def variance_of(
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:
-    """Return the elements in the requested dtype.
-
-    Raises:
-        TypeError: the dtype is real and the elements are complex.
-    """
+    """Return the elements in the requested dtype."""
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"dtype={np.dtype(dtype)} would drop the imaginary parts; take np.real or np.abs first")
     return x.astype(dtype)
