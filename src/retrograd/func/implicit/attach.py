@@ -331,16 +331,14 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             found = [edge for edge in record.outputs if edge is not None]
             order, _ = reachable(found, record.numbers[0])
             edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
-            if _close(record, order, dict.fromkeys(e for e in edges if _is_older(e, record.numbers[0]))):
+            if _close(
+                record, order, dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < record.numbers[0])
+            ):
                 _enter(record, solution)
                 if solution is not layers[0][2]:
                     record.link()  # operators on the layers above read the inputs of F on this layer
         if level is not None:
             results = _below(results)
-
-
-def _is_older(edge: Edge, number: int) -> bool:
-    return type(edge) is not Node or edge.sequence < number
 
 
 def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:

@@ -37,20 +37,18 @@ def _faddeeva(x: Array, sigma: Array, gamma: Array) -> tuple[Array, Array]:
     return z, 2j / _SQRT_PI - 2 * z * WOFZ(z)
 
 
-def _voigt_by_x(g: Array, x: Array, sigma: Array, gamma: Array) -> Array:
-    return g * _faddeeva(x, sigma, gamma)[1].real / (2 * _SQRT_PI * sigma * sigma)
-
-
 def _voigt_by_sigma(g: Array, x: Array, sigma: Array, gamma: Array, ans: Array) -> Array:
     z, slope = _faddeeva(x, sigma, gamma)
     return -g * (ans + (z * slope).real / (math.sqrt(2 * _PI) * sigma)) / sigma
 
 
-def _voigt_by_gamma(g: Array, x: Array, sigma: Array, gamma: Array) -> Array:
-    return -g * _faddeeva(x, sigma, gamma)[1].imag / (2 * _SQRT_PI * sigma * sigma)
-
-
-define("voigt_profile", "x sigma gamma", _voigt_by_x, _voigt_by_sigma, _voigt_by_gamma)
+define(
+    "voigt_profile",
+    "x sigma gamma",
+    lambda g, x, sigma, gamma: g * _faddeeva(x, sigma, gamma)[1].real / (2 * _SQRT_PI * sigma * sigma),
+    _voigt_by_sigma,
+    lambda g, x, sigma, gamma: -g * _faddeeva(x, sigma, gamma)[1].imag / (2 * _SQRT_PI * sigma * sigma),
+)
 
 # Bessel, Hankel, Struve and Kelvin functions (DLMF 10.6.1, 11.4.24, 11.4.25, 10.61)
 

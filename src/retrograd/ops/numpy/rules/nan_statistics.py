@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -79,10 +78,6 @@ def _nan_var(
     return total / count
 
 
-def _nan_std(a: Any, *args: Any, **options: Any) -> Tensor:
-    return statistics.root(_nan_var(a, *args, **options))
-
-
 def _nan_median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
     return statistics.quantile(1, "nanquantile")(a, 0.5, axis, keepdims=keepdims)
 
@@ -94,7 +89,7 @@ RULES: Rules = {
     "nancumsum": _nan_scan("cumsum", 0),
     "nancumprod": _nan_scan("cumprod", 1),
     "nanvar": _nan_var,
-    "nanstd": _nan_std,
+    "nanstd": lambda a, *args, **options: statistics.root(_nan_var(a, *args, **options)),
     "nanmedian": _nan_median,
     "nanmax": _nan_extreme(statistics.max_, -np.inf),
     "nanmin": _nan_extreme(statistics.min_, np.inf),

@@ -61,10 +61,6 @@ def _setxor1d(ar1: object, ar2: object, assume_unique: bool = False) -> Tensor:
     return ops.sort(ops.cat([_members(x, y, invert=True), _members(y, x, invert=True)])).values
 
 
-def _union1d(ar1: object, ar2: object) -> Tensor:
-    return _unique(ops.cat([ops.reshape(x, (-1,)) for x in alike(ar1, ar2)]))
-
-
 RULES: Rules = {
     "unique": _unique,
     "unique_values": lambda x, /: _unique(x, equal_nan=False),
@@ -74,5 +70,5 @@ RULES: Rules = {
     "intersect1d": _intersect1d,
     "setdiff1d": _setdiff1d,
     "setxor1d": _setxor1d,
-    "union1d": _union1d,
+    "union1d": lambda ar1, ar2: _unique(ops.cat([ops.reshape(x, (-1,)) for x in alike(ar1, ar2)])),
 }

@@ -87,10 +87,6 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 max_, min_ = _extreme("amax"), _extreme("amin")
 
 
-def _ptp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
-    return max_(a, axis, keepdims) - min_(a, axis, keepdims)
-
-
 def logsumexp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
     """The rule of ``np.logaddexp.reduce``."""
     x, axis, keepdims = reduced(a, axis, keepdims)
@@ -295,7 +291,7 @@ RULES: Rules = {
     "amin": _extreme("amin"),
     "max": max_,
     "min": min_,
-    "ptp": _ptp,
+    "ptp": lambda a, axis=None, keepdims=False: max_(a, axis, keepdims) - min_(a, axis, keepdims),
     "var": _deviation("var"),
     "std": _deviation("std"),
     "median": _median,
