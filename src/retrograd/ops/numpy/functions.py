@@ -12,12 +12,10 @@ from .rules import (
     linear_algebra,
     manipulation,
     mathematics,
-    nan_statistics,
     of_functions,
     polynomials,
     ranges,
     selection,
-    sets,
     statistics,
     writing,
 )
@@ -29,11 +27,9 @@ RULES: Rules = {
     **selection.RULES,
     **linear_algebra.RULES,
     **fourier.RULES,
-    **nan_statistics.RULES,
     **of_functions.RULES,
     **polynomials.RULES,
     **ranges.RULES,
-    **sets.RULES,
     **writing.RULES,
     "shape": lambda a: tensor(a).shape,
     "ndim": lambda a: tensor(a).ndim,
@@ -64,10 +60,8 @@ COMPUTED = {
         mathematics,
         linear_algebra,
         fourier,
-        nan_statistics,
         polynomials,
         ranges,
-        sets,
     )
     for name in room.RULES
 } - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}

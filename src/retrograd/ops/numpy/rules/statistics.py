@@ -16,6 +16,7 @@ from ...reduce.common import reduce_
 from ...reduce.extremes import AMAX, AMIN
 from ..arguments import Rules, axes_of, floating, in_double, only, tensor, tensors, unwrapped
 from ..promotion import common_dtype, summed_dtype
+from .mathematics import scan
 from .selection import truth
 
 
@@ -299,4 +300,90 @@ RULES: Rules = {
     "percentile": quantile(100),
     "cov": _cov,
     "corrcoef": _corrcoef,
+}
+
+
+# Statistics that ignore NaN
+
+
+def _without_nan(a: object, fill: float) -> Tensor:
+    x = tensor(a)
+    return ops.where(ops.isnan(x), fill, x) if x.dtype.kind in INEXACT else x
+
+
+def _nan_sum(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
+    return sum_(_without_nan(a, 0), axis, dtype, keepdims, **among)
+
+
+def _nan_prod(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
+    return prod(_without_nan(a, 1), axis, dtype, keepdims, **among)
+
+
+def _nan_mean(
+    a: object, axis: object = None, dtype: object = None, keepdims: bool = False, *, where: object = True
+) -> Tensor:
+    x = floating(tensor(a))
+    present = ops.broadcast_to(truth(where), x.shape) & ~ops.isnan(x)
+    total = sum_(_without_nan(x, 0), axis, dtype, keepdims, where=present)
+    return total / sum_(present, axis, None, keepdims).astype(total.dtype)
+
+
+def _nan_extreme(extreme: Callable[..., Tensor], fill: float) -> Callable[..., Tensor]:
+    def rule(a: object, axis: object = None, keepdims: bool = False, **among: object) -> Tensor:
+        x = tensor(a)
+        if x.dtype.kind not in INEXACT:
+            return extreme(x, axis, keepdims, **among)
+        missing = ops.isnan(x)
+        result = extreme(ops.where(missing, fill, x), axis, keepdims, **among)
+        if among.get("initial") is not None:
+            return result
+        x, axis, keepdims = reduced(missing, axis, keepdims)
+        return ops.where(ops.all(x, axes_of(x, axis), keepdims), np.nan, result)
+
+    return rule
+
+
+def _nan_scan(name: str, fill: float) -> Callable[..., Tensor]:
+    def rule(a: object, axis: int | None = None, dtype: object = None) -> Tensor:
+        return scan(name)(_without_nan(a, fill), axis, dtype)
+
+    return rule
+
+
+def _nan_var(
+    a: object,
+    axis: object = None,
+    dtype: object = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: object = True,
+    mean: object = None,
+    correction: float | None = None,
+) -> Tensor:
+    x, axis, keepdims = reduced(a, axis, keepdims)
+    x = floating(x) if dtype is None else converted(x, dtype)
+    mean = None if mean is None else tensors(x, mean)[1]
+    present = truth(where) & ~ops.isnan(x)
+    total, count = variance_of(x, present, axis, keepdims, ddof if correction is None else correction, mean)
+    return total / count
+
+
+def _nan_median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+    return quantile(1, "nanquantile")(a, 0.5, axis, keepdims=keepdims)
+
+
+RULES |= {
+    "nansum": _nan_sum,
+    "nanmean": _nan_mean,
+    "nanprod": _nan_prod,
+    "nancumsum": _nan_scan("cumsum", 0),
+    "nancumprod": _nan_scan("cumprod", 1),
+    "nanvar": _nan_var,
+    "nanstd": lambda a, *args, **options: root(_nan_var(a, *args, **options)),
+    "nanmedian": _nan_median,
+    "nanmax": _nan_extreme(max_, -np.inf),
+    "nanmin": _nan_extreme(min_, np.inf),
+    "nanquantile": quantile(1, "nanquantile"),
+    "nanpercentile": quantile(100, "nanquantile"),
 }
