@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -262,25 +262,13 @@ def csd(
     """
     a, b = (x, x) if x is y else (x, y)
     first, second = floats(a, b)
-    return _averaged(first, first if x is y else second, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
-                     scaling, axis, average)  # fmt: skip
+    options = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis)
+    return _averaged(first, first if x is y else second, average, *options)
 
 
-def _averaged(
-    x: Tensor,
-    y: Tensor,
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    scaling: str,
-    axis: int,
-    average: str,
-) -> tuple[Tensor, Tensor]:
-    f, _, product = _cross(x, y, fs, window, nperseg, noverlap, nfft, kind, onesided, scaling, axis)
+def _averaged(x: Tensor, y: Tensor, average: str, *options: Any) -> tuple[Tensor, Tensor]:
+    """Return frequencies, and the mean of ``_cross`` with these options over segments."""
+    f, _, product = _cross(x, y, *options)
     if average != "mean":
         raise NotImplementedError("scipy.signal of Tensors: average must be 'mean'")
     return f, product.mean(-1)
@@ -306,8 +294,8 @@ def welch(
     tensor([0., 0., 4.])
     """
     (values,) = floats(x)
-    return _averaged(values, values, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
-                     average)  # fmt: skip
+    options = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis)
+    return _averaged(values, values, average, *options)
 
 
 @signal
@@ -330,7 +318,7 @@ def periodogram(
     size = values.shape[axis]
     if nfft is not None and nfft < size:
         values, size = ops.narrow(values, axis, 0, nfft), nfft
-    return _averaged(values, values, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis, "mean")
+    return _averaged(values, values, "mean", fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
 
 
 @signal
@@ -378,10 +366,10 @@ def coherence(
     (3,)
     """
     first, second = floats(x, y)
-    options = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis, "mean")
-    f, xx = _averaged(first, first, *options)
-    _, yy = _averaged(second, second, *options)
-    _, xy = _averaged(first, second, *options)
+    options = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis)
+    f, xx = _averaged(first, first, "mean", *options)
+    _, yy = _averaged(second, second, "mean", *options)
+    _, xy = _averaged(first, second, "mean", *options)
     return f, (xy.real**2 + xy.imag**2) / xx / yy
 
 

@@ -149,7 +149,7 @@ def root(variance: Tensor) -> Tensor:
     return ops.where(constant, 0, ops.sqrt(ops.where(constant, 1, variance)))
 
 
-def _deviation(name: str) -> Callable[..., Tensor]:
+def _deviation(name: str, ignore_nan: bool = False) -> Callable[..., Tensor]:
     def rule(
         a: object,
         axis: object = None,
@@ -164,10 +164,11 @@ def _deviation(name: str) -> Callable[..., Tensor]:
         x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x) if dtype is None else converted(x, dtype)
         ddof = ddof if correction is None else correction
-        if where is True and mean is None:
+        if where is True and mean is None and not ignore_nan:
             return getattr(ops, name)(x, axis, correction=ddof, keepdim=keepdims)
         mean = None if mean is None else tensors(x, mean)[1]
-        total, count = variance_of(x, truth(where), axis, keepdims, ddof, mean)
+        present = truth(where) & ~ops.isnan(x) if ignore_nan else truth(where)
+        total, count = variance_of(x, present, axis, keepdims, ddof, mean)
         return total / count if name == "var" else root(total / count)
 
     return rule
@@ -350,25 +351,6 @@ def _nan_scan(name: str, fill: float) -> Callable[..., Tensor]:
     return rule
 
 
-def _nan_var(
-    a: object,
-    axis: object = None,
-    dtype: object = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: object = True,
-    mean: object = None,
-    correction: float | None = None,
-) -> Tensor:
-    x, axis, keepdims = reduced(a, axis, keepdims)
-    x = floating(x) if dtype is None else converted(x, dtype)
-    mean = None if mean is None else tensors(x, mean)[1]
-    present = truth(where) & ~ops.isnan(x)
-    total, count = variance_of(x, present, axis, keepdims, ddof if correction is None else correction, mean)
-    return total / count
-
-
 def _nan_median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
     return quantile(1, "nanquantile")(a, 0.5, axis, keepdims=keepdims)
 
@@ -379,8 +361,8 @@ RULES |= {
     "nanprod": _nan_prod,
     "nancumsum": _nan_scan("cumsum", 0),
     "nancumprod": _nan_scan("cumprod", 1),
-    "nanvar": _nan_var,
-    "nanstd": lambda a, *args, **options: root(_nan_var(a, *args, **options)),
+    "nanvar": _deviation("var", True),
+    "nanstd": _deviation("std", True),
     "nanmedian": _nan_median,
     "nanmax": _nan_extreme(max_, -np.inf),
     "nanmin": _nan_extreme(min_, np.inf),
