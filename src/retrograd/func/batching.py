@@ -99,16 +99,9 @@ def batch_size(func: Callable[..., object], in_dims: Dims, args: tuple[object, .
 
 
 def _call_on_level(
-    func: Callable[..., object],
-    name: str,
-    size: int,
-    leaves: Sequence[Any],
-    dims: Sequence[int | None],
-    structure: Structure,
-    out_dims: Dims,
-    randomness: str,
-    kwargs: dict[str, object],
-) -> tuple[Structure, list[Any], list[int | None]]:
+    func: Callable[..., object], name: str, size: int, leaves: Sequence[Any], dims: Sequence[int | None],
+    structure: Structure, out_dims: Dims, randomness: str, kwargs: dict[str, object],
+) -> tuple[Structure, list[Any], list[int | None]]:  # fmt: skip
     """Call ``func`` on a level; return the structure and leaves of its result, and the mapped dimension of each."""
     level = Level(size, randomness)
     inputs = [
@@ -170,17 +163,9 @@ def _unmapped(name: str, x: Tensor, place: int | None, level: Level, path: str) 
 
 
 def _map_in_chunks(
-    func: Callable[..., object],
-    name: str,
-    size: int,
-    chunk_size: int,
-    leaves: Sequence[object],
-    dims: Sequence[int | None],
-    structure: Structure,
-    out_dims: Dims,
-    randomness: str,
-    kwargs: dict[str, object],
-) -> Any:
+    func: Callable[..., object], name: str, size: int, chunk_size: int, leaves: Sequence[object],
+    dims: Sequence[int | None], structure: Structure, out_dims: Dims, randomness: str, kwargs: dict[str, object],
+) -> Any:  # fmt: skip
     """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
     columns: list[list[object]] = []

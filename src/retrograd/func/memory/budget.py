@@ -255,15 +255,9 @@ class _Keeper(Observer):
         self.inputs, self.written, self.base, self.segment = (), None, None, None
 
     def _record(
-        self,
-        primitive: Primitive,
-        inputs: tuple[Any, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-        written: tuple[object, ...] | None,
-        segment: Segment,
-    ) -> None:
+        self, primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, object], outputs: tuple[Tensor, ...],
+        node: Node | None, written: tuple[object, ...] | None, segment: Segment,
+    ) -> None:  # fmt: skip
         pool, out = self.pool, outputs[0]
         if node is not None:
             made = False

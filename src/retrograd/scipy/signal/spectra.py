@@ -54,17 +54,9 @@ def _detrended(parts: Tensor, kind: Detrend) -> Tensor:
 
 
 def _transforms(
-    signals: list[Tensor],
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    boundary: str | None = None,
-    pad: bool = False,
-) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:
+    signals: list[Tensor], fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
+    kind: Detrend, onesided: bool, boundary: str | None = None, pad: bool = False,
+) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:  # fmt: skip
     """Return frequencies, times, the transforms of segments, frequencies last, the window, and whether one-sided."""
     length = max(x.shape[-1] for x in signals)
     signals = [padded(x, 0, length - x.shape[-1], x.ndim - 1) for x in signals]
@@ -209,18 +201,9 @@ def istft(
 
 
 def _cross(
-    x: Tensor,
-    y: Tensor,
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    scaling: str,
-    axis: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+    x: Tensor, y: Tensor, fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
+    kind: Detrend, onesided: bool, scaling: str, axis: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return frequencies, times, and ``conj(X) Y`` of segments, times last."""
     signals = [ops.moveaxis(x, axis, -1)] if x is y else [ops.moveaxis(x, axis, -1), ops.moveaxis(y, axis, -1)]
     f, t, results, taps, onesided = _transforms(

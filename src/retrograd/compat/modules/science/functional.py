@@ -131,18 +131,9 @@ def _vmap(
 
 
 def _strong_wolfe(
-    obj_func: Callable[[Value, float, Value], tuple[float, Tensor]],
-    x: Value,
-    t: float,
-    d: Tensor,
-    f: float,
-    g: Tensor,
-    gtd: Value,
-    c1: float = 1e-4,
-    c2: float = 0.9,
-    tolerance_change: float = 1e-9,
-    max_ls: int = 25,
-) -> tuple[float, Tensor, float, int]:
+    obj_func: Callable[[Value, float, Value], tuple[float, Tensor]], x: Value, t: float, d: Tensor, f: float,
+    g: Tensor, gtd: Value, c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
     """Return loss, gradient and length of a step that satisfies the strong Wolfe conditions, and the evaluations.
 
     Args:

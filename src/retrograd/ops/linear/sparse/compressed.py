@@ -83,16 +83,10 @@ def sparse_csc_tensor(
 
 
 def _of_starts(
-    starts_name: str,
-    starts: Operand | Sequence[object],
-    others_name: str,
-    others: Operand | Sequence[object],
-    values: Operand | Sequence[object],
-    size: Sequence[int] | None,
-    dtype: DTypeLike | None,
-    device: DeviceLike | None,
-    requires_grad: bool,
-) -> SparseTensor:
+    starts_name: str, starts: Operand | Sequence[object], others_name: str, others: Operand | Sequence[object],
+    values: Operand | Sequence[object], size: Sequence[int] | None, dtype: DTypeLike | None,
+    device: DeviceLike | None, requires_grad: bool,
+) -> SparseTensor:  # fmt: skip
     """Check all indices and return the matrix of compressed rows or columns in coordinate layout."""
     first, second = as_tensor(starts, device=device), as_tensor(others, device=device)
     v = as_tensor(values, dtype=dtype, device=device)

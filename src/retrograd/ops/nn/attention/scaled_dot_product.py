@@ -137,18 +137,9 @@ def _like(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _forward(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    keep: Array | None,
-    out: Array,
-    top: Array,
-    total: Array,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-) -> None:
+    q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, out: Array, top: Array, total: Array,
+    scale: float, causal: bool, dropout_p: float,
+) -> None:  # fmt: skip
     """Fill the output, and the maximum and sum of exponentials of each row of scores (1 for a fully masked row).
 
     They are not combined to a log-sum-exp, whose rounding error matters for large scores.
@@ -165,23 +156,10 @@ def _forward(
 
 
 def _backward(
-    dout: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    keep: Array | None,
-    out: Array,
-    top: Array,
-    total: Array,
-    dq: Array,
-    dk: Array,
-    dv: Array,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
+    dout: Array, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, out: Array, top: Array,
+    total: Array, dq: Array, dk: Array, dv: Array, scale: float, causal: bool, dropout_p: float,
     dmask: Array | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients, which have all leading axes."""
     dk[...] = dv[...] = 0
     dout = dout / total  # instead of scaling the larger probabilities
@@ -222,20 +200,9 @@ def _attention(
 
 @or_reference
 def _attention_backward(
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    out: Any,
-    top: Any,
-    total: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, top: Any, total: Any, scale: float,
+    causal: bool, dropout_p: float, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     lead = out.shape[:-2]
     if dout.shape[:-2] != lead:  # inside vmap only dout may be mapped
         lead = broadcast_shapes(dout.shape[:-2], lead)
@@ -251,21 +218,9 @@ def _attention_backward(
 
 
 def _backward_vjp(
-    g: tuple[Any, ...],
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    top: Any,
-    total: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    wanted: tuple[bool, ...],
-    needs: tuple[bool, ...],
-) -> list[Any]:
+    g: tuple[Any, ...], dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, top: Any, total: Any, scale: float,
+    causal: bool, dropout_p: float, wanted: tuple[bool, ...], needs: tuple[bool, ...],
+) -> list[Any]:  # fmt: skip
     """The rule of the backward kernel. With D = dout V^T, r = rowsum(P * D) and cotangents gq, gk, gv, gmask,
 
         A = scale * (gq K^T + Q gk^T) + gmask        E = P * (A - a),    a = rowsum(P * A)
@@ -296,25 +251,10 @@ def _backward_vjp(
 
 
 def _second(
-    g: tuple[Any, Any, Any],
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    top: Any,
-    total: Any,
-    by_dout: Any,
-    by_q: Any,
-    by_k: Any,
-    by_v: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    gmask: Any = None,
+    g: tuple[Any, Any, Any], dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, top: Any, total: Any,
+    by_dout: Any, by_q: Any, by_k: Any, by_v: Any, scale: float, causal: bool, dropout_p: float, gmask: Any = None,
     by_mask: Any = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients of the rule, which have all leading axes."""
     gq, gk, gv = g
     by_k[...] = by_v[...] = 0
@@ -416,20 +356,9 @@ ATTENTION_BACKWARD = Primitive(
 
 
 def _attention_rule(
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    ans: Array,
-    top: Array,
-    total: Array,
-    keep: Array | None,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, ans: Array, top: Array, total: Array,
+    keep: Array | None, scale: float, causal: bool, dropout_p: float, needs: tuple[bool, ...],
+) -> list[Array | None]:  # fmt: skip
     saved = {"keep": keep, "out": raw(ans), "top": top, "total": total}
     params = {"scale": scale, "causal": causal, "dropout_p": dropout_p}
     return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)

@@ -298,16 +298,9 @@ def _losses(x: Array, index: Array, class_weight: Array | None, smoothing: float
 
 
 def _slopes(
-    x: Array,
-    top: Array,
-    total: Array,
-    index: Array,
-    factor: Array,
-    picked: Array,
-    spread: Array | None,
-    class_weight: Array | None,
-    in_place: bool = False,
-) -> Array:
+    x: Array, top: Array, total: Array, index: Array, factor: Array, picked: Array, spread: Array | None,
+    class_weight: Array | None, in_place: bool = False,
+) -> Array:  # fmt: skip
     """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, or write it to x."""
     dx = np.subtract(x, top, out=x) if in_place else x - top
     np.exp(dx, out=dx)
@@ -361,15 +354,9 @@ def slopes_of_rows(
 
 @or_reference
 def _cross_entropy_backward(
-    g: Array,
-    x: Array,
-    top: Array,
-    total: Array,
-    classes: Classes,
-    class_weight: Array | None,
-    smoothing: float,
+    g: Array, x: Array, top: Array, total: Array, classes: Classes, class_weight: Array | None, smoothing: float,
     in_place: bool = False,
-) -> tuple[Any]:
+) -> tuple[Any]:  # fmt: skip
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
     factor, picked, spread = slopes_of_rows(g, classes, x.shape[1], class_weight, smoothing)
     slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index, smoothing) else _slopes

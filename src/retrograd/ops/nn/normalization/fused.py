@@ -168,18 +168,9 @@ def _pulled(u: Any, xhat: Any, rstd: object, layout: Layout) -> Any:
 
 
 def _backward_vjp(
-    g: tuple[Any, ...],
-    dy: Any,
-    x: Any,
-    w: Any,
-    b: Any,
-    mean: Any,
-    rstd: Any,
-    layout: Layout,
-    eps: float,
-    wanted: tuple[bool, ...],
-    needs: tuple[bool, ...],
-) -> list[Any]:
+    g: tuple[Any, ...], dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float,
+    wanted: tuple[bool, ...], needs: tuple[bool, ...],
+) -> list[Any]:  # fmt: skip
     """The rule of the backward kernel ``dx(u) = rstd (u - mean(u) - xhat mean(u xhat))``.
 
     The map is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative with respect to u is ``dx(g)``, to xhat ``-rstd

@@ -51,16 +51,9 @@ def _steps(gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array 
 
 
 def _steps_back(
-    dout: Array,
-    dh: Array,
-    h: Array,
-    gates: Array,
-    hn: Array,
-    out: Array,
-    w_hh: Array,
-    dx_gates: Array,
+    dout: Array, dh: Array, h: Array, gates: Array, hn: Array, out: Array, w_hh: Array, dx_gates: Array,
     dh_gates: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients of both parts of the pre-activations; replace the last state's gradient by the first's."""
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
@@ -94,20 +87,9 @@ def _gru(
 
 @or_reference
 def _gru_backward(
-    dout: Array,
-    dh: Array,
-    x: Array,
-    h: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array | None,
-    b_hh: Array | None,
-    out: Array,
-    gates: Array,
-    hn: Array,
-    reverse: bool,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    out: Array, gates: Array, hn: Array, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
     dh, (dx_gates, dh_gates) = dh.copy(order="C"), empty((2, *gates.shape), x.dtype, x)
     run = loops.gru_backward if loops.takes(gates) else _steps_back

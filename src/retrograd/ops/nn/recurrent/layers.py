@@ -57,18 +57,9 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
 
 
 def _layers(
-    layer: Layer,
-    gates: int,
-    input: Operand,
-    hx: Sequence[Operand],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Tensor]:
+    layer: Layer, gates: int, input: Operand, hx: Sequence[Operand], params: Sequence[Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> list[Tensor]:  # fmt: skip
     x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")

@@ -50,19 +50,9 @@ def _rnn(
 
 @or_reference
 def _rnn_backward(
-    dout: Array,
-    dh: Array,
-    x: Array,
-    h: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array | None,
-    b_hh: Array | None,
-    out: Array,
-    relu: bool,
-    reverse: bool,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    out: Array, relu: bool, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
     dh, da = dh.copy(order="C"), empty(out.shape, x.dtype, x)
     run = loops.rnn_backward if loops.takes(out) else _steps_back
@@ -71,15 +61,9 @@ def _rnn_backward(
 
 
 def _rnn_composite(
-    x: Tensor,
-    h: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None,
-    b_hh: Tensor | None,
-    relu: bool,
+    x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, relu: bool,
     reverse: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     outputs = []
     for t in steps_of(x, reverse):
         a = linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)

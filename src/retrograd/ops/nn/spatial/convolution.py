@@ -57,15 +57,9 @@ def _recorded(
 
 
 def _convolve(
-    axes: int,
-    input: Operand,
-    weight: Operand,
-    bias: Operand | None,
-    stride: Size,
-    padding: Size | str,
-    dilation: Size,
-    groups: int,
-) -> Tensor:
+    axes: int, input: Operand, weight: Operand, bias: Operand | None, stride: Size, padding: Size | str,
+    dilation: Size, groups: int,
+) -> Tensor:  # fmt: skip
     x, w, b, single = _operands(axes, input, weight, bias, groups, False)
     size, kernel = tuple(x.array.shape[2:]), tuple(w.array.shape[2:])
     strides = per_axis("stride", stride, axes, 1)
@@ -99,16 +93,9 @@ def _empty(shape: tuple[int, ...], *inputs: Tensor | None) -> Tensor:
 
 
 def _convolve_transposed(
-    axes: int,
-    input: Operand,
-    weight: Operand,
-    bias: Operand | None,
-    stride: Size,
-    padding: Size,
-    output_padding: Size,
-    groups: int,
-    dilation: Size,
-) -> Tensor:
+    axes: int, input: Operand, weight: Operand, bias: Operand | None, stride: Size, padding: Size,
+    output_padding: Size, groups: int, dilation: Size,
+) -> Tensor:  # fmt: skip
     y, w, b, single = _operands(axes, input, weight, bias, groups, True)
     out, kernel = tuple(y.array.shape[2:]), tuple(w.array.shape[2:])
     strides = per_axis("stride", stride, axes, 1)

@@ -262,16 +262,9 @@ def _joined(rows: list[Tensor]) -> Tensor:
 
 
 def _cov(
-    m: object,
-    y: object = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: Any = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
-    dtype: Any = None,
-) -> Tensor:
+    m: object, y: object = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Tensor:  # fmt: skip
     x = _variables(m, y, rowvar)
     x = x if dtype is None else x.astype(dtype)
     counts = None if fweights is None else tensor(fweights)
