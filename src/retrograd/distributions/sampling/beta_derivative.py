@@ -137,10 +137,5 @@ def _dirichlet_tangent(t: object, a: object, ans: object) -> Array:
 
 
 DIRICHLET = Primitive(
-    "dirichlet",
-    lambda a, drawn: drawn,
-    "a",
-    [_dirichlet_rule],
-    jvps=[_dirichlet_tangent],
-    batch=given("drawn"),
+    "dirichlet", lambda a, drawn: drawn, "a", [_dirichlet_rule], jvps=[_dirichlet_tangent], batch=given("drawn")
 )

@@ -390,14 +390,7 @@ class Pool(Ledger):
                     first = child = call.segment
 
     def repeat(
-        self,
-        call: Call,
-        node: Node,
-        runs: bool,
-        read: tuple[Value, ...],
-        child: Segment,
-        values: _Values,
-        fills: bool,
+        self, call: Call, node: Node, runs: bool, read: tuple[Value, ...], child: Segment, values: _Values, fills: bool
     ) -> None:
         """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []

@@ -116,6 +116,5 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"expects p in (0, 1), got {p}")
     return _write(
-        self,
-        lambda xp: xp.floor(xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / np.log1p(-p)) + 1,
+        self, lambda xp: xp.floor(xp.log1p(-uniform(xp, self.array.shape, _DOUBLE, generator)) / np.log1p(-p)) + 1
     )

@@ -151,10 +151,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
-        warn(
-            f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first",
-            stacklevel=user_level(),
-        )
+        warn(f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first", stacklevel=user_level())
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 

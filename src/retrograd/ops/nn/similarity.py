@@ -254,11 +254,7 @@ PDIST_BACKWARD = Primitive(
     batch=composed(gradients_of(_all_pairs, 1, "distance")),
 )
 PDIST = Primitive(
-    "pdist",
-    _pdist,
-    "x",
-    [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]],
-    batch=composed(_all_pairs),
+    "pdist", _pdist, "x", [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]], batch=composed(_all_pairs)
 )
 
 

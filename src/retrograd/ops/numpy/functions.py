@@ -54,16 +54,7 @@ FILES = {"save", "savetxt", "savez", "savez_compressed"}  # these write the valu
 # NumPy itself computes these functions of integers and bools, which have no gradient; except functions that may return
 # the memory of an argument.
 COMPUTED = {
-    name
-    for room in (
-        statistics,
-        mathematics,
-        linear_algebra,
-        fourier,
-        polynomials,
-        ranges,
-    )
-    for name in room.RULES
+    name for room in (statistics, mathematics, linear_algebra, fourier, polynomials, ranges) for name in room.RULES
 } - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}
 
 _found: dict[object, Callable[..., object] | None] = {}

@@ -221,11 +221,7 @@ def _reduced_at(name: str, ufunc: np.ufunc, array: object, indices: object, axis
     return ops.movedim(ops.stack([_reduced(name, ufunc, part, 0, dtype) for part in parts]), 0, axis)
 
 
-METHODS: dict[str, Callable[..., object]] = {
-    "reduce": _reduced,
-    "accumulate": _accumulated,
-    "reduceat": _reduced_at,
-}
+METHODS: dict[str, Callable[..., object]] = {"reduce": _reduced, "accumulate": _accumulated, "reduceat": _reduced_at}
 
 
 def update_at(ufunc: np.ufunc, target: object, indices: object, values: object = None) -> None:

@@ -113,9 +113,7 @@ DIAGONAL: Primitive = Primitive(
     "diagonal",
     _diagonal,
     "x",
-    [
-        lambda g, offset, dim1, dim2, x_shape: DIAG_EMBED(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2),
-    ],
+    [lambda g, offset, dim1, dim2, x_shape: DIAG_EMBED(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)],
     view=True,
     batch=batching.along("dim1", "dim2"),
 )
@@ -363,9 +361,7 @@ RELAY: Primitive = Primitive(
     "as_strided_backward",
     _move_between_layouts,
     "x",
-    [
-        lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
-    ],
+    [lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent)],
     batch=_relay_examples,
 )
 AS_STRIDED: Primitive = Primitive(

@@ -105,11 +105,7 @@ def _keep_where_not_zero(x: Array, y: Array) -> Array:
 
 # x where y is not zero, otherwise 0.
 KEEP_WHERE_NOT_ZERO: Primitive = Primitive(
-    "keep_where_not_zero",
-    _keep_where_not_zero,
-    "x y",
-    [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None],
-    elementwise=True,
+    "keep_where_not_zero", _keep_where_not_zero, "x y", [lambda g, y: KEEP_WHERE_NOT_ZERO(g, y), None], elementwise=True
 )
 
 

@@ -49,15 +49,7 @@ FUNCTIONS = activations(
 )
 RULES = activations(
     Functions(
-        exp=EXP,
-        tanh=TANH,
-        sigmoid=SIGMOID,
-        erf=ERF,
-        where=WHERE,
-        keep=KEEP,
-        drop=_drop,
-        clip=np.clip,
-        neutral=_is_one,
+        exp=EXP, tanh=TANH, sigmoid=SIGMOID, erf=ERF, where=WHERE, keep=KEEP, drop=_drop, clip=np.clip, neutral=_is_one
     )
 )
 

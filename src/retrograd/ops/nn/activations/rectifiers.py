@@ -126,12 +126,7 @@ def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
 # Exponential linear units
 
 ELU = elementwise(
-    "elu",
-    in_one_pass(FUNCTIONS["elu"]),
-    "x",
-    [in_one_pass(RULES["elu_backward"])],
-    signals=True,
-    compiled="fd",
+    "elu", in_one_pass(FUNCTIONS["elu"]), "x", [in_one_pass(RULES["elu_backward"])], signals=True, compiled="fd"
 )
 
 SELU_ALPHA = 1.6732632423543772848170429916717

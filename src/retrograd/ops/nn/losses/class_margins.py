@@ -77,16 +77,7 @@ def _examples(call: Call) -> Any:
 
 
 MULTI_MARGIN, MULTILABEL_MARGIN = (
-    Primitive(
-        name,
-        forward,
-        "x",
-        [_vjp],
-        residuals="slopes",
-        signals=True,
-        piecewise_linear=True,
-        batch=_examples,
-    )
+    Primitive(name, forward, "x", [_vjp], residuals="slopes", signals=True, piecewise_linear=True, batch=_examples)
     for name, forward in (("multi_margin_loss", _multi_margin), ("multilabel_margin_loss", _multilabel_margin))
 )
 
@@ -174,11 +165,7 @@ def _squared_margin(x: Tensor, index: Any, margin: float, weight: Any) -> Tensor
 
 @operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
 def multilabel_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
 

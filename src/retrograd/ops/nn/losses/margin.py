@@ -154,11 +154,7 @@ SOFT_MARGIN = Primitive(
 
 @operator(namespace="nn.functional", method=False, real=True, like=hinge_embedding_loss, dtype="target")
 def soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
 

@@ -309,12 +309,7 @@ def _sum_of_examples(g: Any, w: Tensor, layout: Layout) -> Tensor:
 def _fused(name: str) -> Primitive:
     """Return the fused operator under a separate name, for graphs and errors."""
     kernel = Primitive(
-        name + "_backward",
-        _backward,
-        "dy x w b",
-        vjp=_backward_vjp,
-        outputs=-1,
-        batch=_norm_backward_examples,
+        name + "_backward", _backward, "dy x w b", vjp=_backward_vjp, outputs=-1, batch=_norm_backward_examples
     )
     operator = Primitive(
         name,

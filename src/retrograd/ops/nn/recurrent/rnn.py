@@ -94,8 +94,7 @@ RNN = Primitive(
     _rnn,
     "x h w_ih w_hh b_ih b_hh",
     vjp=lambda g, x, h, w_ih, w_hh, b_ih, b_hh, ans, relu, reverse, needs: where_needed(
-        RNN_BACKWARD(*g, x, h, w_ih, w_hh, b_ih, b_hh, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs),
-        needs,
+        RNN_BACKWARD(*g, x, h, w_ih, w_hh, b_ih, b_hh, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs
     ),
     outputs=2,
     batch=composed(_rnn_composite),
