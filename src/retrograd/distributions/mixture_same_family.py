@@ -86,7 +86,6 @@ class MixtureSameFamily(Distribution):
         return -1 - len(self._event_shape)
 
     def _pad(self, x: Tensor) -> Tensor:
-        """Insert a dimension for the components."""
         return x.unsqueeze(self._component_dim)
 
     def _averaged(self, values: Tensor) -> Tensor:

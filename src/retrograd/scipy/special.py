@@ -286,7 +286,6 @@ def _at(primitive: Primitive, n: ArrayLike, m: ArrayLike, x: ArrayLike) -> Tenso
 
 
 def _integers(name: str, beside: Tensor, *values: ArrayLike) -> list[Array]:
-    """Return integers in the dtype of a Tensor."""
     found = [np.asarray(value) for value in values]
     for value in found:
         if value.dtype.kind not in "iu":

@@ -404,7 +404,6 @@ LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _like(function: Callable[..., object], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Batched:
-    """Create an array like that of all examples."""
     if x.mapped and shape is not None:
         shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
     return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)

@@ -43,7 +43,6 @@ def backend() -> Backend:
 
 
 def _evaluated(primitive: Primitive) -> None:
-    """Wrap the functions of a primitive so that they accept meta arrays."""
     if primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     primitive.plans.clear()

@@ -240,7 +240,6 @@ class Binomial(SuccessOdds):
 
 
 def _like(count: Tensor | Number, odds: Tensor | Number) -> Tensor | Number:
-    """Return the count in the dtype of the odds."""
     return count.to(dtype=odds.dtype) if isinstance(count, Tensor) and isinstance(odds, Tensor) else count
 
 

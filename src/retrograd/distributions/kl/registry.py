@@ -48,7 +48,6 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence
 
 
 def _rank(kind: type, ancestor: type) -> int:
-    """Return the position of the ancestor in the method resolution order."""
     return kind.__mro__.index(ancestor)
 
 

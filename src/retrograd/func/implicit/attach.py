@@ -361,7 +361,6 @@ def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:
 
 
 def _enter(record: _Record, solution: Leaves) -> None:
-    """Make the node of the solution and those of its leaves."""
     saved: list[object] = [None] * len(_IMPLICIT.layout)
     saved[_IMPLICIT.position["record"]] = record
     plan = _IMPLICIT.plan((True,) * len(record.ends))
@@ -373,7 +372,6 @@ def _enter(record: _Record, solution: Leaves) -> None:
 
 
 def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) -> list[Tangent | None]:
-    """Return the cotangents of everything that F reads."""
     as_tensors = any(isinstance(x, Tensor) for x in g)
     given = record.filled(list(g))
     record.begin_pass()
@@ -385,7 +383,6 @@ def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) 
 
 
 def _jvp(node: Node, tangents: dict[int, Tangent], as_tensors: bool) -> tuple[Tangent, ...]:
-    """Return the tangents of the solution, given those of some of what F reads."""
     own: _Record = node.saved[_IMPLICIT.position["record"]]
     seeds: dict[Edge, Tensor] = {
         own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()

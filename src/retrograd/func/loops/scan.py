@@ -111,7 +111,6 @@ def segment_length(steps: int, checkpoint: bool | int) -> int:
 
 
 def _length(leaves: Sequence[Tensor], structure: Structure, length: int | None) -> int:
-    """Return the number of steps."""
     if length is not None and (isinstance(length, bool) or not hasattr(length, "__index__")):
         raise TypeError(f"scan: length must be an integer, got {describe(length)}")
     paths = structure.paths("xs")

@@ -129,7 +129,6 @@ def _parsed(limit: float | str) -> int:
 
 
 def _size_text(size: int) -> str:
-    """Return the size with its unit, rounded up to three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             digits = max(0, 3 - len(str(int(size)))) if unit != "B" else 0
@@ -405,7 +404,6 @@ def _mapped(*tensors: Iterable[object]) -> bool:
 
 
 def _version(x: Tensor) -> int:
-    """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
     if type(storage) is not Storage:
         return 0

@@ -497,7 +497,6 @@ class _Plan:
 
     @property
     def crowded(self) -> bool:
-        """Return whether the externals take more than half of the room."""
         return 2 * sum(self.externals) > self.room
 
     def _gain(self, index: int) -> int:

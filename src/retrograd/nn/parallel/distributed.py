@@ -188,7 +188,6 @@ class DistributedDataParallel(Module):
         self._begun, self._next, self._used = False, 0, {}
 
     def _leave_out_unused(self, output: object) -> None:
-        """Mark parameters that no output depends on as ready."""
         edges = {edge_of(x) for x in _tensors(output)} - {None}
         _, completes = reachable([edge for edge in edges if type(edge) is Node])
         found = {id(leaf) for leaves in completes.values() for leaf in leaves}

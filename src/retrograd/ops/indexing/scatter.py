@@ -262,7 +262,6 @@ def scatter_reduce(
 
 
 def _divided(total: Tensor, place: Index, include_self: bool, index: Tensor) -> Tensor:
-    """Divide sums by the number of elements at each position."""
     xp = array_module(total)
     count = xp.full_like(total.array, 1 if include_self else 0)
     add_at(count, place, xp.ones(index.array.shape, total.array.dtype))

@@ -117,7 +117,6 @@ def linspace(
 
 
 def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[complex, complex, DType]:
-    """Return both ends of a range as numbers of the result's dtype, and the dtype."""
     first, last = python_number(start, "start"), python_number(end, "end")
     complex_ends = isinstance(first, complex) or isinstance(last, complex)
     kind = dtype_or_default(dtype)

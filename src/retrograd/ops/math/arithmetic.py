@@ -39,7 +39,6 @@ DIV = binary(
 
 @at_first_use
 def _share_sums() -> None:
-    """Add large gradients on several threads."""
     assert ADD.ufunc is not None
     adding[:] = [ADD.ufunc]
 

@@ -236,7 +236,6 @@ def _lower_step(b: Array) -> Array:
 
 
 def _by_parameter(primitive: Primitive, place: int, step: Array | float, *inputs: Array) -> Array:
-    """Return the rule for a parameter of a hypergeometric function."""
     fixed = [double(x) for x in inputs]
     return difference(lambda at: primitive(*fixed[:place], at, *fixed[place + 1 :]), fixed[place], step)
 
@@ -445,7 +444,6 @@ def outputs_of(primitives: tuple[Primitive, ...]) -> Callable[..., tuple[Tensor,
 
 
 def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callable[[Tensor], Tensor]:
-    """Use Retrograd's function for real numbers, SciPy's for complex numbers."""
     return lambda x: apply(theirs, (x,), {}) if x.array.dtype.kind == "c" else ours(x)
 
 

@@ -19,7 +19,6 @@ Number = float | Sequence[float]
 
 
 def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor, ...]:
-    """Return arguments in one dtype."""
     if output is not None:
         raise NotImplementedError("scipy.ndimage of Tensors: output must be None; the result is a new Tensor")
     return floats(input, *others)

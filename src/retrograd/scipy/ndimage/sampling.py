@@ -99,7 +99,6 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
 
 
 def _place(index: Tensor, n: int, mode: str) -> Tensor:
-    """Map pixel indices outside of an axis to those inside."""
     if n == 1:
         return 0 * index
     if mode in ("constant", "wrap", "mirror"):

@@ -139,7 +139,6 @@ class _Writer:
             self.globals[name] = value
 
     def entered(self, hint: str, value: Value) -> str:
-        """Return the global name of a value in the code."""
         public = public_name(value) if callable(value) else None
         if public is not None:
             name = f"{root()}.{public}"

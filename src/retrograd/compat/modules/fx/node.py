@@ -294,7 +294,6 @@ class Node:
         return None
 
     def _rename(self, candidate: str) -> None:
-        """Give the node another name, made unique."""
         if candidate != self.name:
             self.name = self.graph.names.create_name(candidate, None)
             self.graph.names.associate(self.name, self)

@@ -88,7 +88,6 @@ PIVOT = Primitive("linalg.lu_factor", _pivot, "x", [None], batch=in_front)
 
 
 def _order(pivots: Array, rows: int) -> Array:
-    """Return the order of the original rows after the interchanges."""
     xp = array_module(pivots)
     flat = as_rows(pivots)
     order = xp.zeros((flat.shape[0], rows), dtype=np.int64) + xp.arange(rows)

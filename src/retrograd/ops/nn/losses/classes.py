@@ -154,7 +154,6 @@ class _Folded(NamedTuple):
 
 
 def _folded(call: Call) -> _Folded:
-    """Reshape the examples of an input to additional rows."""
     classes, size = call.params["classes"], call.size
     weight, counted, divisor = classes.weight, classes.counted, classes.divisor
     own = classes.index

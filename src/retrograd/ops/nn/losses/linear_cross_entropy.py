@@ -148,7 +148,6 @@ LINEAR_CROSS_ENTROPY = Primitive(
 
 
 def _takes(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor) -> bool:
-    """Return whether to compute the logits in chunks."""
     return (
         x.array.ndim == w.array.ndim == 2
         and len(x.array) * len(w.array) >= MIN_CHUNKED
