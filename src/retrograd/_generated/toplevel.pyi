@@ -14,7 +14,7 @@ from retrograd.ops.linear.sparse.compressed import CompressedColumnsTensor as Co
 from retrograd.ops.linear.sparse.sparse import CompressedTensor as CompressedTensor
 from retrograd.ops.linear.sparse.sparse import SparseTensor as SparseTensor
 from retrograd.ops.make.generators import Generator as Generator
-from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
+from retrograd.ops.math.rounding import FrexpResult as FrexpResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
 from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult
 from retrograd.ops.reduce.histograms import HistogramddResult as HistogramddResult

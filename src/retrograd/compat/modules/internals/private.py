@@ -36,7 +36,7 @@ from ....ops.linear.solving.checked import CholeskyExResult, InvExResult, LUFact
 from ....ops.linear.solving.inverses import SlogdetResult
 from ....ops.linear.solving.least_squares import LstsqResult
 from ....ops.linear.solving.systems import TriangularSolution
-from ....ops.math.floating_numbers import FrexpResult
+from ....ops.math.rounding import FrexpResult
 from ....ops.reduce.extremes import MinMax
 from ....ops.reduce.histograms import HistogramddResult, HistogramResult
 from ....ops.reduce.sorting import ValuesIndices
