@@ -18,10 +18,10 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 
 # Figures of the package and the bound of each, which may only go down: lower it when you lower the figure.
 BOUNDS = {
-    "lines of operators' docstrings that repeat another one": 34,
-    "lines of docstrings that repeat another one": 288,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 72,
-    "uses of Any": 3575,
+    "lines of operators' docstrings that repeat another one": 31,
+    "lines of docstrings that repeat another one": 283,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 67,
+    "uses of Any": 3557,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 144,
 }

@@ -4,19 +4,17 @@ from ..core.missing_names import definitions, operator_names
 
 HOMES = definitions({
     "core.errors": "LinAlgError",
-    "ops.linear.decompositions.eigen": "eig eigvals",
     "ops.linear.decompositions.factorizations": "cholesky qr",
     "ops.linear.decompositions.householder": "householder_product",
     "ops.linear.decompositions.ldl": "ldl_factor ldl_factor_ex ldl_solve",
     "ops.linear.decompositions.lu": "lu lu_factor lu_solve",
-    "ops.linear.decompositions.spectral": "eigh eigvalsh svd svdvals",
+    "ops.linear.decompositions.spectral": "eig eigh eigvals eigvalsh svd svdvals",
     "ops.linear.products.matmul": "matmul",
     "ops.linear.products.vector_products": "cross multi_dot vander vecdot diagonal=linalg_diagonal",
     "ops.linear.solving.checked": "cholesky_ex inv_ex lu_factor_ex solve_ex",
     "ops.linear.solving.inverses": "det inv matrix_power slogdet matrix_exp=linalg_matrix_exp",
-    "ops.linear.solving.least_squares": "lstsq pinv",
+    "ops.linear.solving.least_squares": "lstsq matrix_rank pinv",
     "ops.linear.solving.matrix_norms": "cond matrix_norm norm=linalg_norm",
-    "ops.linear.solving.rank": "matrix_rank",
     "ops.linear.solving.systems": "solve solve_triangular tensorinv tensorsolve",
     "ops.reduce.norms": "vector_norm",
 })

@@ -3,12 +3,12 @@
 import builtins
 from collections.abc import Sequence as Sequence
 from retrograd.core.tensor.tensor import Tensor as Tensor
-from retrograd.ops.linear.decompositions.eigen import EigResult as EigResult
 from retrograd.ops.linear.decompositions.factorizations import QRResult as QRResult
 from retrograd.ops.linear.decompositions.ldl import LDLFactors as LDLFactors
 from retrograd.ops.linear.decompositions.ldl import LDLFactorsInfo as LDLFactorsInfo
 from retrograd.ops.linear.decompositions.lu import LUFactors as LUFactors
 from retrograd.ops.linear.decompositions.lu import LUResult as LUResult
+from retrograd.ops.linear.decompositions.spectral import EigResult as EigResult
 from retrograd.ops.linear.decompositions.spectral import EighResult as EighResult
 from retrograd.ops.linear.decompositions.spectral import SVDResult as SVDResult
 from retrograd.ops.linear.solving.checked import CholeskyExResult as CholeskyExResult

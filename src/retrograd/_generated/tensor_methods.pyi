@@ -16,7 +16,7 @@ from retrograd.ops.linear.solving.systems import TriangularSolution as Triangula
 from retrograd.ops.linear.sparse.compressed import CompressedColumnsTensor as CompressedColumnsTensor
 from retrograd.ops.linear.sparse.sparse import CompressedTensor as CompressedTensor
 from retrograd.ops.make.generators import Generator as Generator
-from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
+from retrograd.ops.math.rounding import FrexpResult as FrexpResult
 from retrograd.ops.numpy.flat import Flat as Flat
 from retrograd.ops.reduce.extremes import MinMax as MinMax
 from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult

@@ -6,7 +6,7 @@ from collections.abc import Sequence as Sequence
 from retrograd.core.tensor.tensor import Tensor as Tensor
 from retrograd.ops.linear.decompositions.factorizations import QRResult as QRResult
 from retrograd.ops.linear.decompositions.householder import GeqrfResult as GeqrfResult
-from retrograd.ops.linear.decompositions.lu_parts import LUParts as LUParts
+from retrograd.ops.linear.decompositions.lu import LUParts as LUParts
 from retrograd.ops.linear.decompositions.spectral import OldSVDResult as OldSVDResult
 from retrograd.ops.linear.solving.inverses import SlogdetResult as SlogdetResult
 from retrograd.ops.linear.solving.systems import TriangularSolution as TriangularSolution
@@ -14,7 +14,7 @@ from retrograd.ops.linear.sparse.compressed import CompressedColumnsTensor as Co
 from retrograd.ops.linear.sparse.sparse import CompressedTensor as CompressedTensor
 from retrograd.ops.linear.sparse.sparse import SparseTensor as SparseTensor
 from retrograd.ops.make.generators import Generator as Generator
-from retrograd.ops.math.floating_numbers import FrexpResult as FrexpResult
+from retrograd.ops.math.rounding import FrexpResult as FrexpResult
 from retrograd.ops.reduce.extremes import MinMax as MinMax
 from retrograd.ops.reduce.histograms import HistogramResult as HistogramResult
 from retrograd.ops.reduce.histograms import HistogramddResult as HistogramddResult

@@ -386,8 +386,7 @@ class Special:
         if isinstance(ufunc, np.ufunc) and ufunc.__name__ in RULES:
             return ufunc
         if name in special.__all__:
-            found: Callable[..., Tensor] = getattr(special, name)
-            return found
+            return getattr(special, name)
         raise AttributeError(f"special functions of Tensors do not include {name!r}")
 
 

@@ -461,8 +461,7 @@ class _Check:
         from ..func import jvp, vmap
 
         def moved(*tangents: Tensor) -> tuple[Tensor, ...]:
-            found: tuple[Tensor, ...] = jvp(self.outputs_at, [x.detach() for x in self.inputs], tangents)[1]
-            return found
+            return jvp(self.outputs_at, [x.detach() for x in self.inputs], tangents)[1]
 
         rng = np.random.default_rng(4)
         tangents = [random_like([x.detach() for x in self.inputs], rng) for _ in range(2)]

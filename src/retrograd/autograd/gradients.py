@@ -53,8 +53,7 @@ def tensor_at(edge: GradientEdge) -> Tensor:
     """Return a Tensor of zeros at the position in the graph, with the shape and dtype of the original Tensor."""
     node = edge.node
     if isinstance(node, AccumulateGrad):
-        leaf: Tensor = node.variable
-        return leaf
+        return node.variable
     if not isinstance(node, Node):
         raise TypeError(f"GradientEdge: node must be a graph node, got {type(node).__name__}; use get_gradient_edge")
     if node.plan.several:

@@ -77,8 +77,7 @@ class PackedArray:
 def _as_tensor(array: Array, edge: object, storage: object) -> Tensor:
     """Return the saved array as a Tensor, of the leaf's class if it is a leaf. Writes do not change the saved array."""
     if not isinstance(edge, Tensor) or edge.array is not array:
-        shown: Tensor = attach(array, edge, storage)
-        return shown
+        return attach(array, edge, storage)
     shown = type(edge).__new__(type(edge))
     Tensor._initialise(shown, array)
     shown._requires = True

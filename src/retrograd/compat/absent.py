@@ -353,8 +353,6 @@ MODULES = frozenset(path for group in ABSENT for path in group.names if path)
 
 
 class _AbsentType(type):
-    """The type of absent names."""
-
     sentence: str
 
     def __call__(cls, *args: object, **kwargs: object) -> NoReturn:
@@ -371,7 +369,6 @@ class _AbsentType(type):
 
 @cache
 def _absent(full_name: str, sentence: str) -> type:
-    """Return the class that stands for an absent name."""
     module, _, name = full_name.rpartition(".")
     return _AbsentType(name, (), {"sentence": sentence, "__module__": module, "__doc__": f"Raise an error: {sentence}"})
 

@@ -233,7 +233,6 @@ def run(script: str, args: Sequence[str] = ()) -> int:
 
 
 def _set_rank() -> None:
-    """Set torchrun's environment variables from those of mpiexec."""
     rank, size = launched()
     if size == 1:
         return

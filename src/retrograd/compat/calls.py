@@ -126,12 +126,10 @@ class _SparseType:
 
     def __call__(self, *args: Any) -> SparseTensor:
         if len(args) in (2, 3) and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
-            tensor: SparseTensor = sparse_coo_tensor(*args, dtype=self.dtype)
-            return tensor
+            return sparse_coo_tensor(*args, dtype=self.dtype)
         size = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
         size = tuple(size) or (0,)
-        empty: SparseTensor = sparse_coo_tensor(np.zeros((len(size), 0), np.int64), np.zeros(0), size, dtype=self.dtype)
-        return empty
+        return sparse_coo_tensor(np.zeros((len(size), 0), np.int64), np.zeros(0), size, dtype=self.dtype)
 
 
 _SPARSE_DTYPES = {
@@ -160,8 +158,7 @@ def _sparse_zeros(
         raise RuntimeError(f"{name}: layout={layout} does not match the layout of out, {describe(out)}")
     shape = shape_of(size)
     values = full((0,), 0.0, dtype=dtype, device=device, requires_grad=requires_grad)
-    empty: SparseTensor = sparse_coo_tensor(np.zeros((len(shape), 0), np.int64), values, shape)
-    return empty
+    return sparse_coo_tensor(np.zeros((len(shape), 0), np.int64), values, shape)
 
 
 def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -188,7 +185,6 @@ def sparse_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def _by_row(input: SparseTensor, dim: int) -> tuple[SparseTensor, Tensor, int]:
-    """Return the coalesced matrix, the row (or column) of each value, and the number of rows (or columns)."""
     if input.ndim != 2 or input.dense_dim():
         raise RuntimeError(f"softmax: expected a sparse matrix, got a sparse Tensor of shape {tuple(input.shape)}")
     a = input.coalesce()
@@ -327,7 +323,6 @@ def _check_memory(name: str, outs: Sequence[Tensor], inputs: Sequence[Tensor]) -
 
 
 def _are_alike(x: Tensor, y: Tensor) -> bool:
-    """Return whether both have the same elements of memory in the same order."""
     a, b = x.array, y.array
     if a is b:
         return True

@@ -86,8 +86,7 @@ _CONVERSIONS = {
 
 def _conversion(name: str) -> Callable[[_Storage], TypedStorage]:
     def convert(self: _Storage) -> TypedStorage:
-        converted: TypedStorage = self.type(_CONVERSIONS[name])
-        return converted
+        return self.type(_CONVERSIONS[name])
 
     convert.__name__ = convert.__qualname__ = name
     convert.__doc__ = f"Return a copy with numbers of dtype {_CONVERSIONS[name]}."
@@ -156,8 +155,7 @@ class _Storage:
     def tolist(self) -> list[Any]:
         """Return the numbers as a list."""
         array = self._with_numbers()
-        numbers: list[Any] = backend_of(array).to_numpy(array).tolist()
-        return numbers
+        return backend_of(array).to_numpy(array).tolist()
 
     def untyped(self) -> UntypedStorage:
         """Return the memory as bytes."""

@@ -345,7 +345,6 @@ def _absent(name: str) -> Callable[..., Any]:
 
 
 def _of_sparse(name: str) -> Callable[..., Any]:
-    """Return a method that only sparse Tensors have."""
 
     def method(self: Tensor) -> Any:
         raise RuntimeError(f"{name}: expected a sparse Tensor, got a strided one; convert it with to_sparse()")

@@ -35,8 +35,6 @@ _WITHOUT = {Tensor, Parameter, Buffer, int, float, bool, complex, str, type(None
 
 
 class _State(threading.local):
-    """The state of one thread."""
-
     def __init__(self) -> None:
         self.modes: list[TorchFunctionMode] = []
         self.subclasses = True  # whether ``__torch_function__`` of subclasses of Tensor is called
@@ -56,7 +54,6 @@ def _disabled_torch_function_impl(
 
 
 def _overrides_operators(kind: type) -> bool:
-    """Return whether operators call ``__torch_function__`` of the type."""
     found = _known.get(kind)
     if found is None:
         protocol = getattr(kind, "__torch_function__", None)
@@ -324,8 +321,7 @@ def _public(namespace: str, name: str, function: Function) -> Function:
     if namespace == "Tensor":
         return function
     home = retrograd if not namespace else attrgetter(namespace)(retrograd)
-    found: Function = getattr(home, name, function)
-    return found
+    return getattr(home, name, function)
 
 
 # Modes

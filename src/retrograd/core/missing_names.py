@@ -155,7 +155,6 @@ def repr_html(purpose: str) -> Callable[[object], str]:
     """Return the method ``_repr_html_`` of a class, which notebooks call to display an instance."""
 
     def _repr_html_(self: object) -> str:
-        html: str = provided[purpose](self)
-        return html
+        return provided[purpose](self)
 
     return _repr_html_

@@ -20,13 +20,10 @@ _SCOPE = {"__builtins__": {}, "new": tuple.__new__}
 @cache
 def _constructor(count: int) -> CodeType:
     names = "".join(f", _{place}" for place in range(count))
-    code: CodeType = eval(f"lambda _cls{names}: new(_cls, ({names[2:]},))", dict(_SCOPE)).__code__
-    return code
+    return eval(f"lambda _cls{names}: new(_cls, ({names[2:]},))", dict(_SCOPE)).__code__
 
 
 class _Methods:
-    """The methods of all named tuples."""
-
     @classmethod
     def _make(cls: Any, values: Iterable[object]) -> Any:
         """Return a tuple with the values of an iterable."""

@@ -23,6 +23,7 @@ from .families.binary import (
     Geometric,
     LogitRelaxedBernoulli,
     NegativeBinomial,
+    Poisson,
 )
 from .families.categorical import (
     Categorical,
@@ -31,8 +32,6 @@ from .families.categorical import (
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
 )
-from .families.counts import Poisson
-from .families.folded import HalfCauchy, HalfNormal
 from .families.multivariate import LKJCholesky, LowRankMultivariateNormal, MultivariateNormal, Wishart
 from .families.positive import (
     Chi2,
@@ -45,7 +44,7 @@ from .families.positive import (
     Pareto,
     Weibull,
 )
-from .families.real_line import Cauchy, Gumbel, Laplace, Normal, StudentT, Uniform, VonMises
+from .families.real_line import Cauchy, Gumbel, HalfCauchy, HalfNormal, Laplace, Normal, StudentT, Uniform, VonMises
 from .families.simplex import Beta, Dirichlet, Kumaraswamy, LogisticNormal, RelaxedBernoulli, RelaxedOneHotCategorical
 from .independent import Independent
 from .kl import kl_divergence, register_kl

@@ -125,7 +125,6 @@ class Distribution:
         return self._event_shape
 
     def _extended_shape(self, sample_shape: Shape = ()) -> Size:
-        """Return ``sample_shape + batch_shape + event_shape``."""
         if isinstance(sample_shape, int):
             raise TypeError(f"sample_shape must be a sequence of lengths such as ({sample_shape},), got an int")
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))

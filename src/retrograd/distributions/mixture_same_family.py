@@ -86,11 +86,9 @@ class MixtureSameFamily(Distribution):
         return -1 - len(self._event_shape)
 
     def _pad(self, x: Tensor) -> Tensor:
-        """Insert a dimension for the components."""
         return x.unsqueeze(self._component_dim)
 
     def _averaged(self, values: Tensor) -> Tensor:
-        """Return the weighted mean of the components' values."""
         weights = self._mixture_distribution.probs
         weights = weights.reshape((*weights.shape, *[1] * len(self._event_shape)))
         return (weights * values).sum(self._component_dim)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .jacobians import hessian as hessian
     from .jacobians import jacfwd as jacfwd
     from .jacobians import jacrev as jacrev
-    from .loops.branches import cond as cond
+    from .loops.counted import cond as cond
     from .loops.counted import fori_loop as fori_loop
     from .loops.counted import while_loop as while_loop
     from .loops.prefixes import associative_scan as associative_scan
@@ -52,8 +52,7 @@ _ROOMS = {
     "implicit.optima": ("argmin", "fixed_point"),
     "implicit.roots": ("custom_linear_solve", "custom_root"),
     "jacobians": ("hessian", "jacfwd", "jacrev"),
-    "loops.branches": ("cond",),
-    "loops.counted": ("fori_loop", "while_loop"),
+    "loops.counted": ("cond", "fori_loop", "while_loop"),
     "loops.prefixes": ("associative_scan",),
     "loops.scan": ("map", "scan"),
     "memory.budget": ("memory_budget",),

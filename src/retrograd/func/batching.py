@@ -99,16 +99,9 @@ def batch_size(func: Callable[..., object], in_dims: Dims, args: tuple[object, .
 
 
 def _call_on_level(
-    func: Callable[..., object],
-    name: str,
-    size: int,
-    leaves: Sequence[Any],
-    dims: Sequence[int | None],
-    structure: Structure,
-    out_dims: Dims,
-    randomness: str,
-    kwargs: dict[str, object],
-) -> tuple[Structure, list[Any], list[int | None]]:
+    func: Callable[..., object], name: str, size: int, leaves: Sequence[Any], dims: Sequence[int | None],
+    structure: Structure, out_dims: Dims, randomness: str, kwargs: dict[str, object],
+) -> tuple[Structure, list[Any], list[int | None]]:  # fmt: skip
     """Call ``func`` on a level; return the structure and leaves of its result, and the mapped dimension of each."""
     level = Level(size, randomness)
     inputs = [
@@ -170,17 +163,9 @@ def _unmapped(name: str, x: Tensor, place: int | None, level: Level, path: str) 
 
 
 def _map_in_chunks(
-    func: Callable[..., object],
-    name: str,
-    size: int,
-    chunk_size: int,
-    leaves: Sequence[object],
-    dims: Sequence[int | None],
-    structure: Structure,
-    out_dims: Dims,
-    randomness: str,
-    kwargs: dict[str, object],
-) -> Any:
+    func: Callable[..., object], name: str, size: int, chunk_size: int, leaves: Sequence[object],
+    dims: Sequence[int | None], structure: Structure, out_dims: Dims, randomness: str, kwargs: dict[str, object],
+) -> Any:  # fmt: skip
     """Map over ``chunk_size`` examples at a time and concatenate the results."""
     state = default_generator.get_state() if randomness == "same" else None
     columns: list[list[object]] = []
@@ -210,7 +195,6 @@ def _name(func: Callable[..., object]) -> str:
 
 
 def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[Any], Structure, list[int | None]]:
-    """Return the leaves of the arguments, their structure, and the mapped dimension of each leaf."""
     start = f"vmap({name}, in_dims={in_dims}, ...)"
     if isinstance(in_dims, bool) or not isinstance(in_dims, (int, tuple)):
         raise ValueError(
@@ -248,11 +232,7 @@ def _inputs(name: str, in_dims: Dims, args: tuple[object, ...]) -> tuple[list[An
 
 
 def _dims_of_leaves(start: str, dims: Dims, structure: Structure, path: str, what: str = "in_dim") -> list[int | None]:
-    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it.
-
-    Raises:
-        ValueError: ``dims`` is not a prefix of the structure.
-    """
+    """Return the mapped dimension of each leaf. An entry of ``dims`` applies to all leaves below it."""
     if dims is None or isinstance(dims, int) and not isinstance(dims, bool):
         return [dims] * structure.size
     kind = kind_of(dims)
@@ -284,7 +264,6 @@ def _out_dims(name: str, out_dims: Dims, outputs: Structure) -> list[int | None]
 
 
 def _size(name: str, leaves: Sequence[Any], structure: Structure, dims: Sequence[int | None]) -> int:
-    """Return the number of examples, which must be the same for all mapped arguments."""
     paths = structure.paths("inputs")
     mapped = [(path, x, x.shape[dim]) for x, dim, path in zip(leaves, dims, paths, strict=True) if dim is not None]
     if not mapped:

@@ -103,8 +103,7 @@ class _Call:
         leaves = list(others)
         for place, x in zip(self.places, tensors, strict=True):
             leaves[place] = x
-        nest: tuple[object, ...] = self.structure.unflatten(leaves)
-        return nest
+        return self.structure.unflatten(leaves)
 
     def arguments(self, tensors: Sequence[Tensor]) -> list[object]:
         """Return all arguments in order, with their Tensors replaced by ``tensors``."""

@@ -112,7 +112,6 @@ def linearize(func: Callable[..., object], *primals: object) -> tuple[Any, Calla
 
 
 def _dependent_nodes(recorded: Recorded) -> set[Edge]:
-    """Return the nodes of a recorded function that depend on its points."""
     starts = set(recorded.starts)
     edges = (edge_of(y) for y in recorded.outputs)
     order, _ = reachable((edge for edge in edges if edge is not None), oldest(starts))
@@ -171,7 +170,6 @@ def jvp_through(
 
 
 def _push(order: Sequence[Node], tangents: dict[Edge, Tangent], differentiable: bool, layered: bool) -> None:
-    """Add the tangents of the nodes, given from the latest to the earliest."""
     for node in reversed(order):
         if node in tangents:
             continue

@@ -178,7 +178,6 @@ def _check_chunk(transform: str, chunk_size: int | None) -> None:
 
 
 def _offsets(tensors: Sequence[Tensor]) -> list[tuple[Tensor, int, int]]:
-    """Return each Tensor with the start and stop of its elements in the concatenation of all flattened Tensors."""
     stops = list(accumulate(prod(x.shape) for x in tensors))
     return list(zip(tensors, [0, *stops], stops, strict=False))
 

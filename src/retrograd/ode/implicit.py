@@ -117,8 +117,7 @@ class ImplicitMethod(ExplicitMethod):
                 raise NoSolution(f"{system.caller}: a matrix 1 - h J is singular") from None
         if r.ndim == 1:
             return self.inverse[1].dot(r)
-        result: Array = (self.inverse[1] @ r[..., None])[..., 0]
-        return result
+        return (self.inverse[1] @ r[..., None])[..., 0]
 
     def _solved(self, system: System, t: float, gamma: float, base: Leaves, k: Leaves) -> tuple[Leaves, Leaves]:
         """Return the Y with ``Y = base + gamma f(t, Y)``, and f there; ``k`` is an estimate of f."""

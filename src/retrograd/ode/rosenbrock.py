@@ -267,8 +267,7 @@ def _inverse(system: System, w: X) -> X:
     if modes.tracer is None and not np.isfinite(bare(w) if isinstance(w, Tensor) else w).all():
         raise NoSolution(f"{system.caller}: the Jacobian of f has entries that are not finite")
     try:
-        inverse: X = INV(w)
-        return inverse
+        return INV(w)
     except LinAlgError:
         raise NoSolution(f"{system.caller}: a matrix 1 - h J is singular") from None
 

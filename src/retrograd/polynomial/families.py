@@ -74,8 +74,7 @@ class Family(ModuleType):
 
     @functools.cached_property
     def _numpys(self) -> ModuleType:
-        module: ModuleType = getattr(np.polynomial, self.name)
-        return module
+        return getattr(np.polynomial, self.name)
 
     @functools.lru_cache(64)  # noqa: B019  the six families live as long as the process
     def matrix(self, name: str, n: int, *args: int) -> Array:
@@ -192,8 +191,7 @@ def _mul(self: Family, c1: ArrayLike, c2: ArrayLike) -> Tensor:
     x, y = (x, y) if len(x) <= len(y) else (y, x)
     length = len(x) + len(y) - 1
     matrix = _constant(self.times_x(length), y).astype(y.dtype)
-    result: Tensor = self.clenshaw(ops.unbind(x), lambda total: ops.matmul(matrix, total), _padded(y, length))
-    return result
+    return self.clenshaw(ops.unbind(x), lambda total: ops.matmul(matrix, total), _padded(y, length))
 
 
 def _mulx(self: Family, c: ArrayLike) -> Tensor:

@@ -257,7 +257,6 @@ def _as_image(result: object, image: object) -> object:
 
 
 def _tensors_in(values: Iterable[object]) -> list[Tensor]:
-    """Return all Tensors among the values, also inside of lists and tuples."""
     found = []
     for value in values:
         if isinstance(value, Tensor):

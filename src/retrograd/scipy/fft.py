@@ -62,8 +62,7 @@ def _of_axis(name: str) -> Callable[..., Tensor]:
     ) -> Tensor:
         if n is not None and n < 1:
             raise ValueError(f"invalid number of data points ({n}) specified")
-        result: Tensor = transform(_floating(x), n, axis, norm)
-        return result
+        return transform(_floating(x), n, axis, norm)
 
     function.__doc__ = f"""Return ``{name}`` along one axis: ``retrograd.fft.{name}`` with SciPy's arguments.
 
@@ -88,8 +87,7 @@ def _of_axes(name: str) -> Callable[..., Tensor]:
         *,
         plan: None = None,
     ) -> Tensor:
-        result: Tensor = transform(_floating(x), s, axes, norm)
-        return result
+        return transform(_floating(x), s, axes, norm)
 
     last = {"rfft": 2, "ihff": 2, "irff": 4, "hfft": 4}.get(name[:4], 3)
     function.__doc__ = f"""Return ``{name}`` along axes: ``retrograd.fft.{name}`` with SciPy's arguments.
@@ -135,8 +133,7 @@ def ifftshift(x: ArrayLike, axes: Axes = None) -> Tensor:
 
 
 def _raw(x: Array, kind: str, form: int) -> Array:
-    result: Array = getattr(scipys("scipy.fft"), kind)(x, form)
-    return result
+    return getattr(scipys("scipy.fft"), kind)(x, form)
 
 
 def _end_weights(g: Array, kind: str, form: int) -> Array:

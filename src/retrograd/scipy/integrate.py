@@ -113,7 +113,6 @@ def _with_arrays(fun: Function) -> Callable[..., Tensor]:
 
 
 def _inside(start: Operand, end: Operand, t_eval: Iterable[Operand]) -> list[Operand]:
-    """Return the start, the times ``t_eval``, and the end."""
     values = list(t_eval)
     numbers = [float(detached(x)) for x in (start, *values, end)]
     low, high = sorted((numbers[0], numbers[-1]))
@@ -283,10 +282,7 @@ def quad_vec(
     tensor([0.5, 1. ], grad_fn=<sum>)
     """
     if not _is_ours(f, a, b, options.get("args", ()), call=lambda: f(0.5, *options.get("args", ()))):
-        theirs: tuple[Array, float] = scipys("scipy.integrate").quad_vec(
-            f, a, b, epsabs, epsrel, limit=limit, **options
-        )
-        return theirs
+        return scipys("scipy.integrate").quad_vec(f, a, b, epsabs, epsrel, limit=limit, **options)
     given = options.pop("args", ())
     integral = Integral("quad_vec", lambda x: f(x, *given), a, b)
     value, error, _ = adaptive(integral, epsabs, epsrel, limit)
@@ -314,8 +310,7 @@ def dblquad(
     high: Function = hfun if callable(hfun) else lambda x: hfun
     given = args if isinstance(args, tuple) else (args,)
     if not _is_ours(func, a, b, given, call=lambda: (func(0.5, 0.5, *given), low(0.5), high(0.5))):
-        theirs: tuple[float, float] = scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)
-        return theirs
+        return scipys("scipy.integrate").dblquad(func, a, b, gfun, hfun, args, epsabs, epsrel)
 
     def inner(x: Tensor) -> Tensor:
         integral = Integral("dblquad", lambda y: func(y, x, *given), low(x), high(x))
@@ -338,8 +333,7 @@ def fixed_quad(
     given = args if isinstance(args, tuple) else (args,)
     nodes, weights = np.polynomial.legendre.leggauss(n)
     if not _is_ours(func, a, b, given, call=lambda: func(np.array([0.5]), *given)):
-        theirs: tuple[Array, None] = scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
-        return theirs
+        return scipys("scipy.integrate").fixed_quad(func, a, b, args, n)
     low, high = floating_tensor(a), floating_tensor(b)
     dtype = next((x.dtype for x in (low, high) if isinstance(a if x is low else b, Tensor)), low.dtype)
     low, high = low.astype(dtype), high.astype(dtype)

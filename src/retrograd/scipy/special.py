@@ -242,7 +242,6 @@ def spherical_kn(n: ArrayLike, z: ArrayLike, derivative: bool = False) -> Tensor
 
 
 def _of_integers(name: str) -> Rule:
-    """Return SciPy's function of integers and points, which are passed in the dtype of the points."""
 
     def forward(n: Array, m: Array, x: Array) -> Array:
         degree, order = np.asarray(n).astype(np.int64), np.asarray(m).astype(np.int64)
@@ -287,11 +286,6 @@ def _at(primitive: Primitive, n: ArrayLike, m: ArrayLike, x: ArrayLike) -> Tenso
 
 
 def _integers(name: str, beside: Tensor, *values: ArrayLike) -> list[Array]:
-    """Return integers in the dtype of a Tensor.
-
-    Raises:
-        ValueError: they are not integers.
-    """
     found = [np.asarray(value) for value in values]
     for value in found:
         if value.dtype.kind not in "iu":

@@ -277,7 +277,6 @@ def _rich_view(rng: Draw, x: Tensor) -> Tensor:
 
 
 def _rich_write(rng: Draw, x: Tensor, y: Tensor) -> Tensor:
-    """Write by a mask, by indices, or by a slice with steps."""
     target = x.clone() if x.is_leaf or rng.random() < 0.5 or 0 in x.stride() else x
     kind = int(rng.integers(0, 5))
     if not target.ndim:

@@ -17,13 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd.gradcheck import (
-    differentiable_outputs,
-    gradient_function,
-    gradients,
-    random_like,
-    tensors_of,
-)
+from ..autograd.gradcheck import differentiable_outputs, gradient_function, gradients, random_like, tensors_of
 from ..autograd.gradients import backward
 from ..autograd.numerical import as_real
 from ..core.arrays import Array

@@ -99,7 +99,6 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
     known: dict[tuple[Function, tuple[int, ...]], list[Tensor]] = {(function, (0,) * len(arrays)): base}
 
     def separate(f: Function, chosen: Sequence[int], row: int) -> list[Tensor]:
-        """Return f at the example of this row of the chosen arguments, and at the first one of the others."""
         which = tuple([row if index in chosen else 0 for index in range(len(arrays))])
         if (f, which) not in known:
             known[f, which] = f(*[_tensor(rows[row]) for rows, row in zip(examples, which, strict=True)])
@@ -109,7 +108,6 @@ def mapped_program(program: Program, number: int = 0, *, long: bool = False) -> 
         return vmap(f, in_dims, randomness=randomness)
 
     def against_loop(what: str, f: Function, chosen: Sequence[int], dim: int = 0, size: int = EXAMPLES) -> float:
-        """Compare ``vmap`` of f, with the chosen arguments mapped, with separate calls of f."""
         inputs = [
             np.stack(examples[index][:size] or examples[index][:1], dim)[(slice(None),) * (dim % (array.ndim + 1))
             + (slice(size),)] if index in chosen else array

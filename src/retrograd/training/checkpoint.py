@@ -233,8 +233,7 @@ def _own_share(part: Any) -> Any:
 
 
 def _attributes(part: object) -> dict[str, object]:
-    attributes: dict[str, Any] = getattr(part, "__dict__", {})
-    return attributes
+    return getattr(part, "__dict__", {})
 
 
 def _restore_attributes(part: object, attributes: dict[str, object]) -> None:

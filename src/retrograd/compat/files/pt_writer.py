@@ -81,7 +81,6 @@ class _Memory:
         self.identity = ("storage", kind, key, str(backend.device(root)), self.size // self.dtype.itemsize)
 
     def content(self) -> memoryview:
-        """Return the bytes, on the CPU."""
         return np.ascontiguousarray(backend_of(self._bytes).to_numpy(self._bytes)).data
 
     def offset(self, array: Array) -> int | None:
@@ -248,12 +247,10 @@ class _Call:
 
 
 def _is_plain_dtype(dtype: DType) -> bool:
-    """Return whether the dtype is numeric or text, which ``load`` accepts by default."""
     return dtype.kind in "biufcSU" or dtype.name == "bfloat16"
 
 
 def _named_dtype(dtype: DType) -> _TorchName | _NumpyDtype:
-    """Return PyTorch's name of a dtype, or NumPy's dtype if PyTorch has none."""
     if type(dtype) is PublicDType and dtype.name in NAMED_ONLY:
         return _torch_name("torch", dtype.name)
     name = "bfloat16" if dtype.name == "bfloat16" else _NAMES_OF_DTYPES.get(dtype) if dtype.isnative else None

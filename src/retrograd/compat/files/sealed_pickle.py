@@ -143,8 +143,7 @@ class SealedUnpickler:
         return self._end - self._stream.tell()
 
     def _number(self, form: str) -> int:
-        value: int = struct.unpack(form, self._read(struct.calcsize(form)))[0]
-        return value
+        return struct.unpack(form, self._read(struct.calcsize(form)))[0]
 
     def _line(self) -> bytes:
         line = self._stream.readline()

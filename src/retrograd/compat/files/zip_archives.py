@@ -89,8 +89,6 @@ class _Record(NamedTuple):
 
 
 class _End(NamedTuple):
-    """The positions of an archive's end and of its directory."""
-
     directory: int
     directory_size: int
     records: int

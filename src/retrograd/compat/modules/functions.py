@@ -243,10 +243,8 @@ def convolution(
     axes = weight.ndim - 2
     if transposed:
         function = getattr(F, f"conv_transpose{axes}d")
-        result: Tensor = function(input, weight, bias, stride, padding, output_padding, groups, dilation)
-        return result
-    result = getattr(F, f"conv{axes}d")(input, weight, bias, stride, padding, dilation, groups)
-    return result
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return getattr(F, f"conv{axes}d")(input, weight, bias, stride, padding, dilation, groups)
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
@@ -387,8 +385,7 @@ def _in_place(name: str, function: Callable[..., Tensor] | None = None) -> Calla
     def write(input: Tensor, *args: object, **kwargs: object) -> Tensor:
         if function is not None and not hasattr(input, f"{name}_"):
             return input.copy_(function(input, *args, **kwargs))
-        written: Tensor = getattr(input, f"{name}_")(*args, **kwargs)
-        return written
+        return getattr(input, f"{name}_")(*args, **kwargs)
 
     write.__name__ = write.__qualname__ = f"{name}_"
     write.__doc__ = f"In-place form of ``{name}``: writes the result to ``input`` and returns it."
@@ -400,8 +397,7 @@ def _with_indices(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
     pooling = getattr(F, name)
 
     def function(*args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
-        pooled: tuple[Tensor, Tensor] = pooling(*args, **{**kwargs, "return_indices": True})
-        return pooled
+        return pooling(*args, **{**kwargs, "return_indices": True})
 
     function.__name__ = function.__qualname__ = f"{name}_with_indices"
     function.__doc__ = f"Return ``{name}`` and the indices of the maxima."

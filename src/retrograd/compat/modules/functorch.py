@@ -26,7 +26,6 @@ __path__: list[str] = []  # so that functorch.experimental can be imported
 
 
 def _deprecated(instead: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a function with PyTorch's warning that its name in ``functorch`` is deprecated."""
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         @wraps(function)

@@ -90,8 +90,7 @@ def script(obj: Marked, *args: object, **kwargs: object) -> Marked:
     >>> double(rg.ones(1))
     tensor([2.])
     """
-    scripted: Marked = _scripted(obj)
-    return scripted
+    return _scripted(obj)
 
 
 def trace(func: Marked, example_inputs: object = None, *args: object, **kwargs: object) -> Marked:
@@ -197,8 +196,7 @@ def jit_load(
         raise RuntimeError("jit.load: the file was not written by jit.save; read other files with torch.load")
     for name in _extra_files or {}:
         _extra_files[name] = content["extra"].get(name, b"")  # type: ignore[index]  # not None inside the loop
-    loaded: Callable[..., object] = _scripted(content[_FORMAT])
-    return loaded
+    return _scripted(content[_FORMAT])
 
 
 class TracerWarning(Warning):
@@ -269,8 +267,7 @@ def _to_copy(
     **options: object,
 ) -> Tensor:
     """Return a copy in another dtype or on another device."""
-    copied: Tensor = self.to(dtype=dtype, device=device, copy=True)
-    return copied
+    return self.to(dtype=dtype, device=device, copy=True)
 
 
 def alias(self: Tensor) -> Tensor:
@@ -294,11 +291,7 @@ def _pin_memory(self: Tensor, device: object = None) -> Tensor:
 
 
 def _sparse_mm_reduce_impl(self: object, other: object, reduce: str) -> NoReturn:
-    """Raise an error: packages only ask whether this operator exists.
-
-    Raises:
-        NotImplementedError: always.
-    """
+    """Raise an error: packages only ask whether this operator exists."""
     raise NotImplementedError("aten._sparse_mm_reduce_impl: use sparse.mm, or scatter_reduce for other reductions")
 
 

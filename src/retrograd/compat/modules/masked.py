@@ -26,11 +26,7 @@ _NORMALIZATIONS = ["softmax", "log_softmax", "softmin", "normalize", "cumsum", "
 
 
 def _reduction_identity(op_name: str, input: Tensor, *args: float) -> Tensor | None:
-    """Return the 0-d Tensor that leaves the result of an operation unchanged; None if no number does.
-
-    Raises:
-        NotImplementedError: the operation has no identity for the dtype.
-    """
+    """Return the 0-d Tensor that leaves the result of an operation unchanged; None if no number does."""
     name, kind = op_name.rpartition(".")[2], input.array.dtype.kind
     if name in ("mean", "var", "std"):
         return None
@@ -90,11 +86,7 @@ def _output_mask(
     mask: Tensor | None = None,
     **kwargs: object,
 ) -> Tensor:
-    """Return where the result of an operation on the other arguments depends on an element that the mask selects.
-
-    Raises:
-        ValueError: ``op`` is not a function of this module, or there is no mask.
-    """
+    """Return where the result of an operation on the other arguments depends on an element that the mask selects."""
     name = getattr(op, "__name__", str(op))
     if name not in (*_REDUCTIONS, *_NORMALIZATIONS):
         raise ValueError(f"masked: expected a reduction or normalization of torch.masked, got {op!r}")
@@ -233,7 +225,6 @@ def _converted(x: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 
 def _count(input: Tensor, dim: tuple[int, ...], keepdim: bool, mask: Tensor | None) -> Tensor:
-    """Return how many elements each result of a reduction combines."""
     selected = _ops.ones_like(input, dtype=bool) if mask is None else _input_mask(input, mask=mask)
     return _ops.sum(selected, dim, keepdim)
 

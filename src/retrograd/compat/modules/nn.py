@@ -75,7 +75,6 @@ class Container(Module):
 
 
 def _deprecated(module: str, name: str, present: Callable[..., Result]) -> Callable[..., Result]:
-    """Return a function that warns that ``name`` is deprecated, then calls its in-place successor."""
 
     @wraps(present)
     def function(*args: object, **kwargs: object) -> Result:
@@ -147,7 +146,6 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, object], prefi
 
 
 def _gradient(convolution: Callable[..., Tensor], axes: int) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """Return the gradients of a convolution with respect to its input and to its weight, as functions."""
 
     def with_respect_to_input(
         input_size: Sequence[int],

@@ -73,7 +73,6 @@ _state = _State()
 
 @contextmanager
 def _with_state(state: dict[str, object]) -> Iterator[None]:
-    """Restore a saved state of ``autocast`` inside a ``with`` statement."""
     before = dict(_state.__dict__)
     _state.__dict__.update(state)
     try:
@@ -140,7 +139,6 @@ def _casting(low: bool, devices: tuple[str, ...]) -> Callable[[Callable[..., Res
 
 @functools.cache
 def _replace_functions() -> None:
-    """Replace the functions of the listed operators, once per process."""
     everywhere, on_cuda = ("cpu", "cuda"), ("cuda",)
     losses = " ".join(f"nn.functional.{name}" for name in _LOSSES.split())
     done = set()

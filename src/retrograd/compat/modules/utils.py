@@ -172,15 +172,9 @@ def _tensor(value: object) -> Tensor:
 
 
 def _problem(
-    actual: object,
-    expected: object,
-    rtol: float | None,
-    atol: float | None,
-    equal_nan: bool,
-    check_device: bool,
-    check_dtype: bool,
-    check_stride: bool,
-) -> str:
+    actual: object, expected: object, rtol: float | None, atol: float | None, equal_nan: bool, check_device: bool,
+    check_dtype: bool, check_stride: bool,
+) -> str:  # fmt: skip
     """Return why two values are not close, or an empty text if they are."""
     x, y = _tensor(actual), _tensor(expected)
     if x.shape != y.shape:

@@ -442,8 +442,7 @@ def backend_for(device: str | Device | None) -> Backend:
     if place.type in WITHOUT_TENSORS:
         raise RuntimeError(f"no Tensor can be on the device {place}: Retrograd computes on 'cpu' and 'cuda'")
     if place.type == "meta":
-        meta: Backend = provided["meta"]()
-        return meta
+        return provided["meta"]()
     return NUMPY if place.type == "cpu" else cupy_backend()
 
 

@@ -86,8 +86,7 @@ def dense(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
 
 def _address_by_interface(array: Any) -> int:
     """Return the address of a NumPy array's first element by ``__array_interface__``, which builds a dictionary."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+    return array.__array_interface__["data"][0]
 
 
 def _address_by_field(array: Array) -> int:

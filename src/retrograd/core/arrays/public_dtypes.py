@@ -168,7 +168,6 @@ def _new_dtype(name: str, kind: str, signed: bool, itemsize: int) -> dtype:
 
 
 def _fill(made: dtype, numpy: DType) -> None:
-    """Set NumPy's dtype and its attributes on the object."""
     of_numpy = {name: getattr(numpy, name) for name in _NUMPY_ATTRIBUTES}
     for name, value in {**of_numpy, "__class__": type(numpy), "dtype": numpy, "__numpy_dtype__": numpy}.items():
         setattr(made, name, value)
@@ -202,7 +201,6 @@ _REAL = {"complex32": "float16", "complex64": "float32", "complex128": "float64"
 
 
 def _known(scalar: type[np.generic]) -> dtype:
-    """Create the instance for a NumPy scalar type."""
     numpy = np.dtype(scalar)
     made = DTYPES[numpy] = _new_dtype(numpy.name, numpy.kind, numpy.kind not in "bu", numpy.itemsize)
     _fill(made, numpy)

@@ -24,11 +24,7 @@ def bounds(dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def wrapped(value: int, dtype: np.dtype) -> int:
-    """Return an operand of integer arithmetic modulo 2 to the number of bits: 200 becomes -56 for int8.
-
-    Raises:
-        OverflowError: the number has more than 64 bits.
-    """
+    """Return an operand of integer arithmetic modulo 2 to the number of bits: 200 becomes -56 for int8."""
     if 0 <= value < 128:
         return value
     low, high = bounds(dtype)

@@ -124,7 +124,6 @@ def small_sum(x: Any, dim: tuple[int, ...] | None, keepdim: bool) -> Any:
 
 
 def _sum_rows(x: np.ndarray) -> np.ndarray:
-    """Sum an array of three dimensions over the middle one."""
     before, rows, width = x.shape
     if rows <= BLOCK:
         return beside_pool(np.matmul, _ones(rows, x.dtype), x)

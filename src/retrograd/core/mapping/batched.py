@@ -247,7 +247,6 @@ def _tensors(value: Any) -> Any:
 
 
 def _arrays(value: object) -> Any:
-    """Replace Tensors in the results of a call by their arrays."""
     if isinstance(value, Tensor):
         return value.array
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -273,11 +272,7 @@ def _call_on_tensors(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 
 
 def _on_examples(function: Callable[..., object], args: Sequence[Array], kwargs: dict[str, object]) -> Any:
-    """Call a function without a derivative on the bare arrays of each example; stack the results.
-
-    Raises:
-        RuntimeError: the results of the examples differ in shape.
-    """
+    """Call a function without a derivative on the bare arrays of each example; stack the results."""
     level = max((x.level for x in _batched((args, kwargs))), key=lambda level: level.depth)
     mapped = any(x.mapped for x in _batched((args, kwargs)) if x.level is level)
 
@@ -357,7 +352,6 @@ DATA_DEPENDENT_SHAPES = frozenset((
 
 
 def _write_at(ufunc: np.ufunc, out: Any, indices: Any, values: Any = None) -> None:
-    """Run ``ufunc.at`` on the memory of each example."""
     if type(out) is not Batched or not out.mapped:
         raise TypeError(f"np.{ufunc.__name__}.at inside vmap needs a mapped array, got one shared by all examples")
     for index in range(out.level.size):
@@ -410,7 +404,6 @@ LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
 
 def _like(function: Callable[..., object], x: Any, *args: Any, shape: Any = None, **kwargs: Any) -> Batched:
-    """Create an array like that of all examples."""
     if x.mapped and shape is not None:
         shape = (x.level.size, *((shape,) if isinstance(shape, int) else shape))
     return Batched(x.level, new_tensor(function(x.value.array, *args, shape=shape, **kwargs)), x.mapped)

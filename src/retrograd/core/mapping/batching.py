@@ -409,8 +409,7 @@ def elementwise(call: Call) -> Any:
         params = {
             name: _padded(value, ndim).array if isinstance(value, Tensor) else value for name, value in params.items()
         }
-    out = call.below(aligned, params)
-    return out
+    return call.below(aligned, params)
 
 
 def _padded(x: Tensor, ndim: int) -> Tensor:

@@ -167,7 +167,6 @@ def reserved(shape: tuple[int, ...], dtype: DType, like: Value = None, exactly: 
 
 
 def _order(array: Value) -> list[int]:
-    """Return the dimensions by descending absolute stride."""
     return sorted(range(array.ndim), key=lambda axis: abs(array.strides[axis]), reverse=True)
 
 
@@ -234,7 +233,6 @@ class _Module:
         return getattr(np, name)
 
     def empty(self, shape: Value, dtype: Value = float, order: str = "C") -> MetaArray:
-        """Return a meta array of the shape."""
         shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
         if min(shape, default=0) < 0:
             raise ValueError("negative dimensions are not allowed")
@@ -243,35 +241,26 @@ class _Module:
     zeros = ones = empty
 
     def full(self, shape: Value, fill_value: Value, dtype: Value = None) -> MetaArray:
-        """Return a meta array of the shape, in the dtype of ``fill_value``."""
         return self.empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype)
 
     def arange(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return a meta array like ``np.arange``."""
         if all(isinstance(value, int) for value in args):
             kind = np.arange(1, **kwargs).dtype
             return reserved((len(range(*args)),), kind)
-        found: MetaArray = without_numbers(np.arange(*args, **kwargs))
-        return found
+        return without_numbers(np.arange(*args, **kwargs))
 
     def eye(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return a meta array like ``np.eye``."""
-        found: MetaArray = without_numbers(np.eye(*args, **kwargs))
-        return found
+        return without_numbers(np.eye(*args, **kwargs))
 
     def linspace(self, *args: Value, **kwargs: Value) -> MetaArray:
-        """Return a meta array like ``np.linspace``."""
-        found: MetaArray = without_numbers(np.linspace(*args, **kwargs))
-        return found
+        return without_numbers(np.linspace(*args, **kwargs))
 
     def concatenate(self, arrays: Sequence[Value], axis: int = 0) -> MetaArray:
-        """Return a meta array of the shape of the concatenation."""
         shape = list(arrays[0].shape)
         shape[axis] = sum([x.shape[axis] for x in arrays])
         return reserved(tuple(shape), np.result_type(*[x.dtype for x in arrays]))
 
     def asarray(self, data: Value, dtype: Value = None, **options: Value) -> MetaArray:
-        """Return a meta array with the shape and dtype of the data."""
         return META.asarray(data, dtype)
 
     array = asarray

@@ -43,7 +43,6 @@ def backend() -> Backend:
 
 
 def _evaluated(primitive: Primitive) -> None:
-    """Wrap the functions of a primitive so that they accept meta arrays."""
     if primitive.name in _MOVES or getattr(primitive.forward, "traced", False):
         return
     primitive.plans.clear()
@@ -53,7 +52,6 @@ def _evaluated(primitive: Primitive) -> None:
 
 
 def _has(values: Iterable[Value]) -> bool:
-    """Return whether a value is a meta array or contains one, in a tuple, a list or an index."""
     for value in values:
         kind = type(value)
         if kind is np.ndarray or kind is float or kind is int:
@@ -85,7 +83,6 @@ def _forward(primitive: Primitive, forward: Callable[..., Value]) -> Callable[..
 
 
 def _has_mask(index: Value) -> bool:
-    """Return whether an index contains a meta array of bools."""
     return any(isinstance(value, MetaArray) and value.dtype.kind == "b" for value in getattr(index, "key", ()))
 
 

@@ -1,4 +1,4 @@
-"""Distributions of successes and failures, parametrized by a probability or by log-odds, element by element."""
+"""Distributions of successes and failures, by a probability or by log-odds, and of counts without an upper bound."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ class SuccessOdds(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        known: Tensor = vars(self)["probs" if "probs" in vars(self) else "logits"]
-        return known
+        return vars(self)["probs" if "probs" in vars(self) else "logits"]
 
     @property
     def param_shape(self) -> Size:
@@ -241,7 +240,6 @@ class Binomial(SuccessOdds):
 
 
 def _like(count: Tensor | Number, odds: Tensor | Number) -> Tensor | Number:
-    """Return the count in the dtype of the odds."""
     return count.to(dtype=odds.dtype) if isinstance(count, Tensor) and isinstance(odds, Tensor) else count
 
 
@@ -428,3 +426,44 @@ class LogitRelaxedBernoulli(SuccessOdds):
         logits, value = broadcast_tensors(self.logits, value)
         diff = logits - value * self.temperature
         return self.temperature.log() + logsigmoid(diff) + logsigmoid(-diff)
+
+
+class Poisson(Distribution):
+    """The probability ``rate^k exp(-rate) / k!`` of a count k.
+
+    Args:
+        rate: the mean, not negative.
+
+    Raises:
+        ValueError: the rate is negative.
+
+    >>> rg.distributions.Poisson(2.0).log_prob(rg.tensor(0.0))
+    tensor(-2.)
+    """
+
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+    rate: Tensor
+
+    def __init__(self, rate: Tensor | Number, validate_args: bool | None = None) -> None:
+        self._set(validate_args, rate=rate)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate
+
+    def sample(self, sample_shape: Shape = ()) -> Tensor:
+        with recording(False):
+            rate = self.rate.expand(self._extended_shape(sample_shape))
+            return drawn_on_host(np.random.Generator.poisson, self.rate, rate)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()

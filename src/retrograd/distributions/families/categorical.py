@@ -52,8 +52,7 @@ class ClassWeights(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        known: Tensor = vars(self)["probs" if "probs" in vars(self) else "logits"]
-        return known
+        return vars(self)["probs" if "probs" in vars(self) else "logits"]
 
     @property
     def param_shape(self) -> Size:

@@ -60,11 +60,7 @@ class _WithCovariance(Distribution):
     def _take_covariance(
         self, covariance_matrix: Tensor | None, precision_matrix: Tensor | None, scale_tril: Tensor | None
     ) -> tuple[str, Tensor]:
-        """Return the only matrix that is not None, and its name.
-
-        Raises:
-            ValueError: none or several are given, or it is not a matrix.
-        """
+        """Return the only matrix that is not None, and its name."""
         matrices = {
             "covariance_matrix": covariance_matrix,
             "precision_matrix": precision_matrix,
@@ -386,7 +382,6 @@ class Wishart(_WithCovariance):
         return root @ root.mT
 
     def _steps(self) -> Tensor:
-        """Return ``[0, 1, ..., p - 1]``."""
         return arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
 
     def _log_prob(self, value: Tensor) -> Tensor:

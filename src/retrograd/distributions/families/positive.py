@@ -79,10 +79,7 @@ class Gamma(Distribution):
     tensor(-1.)
     """
 
-    arg_constraints: dict[str, Constraint] = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: dict[str, Constraint] = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
     concentration: Tensor

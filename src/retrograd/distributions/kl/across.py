@@ -14,8 +14,7 @@ from ..._generated.special import erf
 from ..._generated.toplevel import ones_like
 from ...core.tensor.tensor import Tensor
 from ..distribution import Distribution
-from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli
-from ..families.counts import Poisson
+from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli, Poisson
 from ..families.positive import Exponential, Gamma, Pareto
 from ..families.real_line import LOG_SQRT_TAU, Gumbel, Laplace, Normal, Uniform
 from ..families.simplex import Beta
@@ -55,8 +54,7 @@ def _of_family(table: dict[type[Distribution], Any], d: Distribution) -> Any:
 
 
 def _mean_log(p: Distribution) -> Tensor:
-    mean: Tensor = _of_family(_MEAN_LOG, p)(p)
-    return mean
+    return _of_family(_MEAN_LOG, p)(p)
 
 
 # -E[log q(x)], by the family of q
@@ -65,10 +63,6 @@ def _mean_log(p: Distribution) -> Tensor:
 def _to_normal(p: Distribution, q: Normal) -> Tensor:
     spread = p.variance + (p.mean - q.loc).square()
     return LOG_SQRT_TAU + q.scale.log() + 0.5 * spread / q.scale.square()
-
-
-def _to_exponential(p: Distribution, q: Exponential) -> Tensor:
-    return q.rate * p.mean - q.rate.log()
 
 
 def _to_gamma(p: Distribution, q: Gamma) -> Tensor:
@@ -82,21 +76,9 @@ def _to_beta(p: Uniform, q: Beta) -> Tensor:
     return log_beta - (a - 1) * _mean_log(p) - (b - 1) * _mean_log_between(1 - p.high, 1 - p.low)
 
 
-def _to_continuous_bernoulli(p: Distribution, q: ContinuousBernoulli) -> Tensor:
-    return -p.mean * q.logits - (-q.probs).log1p() - q._log_norm()
-
-
-def _to_pareto(p: Distribution, q: Pareto) -> Tensor:
-    return (q.alpha + 1) * _mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()
-
-
 def _to_gumbel(p: Distribution, q: Gumbel) -> Tensor:
     shifted = (q.loc / q.scale).exp() * _of_family(_LAPLACE_TRANSFORM, p)(p, 1 / q.scale)
     return q.scale.log() + (p.mean - q.loc) / q.scale + shifted
-
-
-def _to_uniform(p: Distribution, q: Uniform) -> Tensor:
-    return (q.high - q.low).log()
 
 
 def _to_laplace(p: Normal, q: Laplace) -> Tensor:
@@ -104,10 +86,6 @@ def _to_laplace(p: Normal, q: Laplace) -> Tensor:
     z = (p.loc - q.loc) / p.scale
     distance = p.scale * (math.sqrt(2 / math.pi) * (-0.5 * z.square()).exp() + z * erf(math.sqrt(0.5) * z))
     return (2 * q.scale).log() + distance / q.scale
-
-
-def _to_poisson(p: Bernoulli, q: Poisson) -> Tensor:
-    return q.rate - p.probs.xlogy(q.rate)
 
 
 # Bounds of the support of p, by its family
@@ -147,15 +125,15 @@ _ON_REALS = (Gumbel, Laplace, Normal)
 
 _FINITE: list[tuple[tuple[type[Distribution], ...], type[Distribution], Callable[..., Tensor]]] = [
     ((*_UNIT, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform), Normal, _to_normal),
-    ((*_UNIT, Gamma, Pareto, Uniform), Exponential, _to_exponential),
+    ((*_UNIT, Gamma, Pareto, Uniform), Exponential, lambda p, q: q.rate * p.mean - q.rate.log()),
     ((Beta, Exponential, Pareto, Uniform), Gamma, _to_gamma),
     ((Exponential, Gamma, Normal, Uniform), Gumbel, _to_gumbel),
-    (_UNIT, Uniform, _to_uniform),
+    (_UNIT, Uniform, lambda p, q: (q.high - q.low).log()),
     ((Uniform,), Beta, _to_beta),
-    ((Uniform, Beta), ContinuousBernoulli, _to_continuous_bernoulli),
-    ((Uniform,), Pareto, _to_pareto),
+    ((Uniform, Beta), ContinuousBernoulli, lambda p, q: -p.mean * q.logits - (-q.probs).log1p() - q._log_norm()),
+    ((Uniform,), Pareto, lambda p, q: (q.alpha + 1) * _mean_log(p) - q.alpha.log() - q.alpha * q.scale.log()),
     ((Normal,), Laplace, _to_laplace),
-    ((Bernoulli,), Poisson, _to_poisson),
+    ((Bernoulli,), Poisson, lambda p, q: q.rate - p.probs.xlogy(q.rate)),
 ]
 _INFINITE: list[tuple[tuple[type[Distribution], ...], tuple[type[Distribution], ...]]] = [
     (_ON_REALS, (*_UNIT, Exponential, Gamma, Pareto, Uniform)),

@@ -48,7 +48,6 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Divergence], Divergence
 
 
 def _rank(kind: type, ancestor: type) -> int:
-    """Return the position of the ancestor in the method resolution order."""
     return kind.__mro__.index(ancestor)
 
 
@@ -90,5 +89,4 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
         )
-    result: Tensor = function(p, q)
-    return result
+    return function(p, q)

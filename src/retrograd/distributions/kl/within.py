@@ -8,10 +8,8 @@ from ..._generated.functional import logsigmoid
 from ..._generated.linalg import solve_triangular
 from ...core.tensor.tensor import Tensor
 from ..distribution import ExponentialFamily
-from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric
+from ..families.binary import Bernoulli, Binomial, ContinuousBernoulli, Geometric, Poisson
 from ..families.categorical import Categorical, OneHotCategorical
-from ..families.counts import Poisson
-from ..families.folded import HalfNormal
 from ..families.multivariate import (
     LowRankMultivariateNormal,
     MultivariateNormal,
@@ -21,7 +19,7 @@ from ..families.multivariate import (
     trace_of_square,
 )
 from ..families.positive import Exponential, Gamma, Pareto
-from ..families.real_line import Cauchy, Gumbel, Laplace, Normal, Uniform
+from ..families.real_line import Cauchy, Gumbel, HalfNormal, Laplace, Normal, Uniform
 from ..families.simplex import Beta, Dirichlet
 from ..independent import Independent
 from ..transformed_distribution import TransformedDistribution

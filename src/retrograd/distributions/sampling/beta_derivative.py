@@ -106,7 +106,6 @@ def _slope_of_block(x: Array, a: Array, b: Array) -> Array:
 
 
 def _between(begin: Array, width: Array, a: Array, b: Array, c: Array, z: Array, here: Array) -> Array:
-    """Return the integral over an interval."""
     total = np.zeros_like(begin)
     height = b * z - (a + b) * here
     for node, weight in zip(*_nodes()):
@@ -137,10 +136,5 @@ def _dirichlet_tangent(t: object, a: object, ans: object) -> Array:
 
 
 DIRICHLET = Primitive(
-    "dirichlet",
-    lambda a, drawn: drawn,
-    "a",
-    [_dirichlet_rule],
-    jvps=[_dirichlet_tangent],
-    batch=given("drawn"),
+    "dirichlet", lambda a, drawn: drawn, "a", [_dirichlet_rule], jvps=[_dirichlet_tangent], batch=given("drawn")
 )

@@ -210,11 +210,9 @@ class _Record:
         return [found.get(edge) for edge in wanted]
 
     def transposed(self, w: Leaves) -> Leaves:
-        """Return A^T w."""
         return self.filled(self.pull(w, self.starts, modes.grad_enabled))
 
     def product(self, t: Leaves) -> Leaves:
-        """Return A t."""
         return self.push(dict(zip(self.starts, t, strict=True)))
 
     def push(self, seeds: dict[Edge, Tensor]) -> Leaves:
@@ -333,16 +331,14 @@ def _link(layers: list[Layer], results: Leaves) -> None:
             found = [edge for edge in record.outputs if edge is not None]
             order, _ = reachable(found, record.numbers[0])
             edges = [*found, *[parent for node in order for parent in node.parents if parent is not None]]
-            if _close(record, order, dict.fromkeys(e for e in edges if _is_older(e, record.numbers[0]))):
+            if _close(
+                record, order, dict.fromkeys(e for e in edges if type(e) is not Node or e.sequence < record.numbers[0])
+            ):
                 _enter(record, solution)
                 if solution is not layers[0][2]:
                     record.link()  # operators on the layers above read the inputs of F on this layer
         if level is not None:
             results = _below(results)
-
-
-def _is_older(edge: Edge, number: int) -> bool:
-    return type(edge) is not Node or edge.sequence < number
 
 
 def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:
@@ -365,7 +361,6 @@ def _close(record: _Record, order: list[Node], read: dict[Edge, None]) -> bool:
 
 
 def _enter(record: _Record, solution: Leaves) -> None:
-    """Make the node of the solution and those of its leaves."""
     saved: list[object] = [None] * len(_IMPLICIT.layout)
     saved[_IMPLICIT.position["record"]] = record
     plan = _IMPLICIT.plan((True,) * len(record.ends))
@@ -377,7 +372,6 @@ def _enter(record: _Record, solution: Leaves) -> None:
 
 
 def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) -> list[Tangent | None]:
-    """Return the cotangents of everything that F reads."""
     as_tensors = any(isinstance(x, Tensor) for x in g)
     given = record.filled(list(g))
     record.begin_pass()
@@ -389,7 +383,6 @@ def _vjp(g: Sequence[Tangent | None], record: _Record, needs: tuple[bool, ...]) 
 
 
 def _jvp(node: Node, tangents: dict[int, Tangent], as_tensors: bool) -> tuple[Tangent, ...]:
-    """Return the tangents of the solution, given those of some of what F reads."""
     own: _Record = node.saved[_IMPLICIT.position["record"]]
     seeds: dict[Edge, Tensor] = {
         own.ends[i]: t if isinstance(t, Tensor) else new_tensor(t) for i, t in tangents.items()

@@ -54,8 +54,7 @@ def dense(matrix: Array, b: Array, what: str) -> Array:
             f"{what}: the matrix of the linear system is singular, shape {tuple(matrix.shape[-2:])}: the solution is "
             "not isolated, so it has no derivative there"
         )
-    result: Array = x
-    return result
+    return x
 
 
 def cg(product: Product, b: Array, rtol: float, maxiter: int, what: str) -> Array:

@@ -38,8 +38,7 @@ def minimize(
     xp = array_module(x)
 
     def value_at(x: Array) -> Array:
-        result: Array = bare(value(space.leaves(x)))[..., None]
-        return result
+        return bare(value(space.leaves(x)))[..., None]
 
     def gradient_at(x: Array) -> Array:
         return space.vector(gradient(space.leaves(x)))

@@ -85,7 +85,6 @@ def newton(
 
 
 def _newton_step(what: str, residual: Callable[[Leaves], Leaves], x: Leaves, space: Vectors, r: Array) -> Array:
-    """Return (dF/dx)^-1 F."""
     structure = flatten(tuple(x))[1]
     recorded = record(what, lambda *leaves: tuple(residual(list(leaves))), x, structure)
 

@@ -115,11 +115,9 @@ class Vectors:
 
 def dot(x: Array, y: Array) -> Array:
     """Return the products of real vectors along the last axis, which stays with length 1."""
-    result: Array = (x * y).sum(-1, keepdims=True)
-    return result
+    return (x * y).sum(-1, keepdims=True)
 
 
 def norm(x: Array) -> Array:
     """Return the lengths of real vectors along the last axis, which stays with length 1."""
-    result: Array = array_module(x).sqrt(dot(x, x))
-    return result
+    return array_module(x).sqrt(dot(x, x))

@@ -111,12 +111,6 @@ def segment_length(steps: int, checkpoint: bool | int) -> int:
 
 
 def _length(leaves: Sequence[Tensor], structure: Structure, length: int | None) -> int:
-    """Return the number of steps.
-
-    Raises:
-        TypeError: ``length`` is not an integer.
-        ValueError: the lengths differ, or nothing gives the length.
-    """
     if length is not None and (isinstance(length, bool) or not hasattr(length, "__index__")):
         raise TypeError(f"scan: length must be an integer, got {describe(length)}")
     paths = structure.paths("xs")
@@ -157,7 +151,6 @@ def _segment(
     steps: int,
     reverse: bool,
 ) -> tuple[Any, Any]:
-    """Run consecutive steps from a carry."""
     slices = [unbind(x) for x in leaves]
     items: Any = repeat(structure.unflatten(()), steps) if not slices else zip(*slices, strict=True)
     if slices:

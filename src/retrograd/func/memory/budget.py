@@ -129,7 +129,6 @@ def _parsed(limit: float | str) -> int:
 
 
 def _size_text(size: int) -> str:
-    """Return the size with its unit, rounded up to three digits."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             digits = max(0, 3 - len(str(int(size)))) if unit != "B" else 0
@@ -255,15 +254,9 @@ class _Keeper(Observer):
         self.inputs, self.written, self.base, self.segment = (), None, None, None
 
     def _record(
-        self,
-        primitive: Primitive,
-        inputs: tuple[Any, ...],
-        params: dict[str, object],
-        outputs: tuple[Tensor, ...],
-        node: Node | None,
-        written: tuple[object, ...] | None,
-        segment: Segment,
-    ) -> None:
+        self, primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, object], outputs: tuple[Tensor, ...],
+        node: Node | None, written: tuple[object, ...] | None, segment: Segment,
+    ) -> None:  # fmt: skip
         pool, out = self.pool, outputs[0]
         if node is not None:
             made = False
@@ -411,7 +404,6 @@ def _mapped(*tensors: Iterable[object]) -> bool:
 
 
 def _version(x: Tensor) -> int:
-    """Return the number of in-place writes to the memory of a Tensor."""
     storage = x._storage
     if type(storage) is not Storage:
         return 0
@@ -429,7 +421,6 @@ def _is_plain(values: tuple[object, ...]) -> bool:
 
 
 def _arrays(param: object) -> Iterator[Array]:
-    """Yield the arrays in a parameter of a call."""
     pending = [param]
     while pending:
         value = pending.pop()

@@ -81,7 +81,6 @@ class Cuts:
 
 
 def _size(call: Call, value: Value, node: Node) -> int:
-    """Return the number of bytes of a value."""
     shape, dtype = node.shape, node.dtype
     if type(value) is tuple:
         shape, dtype = shape[value[1]], dtype[value[1]]

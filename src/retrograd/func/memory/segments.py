@@ -369,12 +369,7 @@ class Pool(Ledger):
                 budget.seconds += perf_counter() - began
 
     def repeat_all(
-        self,
-        parent: Segment,
-        steps: Sequence[_Step],
-        values: _Values,
-        whole: bool,
-        done: list[bool],
+        self, parent: Segment, steps: Sequence[_Step], values: _Values, whole: bool, done: list[bool]
     ) -> None:
         """Repeat the calls of a segment into new segments before it: a single one if the ``whole`` segment fits."""
         collapsed = False
@@ -395,14 +390,7 @@ class Pool(Ledger):
                     first = child = call.segment
 
     def repeat(
-        self,
-        call: Call,
-        node: Node,
-        runs: bool,
-        read: tuple[Value, ...],
-        child: Segment,
-        values: _Values,
-        fills: bool,
+        self, call: Call, node: Node, runs: bool, read: tuple[Value, ...], child: Segment, values: _Values, fills: bool
     ) -> None:
         """Repeat one call, if it ``runs``, and restore what its node saved, if it ``fills``."""
         arrays: list[Any] = []
@@ -509,7 +497,6 @@ class _Plan:
 
     @property
     def crowded(self) -> bool:
-        """Return whether the externals take more than half of the room."""
         return 2 * sum(self.externals) > self.room
 
     def _gain(self, index: int) -> int:

@@ -93,14 +93,12 @@ def _expanded(recorded: Recorded, terms: list[list[Tensor]]) -> list[list[Tensor
 
 
 def _is_zero(x: Tensor) -> bool:
-    """Return whether a direction is a constant whose elements are all zero."""
     return not x._requires and type(x.array) is np.ndarray and not x.array.any()
 
 
 def _nested(
     func: Callable[..., object], points: list[Tensor], terms: list[list[Tensor]]
 ) -> tuple[object, list[object]]:
-    """Return the value and the derivatives by nested forward mode."""
     order = len(terms)
 
     def curve(t: Tensor) -> list[Tensor]:

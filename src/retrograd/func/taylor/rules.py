@@ -189,21 +189,6 @@ def _by_itself(factor: Callable[[Series, int], Coefficient]) -> Callable[[Expand
     return rule
 
 
-def _minus_square(y: Series, k: int) -> Coefficient:
-    """Return Taylor coefficient k of ``1 - y^2``."""
-    return 1 - y[0] * y[0] if k == 0 else negative(products(y, y, k, 0, k))
-
-
-def _plus_square(y: Series, k: int) -> Coefficient:
-    """Return Taylor coefficient k of ``1 + y^2``."""
-    return 1 + y[0] * y[0] if k == 0 else products(y, y, k, 0, k)
-
-
-def _logistic(y: Series, k: int) -> Coefficient:
-    """Return Taylor coefficient k of ``y (1 - y)``."""
-    return y[0] * (1 - y[0]) if k == 0 else plus(at(y, k), negative(products(y, y, k, 0, k)))
-
-
 def _whole(node: Expanded) -> Callable[[Tensor], Tensor]:
     return lambda a: a
 
@@ -262,7 +247,6 @@ def _einsum(node: Expanded) -> Recurrence:
 
 
 def _splits(k: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Yield the tuples of non-negative integers that add up to k."""
     if parts == 1:
         yield (k,)
         return
@@ -304,9 +288,12 @@ RULES: dict[Primitive, Callable[[Expanded], Recurrence | None]] = {
     COS: _pair(COS, SIN, -1, 1),
     SINH: _pair(SINH, COSH, 1, 1),
     COSH: _pair(COSH, SINH, 1, 1),
-    TANH: _by_itself(_minus_square),
-    TAN: _by_itself(_plus_square),
-    SIGMOID: _by_itself(_logistic),
+    # The factors of the derivatives: 1 - y^2, 1 + y^2 and y (1 - y).
+    TANH: _by_itself(lambda y, k: 1 - y[0] * y[0] if k == 0 else negative(products(y, y, k, 0, k))),
+    TAN: _by_itself(lambda y, k: 1 + y[0] * y[0] if k == 0 else products(y, y, k, 0, k)),
+    SIGMOID: _by_itself(
+        lambda y, k: y[0] * (1 - y[0]) if k == 0 else plus(at(y, k), negative(products(y, y, k, 0, k)))
+    ),
     SOLVE: _solve(SOLVE, _whole),
     SOLVE_TRIANGULAR: _solve(SOLVE_TRIANGULAR, _triangle),
     INV: _inv,

@@ -1,7 +1,6 @@
 """Declare modules that call a function of ``nn.functional`` with their attributes as settings.
 
-    @calls(F.softplus)
-    @init_from_fields
+    @calls_with_fields(F.softplus)
     class Softplus(Module):
         beta: float = 1.0
         threshold: float = 20.0
@@ -103,3 +102,10 @@ def calls(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
         return like(function)(cls)
 
     return decorate
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(dataclasses.field,))
+def calls_with_fields(function: Callable[..., object], *optional: str) -> Callable[[M], M]:
+    """``calls`` after ``init_from_fields``."""
+    call = calls(function, *optional)
+    return lambda cls: call(init_from_fields(cls))

@@ -61,15 +61,9 @@ class LazyModuleMixin(Module):
         return {**self._parameters, **self._buffers}
 
     def _load_from_state_dict(
-        self,
-        state_dict: dict[str, object],
-        prefix: str,
-        local_metadata: dict[str, object],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, object], prefix: str, local_metadata: dict[str, object], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """As for any module, after materializing with the shapes in ``state_dict``."""
         given = dict(state_dict)
         for name, own in self._own_tensors().items():

@@ -193,15 +193,9 @@ class State:
         return names if type(self).set_extra_state is State.set_extra_state else [*names, "_extra_state"]
 
     def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         """Load this module's own entries. PyTorch's method, which subclasses override to convert older layouts."""
         from ...ops.linear.sparse.sparse import SparseTensor
 
@@ -259,7 +253,6 @@ class State:
         return type(self).__name__
 
     def _assign(self, name: str, value: Tensor) -> None:
-        """Register a Tensor as a Parameter or buffer."""
         if name not in self._parameters:
             self._buffers[name] = value
         elif isinstance(value, Parameter):

@@ -10,13 +10,12 @@ from ...core.tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls, calls_with_fields, init_from_fields
 from ..base.module import Module
 from ..parameter import Parameter, new_parameter
 
 
-@calls(F.relu)
-@init_from_fields
+@calls_with_fields(F.relu)
 class ReLU(Module):
     """``max(x, 0)``, elementwise; shape and dtype are preserved.
 
@@ -27,8 +26,7 @@ class ReLU(Module):
     inplace: bool = False
 
 
-@calls(F.selu)
-@init_from_fields
+@calls_with_fields(F.selu)
 class SELU(Module):
     """``scale * (max(0, x) + min(0, alpha * (exp(x) - 1)))``, with constants that preserve mean and variance.
 
@@ -43,8 +41,7 @@ class SELU(Module):
     inplace: bool = False
 
 
-@calls(F.silu)
-@init_from_fields
+@calls_with_fields(F.silu)
 class SiLU(Module):
     """``x * sigmoid(x)``, also called swish, elementwise; shape and dtype are preserved.
 
@@ -57,8 +54,7 @@ class SiLU(Module):
     inplace: bool = False
 
 
-@calls(F.mish)
-@init_from_fields
+@calls_with_fields(F.mish)
 class Mish(Module):
     """``x * tanh(log(1 + exp(x)))``, elementwise; shape and dtype are preserved.
 
@@ -71,8 +67,7 @@ class Mish(Module):
     inplace: bool = False
 
 
-@calls(F.hardswish)
-@init_from_fields
+@calls_with_fields(F.hardswish)
 class Hardswish(Module):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; shape and dtype are preserved.
 
@@ -85,8 +80,7 @@ class Hardswish(Module):
     inplace: bool = field(default=False, repr=False)
 
 
-@calls(F.hardsigmoid)
-@init_from_fields
+@calls_with_fields(F.hardsigmoid)
 class Hardsigmoid(Module):
     """``min(max(x / 6 + 1 / 2, 0), 1)``, elementwise; shape and dtype are preserved.
 
@@ -97,8 +91,7 @@ class Hardsigmoid(Module):
     inplace: bool = field(default=False, repr=False)
 
 
-@calls(F.elu)
-@init_from_fields
+@calls_with_fields(F.elu)
 class ELU(Module):
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere; shape and dtype are preserved.
 
@@ -112,8 +105,7 @@ class ELU(Module):
     inplace: bool = False
 
 
-@calls(F.celu)
-@init_from_fields
+@calls_with_fields(F.celu)
 class CELU(Module):
     """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``, elementwise; shape and dtype are preserved.
 
@@ -130,8 +122,7 @@ class CELU(Module):
     inplace: bool = False
 
 
-@calls(F.leaky_relu)
-@init_from_fields
+@calls_with_fields(F.leaky_relu)
 class LeakyReLU(Module):
     """``x`` where positive, ``negative_slope * x`` elsewhere; shape and dtype are preserved.
 
@@ -179,8 +170,7 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-@calls(F.hardtanh)
-@init_from_fields
+@calls_with_fields(F.hardtanh)
 class Hardtanh(Module):
     """``min(max(x, min_val), max_val)``, elementwise; shape and dtype are preserved.
 
@@ -225,8 +215,7 @@ class ReLU6(Hardtanh):
         return "inplace=True" if self.inplace else ""
 
 
-@calls(F.threshold)
-@init_from_fields
+@calls_with_fields(F.threshold)
 class Threshold(Module):
     """``x`` where greater than ``threshold``, ``value`` elsewhere; shape and dtype are preserved.
 
@@ -239,8 +228,7 @@ class Threshold(Module):
     inplace: bool = False
 
 
-@calls(F.gelu)
-@init_from_fields
+@calls_with_fields(F.gelu)
 class GELU(Module):
     """``x * Phi(x)`` with the normal distribution function Phi, elementwise; shape and dtype are preserved.
 
@@ -253,8 +241,7 @@ class GELU(Module):
     approximate: str = "none"
 
 
-@calls(F.softplus)
-@init_from_fields
+@calls_with_fields(F.softplus)
 class Softplus(Module):
     """``log(1 + exp(beta * x)) / beta``, elementwise; shape and dtype are preserved.
 
@@ -266,8 +253,7 @@ class Softplus(Module):
     threshold: float = 20.0
 
 
-@calls(F.hardshrink)
-@init_from_fields
+@calls_with_fields(F.hardshrink)
 class Hardshrink(Module):
     """``x`` where ``|x|`` is greater than ``lambd``, 0 elsewhere; shape and dtype are preserved.
 
@@ -281,8 +267,7 @@ class Hardshrink(Module):
         return str(self.lambd)
 
 
-@calls(F.softshrink)
-@init_from_fields
+@calls_with_fields(F.softshrink)
 class Softshrink(Module):
     """``sign(x) * max(|x| - lambd, 0)``, elementwise; shape and dtype are preserved.
 
@@ -344,8 +329,7 @@ class Softsign(Module):
     """
 
 
-@calls(F.glu)
-@init_from_fields
+@calls_with_fields(F.glu)
 class GLU(Module):
     """``a * sigmoid(b)`` of the two halves of a dimension: ``(*, 2 N, *)`` to ``(*, N, *)``.
 
@@ -361,8 +345,7 @@ class GLU(Module):
     dim: int = -1
 
 
-@calls(F.softmax)
-@init_from_fields
+@calls_with_fields(F.softmax)
 class Softmax(Module):
     """``exp(x_i) / (sum_j exp(x_j))`` along a dimension; shape and dtype are preserved.
 
@@ -373,8 +356,7 @@ class Softmax(Module):
     dim: int | None = None
 
 
-@calls(F.softmin)
-@init_from_fields
+@calls_with_fields(F.softmin)
 class Softmin(Module):
     """``exp(-x_i) / (sum_j exp(-x_j))`` along a dimension; shape and dtype are preserved.
 
@@ -385,8 +367,7 @@ class Softmin(Module):
     dim: int | None = None
 
 
-@calls(F.log_softmax)
-@init_from_fields
+@calls_with_fields(F.log_softmax)
 class LogSoftmax(Module):
     """``x_i - log(sum_j exp(x_j))`` along a dimension; shape and dtype are preserved.
 

@@ -11,7 +11,7 @@ from ...core.tensor.tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike, Size, ntuple
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls_with_fields
 from ..base.module import Module
 from ..parameter import Parameter, new_parameter
 
@@ -325,8 +325,7 @@ class ConvTranspose3d(_ConvTransposeNd):
     function = staticmethod(F.conv_transpose3d)
 
 
-@calls(F.unfold)
-@init_from_fields
+@calls_with_fields(F.unfold)
 class Unfold(Module):
     """Extract the patches of a convolution as columns: ``(N, C, H, W)`` to ``(N, C * prod(kernel_size), L)``.
 
@@ -345,8 +344,7 @@ class Unfold(Module):
     stride: Size = 1
 
 
-@calls(F.fold)
-@init_from_fields
+@calls_with_fields(F.fold)
 class Fold(Module):
     """Add patches at their positions in an image ``(N, C, *output_size)``: the transpose of ``Unfold``.
 

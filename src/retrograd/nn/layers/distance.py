@@ -6,12 +6,11 @@ from dataclasses import field
 
 from ...core.tensor.tensor import Tensor
 from .. import functional as F
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls_with_fields
 from ..base.module import Module
 
 
-@calls(F.cosine_similarity)
-@init_from_fields
+@calls_with_fields(F.cosine_similarity)
 class CosineSimilarity(Module):
     """``x1 @ x2 / max(|x1| |x2|, eps)`` along a dimension: two inputs ``(*, D, *)`` to ``(*, *)``.
 

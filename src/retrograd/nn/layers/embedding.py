@@ -14,8 +14,6 @@ from ..parameter import Parameter, new_parameter
 
 
 class _EmbeddingBase(Module):
-    """The base class of embeddings, with the table of vectors."""
-
     weight: Parameter
 
     def __init__(

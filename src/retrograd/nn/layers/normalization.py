@@ -15,7 +15,7 @@ from ...ops.table.documentation import like
 from .. import functional as F
 from .. import init
 from ..base.arguments import DeviceLike, DTypeLike
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls_with_fields
 from ..base.module import Module
 from ..parameter import Parameter, new_parameter
 
@@ -413,8 +413,7 @@ class GroupNorm(_Affine):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, bias={bias}"
 
 
-@calls(F.local_response_norm)
-@init_from_fields
+@calls_with_fields(F.local_response_norm)
 class LocalResponseNorm(Module):
     """``x / (k + alpha * mean_c x_c^2)^beta``, with the mean over neighbouring channels c, for ``(N, C, *)``.
 

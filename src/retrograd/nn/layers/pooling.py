@@ -16,7 +16,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.table.documentation import like
 from .. import functional as F
 from ..base.arguments import Size, ntuple
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls, calls_with_fields, init_from_fields
 from ..base.module import Module
 
 
@@ -156,8 +156,7 @@ class AvgPool1d(_AvgPoolNd):
         )
 
 
-@calls(F.avg_pool2d)
-@init_from_fields
+@calls_with_fields(F.avg_pool2d)
 class AvgPool2d(_AvgPoolNd):
     """The mean of each window: ``(N, C, H, W)`` to ``(N, C, H', W')``.
 
@@ -171,8 +170,7 @@ class AvgPool2d(_AvgPoolNd):
     divisor_override: int | None = field(default=None, repr=False)
 
 
-@calls(F.avg_pool3d)
-@init_from_fields
+@calls_with_fields(F.avg_pool3d)
 class AvgPool3d(_AvgPoolNd):
     """The mean of each window: ``(N, C, D, H, W)`` to ``(N, C, D', H', W')``; arguments as ``AvgPool2d``.
 
@@ -288,8 +286,6 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPoolNd(Module):
-    """The base class of fractional max pooling."""
-
     axes: ClassVar[int]
 
     def __init__(

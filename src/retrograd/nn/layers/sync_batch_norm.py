@@ -79,7 +79,6 @@ class SyncBatchNorm(_BatchNorm):
         return result if self.bias is None else result + self.bias.reshape(shape)
 
     def _track(self, mean: Tensor, var: Tensor, count: float) -> None:
-        """Update the running averages, with the unbiased variance."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
         if count <= 1:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from .. import functional as F
 from ..base.arguments import Size
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls_with_fields
 from ..base.module import Module
 
 
-@calls(F.interpolate)
-@init_from_fields
+@calls_with_fields(F.interpolate)
 class Upsample(Module):
     """Interpolates the spatial dimensions of ``(N, C, *)`` to ``size``, or by ``scale_factor``.
 
@@ -64,8 +63,7 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-@calls(F.pixel_shuffle)
-@init_from_fields
+@calls_with_fields(F.pixel_shuffle)
 class PixelShuffle(Module):
     """``(*, C * r^2, H, W)`` to ``(*, C, H * r, W * r)`` for the factor r: channels become pixels.
 
@@ -84,8 +82,7 @@ class PixelShuffle(Module):
     upscale_factor: int
 
 
-@calls(F.pixel_unshuffle)
-@init_from_fields
+@calls_with_fields(F.pixel_unshuffle)
 class PixelUnshuffle(Module):
     """``(*, C, H * r, W * r)`` to ``(*, C * r^2, H, W)``: the inverse of ``PixelShuffle``.
 
@@ -102,8 +99,7 @@ class PixelUnshuffle(Module):
     downscale_factor: int
 
 
-@calls(F.channel_shuffle)
-@init_from_fields
+@calls_with_fields(F.channel_shuffle)
 class ChannelShuffle(Module):
     """Channel ``i`` of group ``j`` becomes channel ``j`` of group ``i``, for ``(N, C, *)``.
 

@@ -16,7 +16,7 @@ from ...core.tensor.tensor import Tensor
 from ...ops.nn.losses.reduction import reduction_of
 from ...ops.table.documentation import like
 from .. import functional as F
-from ..base.fields import calls, init_from_fields
+from ..base.fields import calls, calls_with_fields, init_from_fields
 from ..base.module import Module
 from ..layers.distance import PairwiseDistance
 
@@ -77,8 +77,7 @@ class MSELoss(_Loss):
     """
 
 
-@calls(F.smooth_l1_loss)
-@init_from_fields
+@calls_with_fields(F.smooth_l1_loss)
 class SmoothL1Loss(_Loss):
     """``(x - y)^2 / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, for one shape ``(*)``.
 
@@ -97,8 +96,7 @@ class SmoothL1Loss(_Loss):
     beta: float = 1.0
 
 
-@calls(F.huber_loss)
-@init_from_fields
+@calls_with_fields(F.huber_loss)
 class HuberLoss(_Loss):
     """``(x - y)^2 / 2`` where ``|x - y| < delta``, ``delta * (|x - y| - delta / 2)`` elsewhere, for one shape ``(*)``.
 
@@ -115,8 +113,7 @@ class HuberLoss(_Loss):
     delta: float = 1.0
 
 
-@calls(F.cross_entropy)
-@init_from_fields
+@calls_with_fields(F.cross_entropy)
 class CrossEntropyLoss(_WeightedLoss):
     """``-log softmax(x)[y]`` for logits and classes, ``- sum_c y_c log softmax(x)_c`` for logits and probabilities.
 
@@ -134,8 +131,7 @@ class CrossEntropyLoss(_WeightedLoss):
     label_smoothing: float = 0.0
 
 
-@calls(F.nll_loss)
-@init_from_fields
+@calls_with_fields(F.nll_loss)
 class NLLLoss(_WeightedLoss):
     """``-x[y]`` for log-probabilities ``(N, C, *)`` or ``(C,)`` and classes ``(N, *)`` or ``()``.
 
@@ -164,8 +160,7 @@ class BCELoss(_WeightedLoss):
     """
 
 
-@calls(F.binary_cross_entropy_with_logits)
-@init_from_fields
+@calls_with_fields(F.binary_cross_entropy_with_logits)
 class BCEWithLogitsLoss(_Loss):
     """Numerically stable ``BCELoss`` of ``sigmoid(x)`` for logits and targets of one shape ``(*)``.
 
@@ -180,8 +175,7 @@ class BCEWithLogitsLoss(_Loss):
     pos_weight: Tensor | None = None
 
 
-@calls(F.kl_div)
-@init_from_fields
+@calls_with_fields(F.kl_div)
 class KLDivLoss(_Loss):
     """Kullback-Leibler divergence ``y * (log(y) - x)`` for log-probabilities and probabilities of one shape ``(*)``.
 
@@ -221,8 +215,7 @@ class PoissonNLLLoss(_Loss):
         )
 
 
-@calls(F.gaussian_nll_loss)
-@init_from_fields
+@calls_with_fields(F.gaussian_nll_loss)
 class GaussianNLLLoss(_Loss):
     """``(log(max(var, eps)) + (x - y)^2 / max(var, eps)) / 2`` for means, targets and variances of shape ``(*)``.
 
@@ -252,8 +245,7 @@ class SoftMarginLoss(_Loss):
     """
 
 
-@calls(F.hinge_embedding_loss)
-@init_from_fields
+@calls_with_fields(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1, for one shape ``(*)``.
 
@@ -267,8 +259,7 @@ class HingeEmbeddingLoss(_Loss):
     reduction: str = "mean"
 
 
-@calls(F.cosine_embedding_loss)
-@init_from_fields
+@calls_with_fields(F.cosine_embedding_loss)
 class CosineEmbeddingLoss(_Loss):
     """``1 - cos(x1, x2)`` where the target is 1, ``max(0, cos(x1, x2) - margin)`` where it is -1.
 
@@ -284,8 +275,7 @@ class CosineEmbeddingLoss(_Loss):
     reduction: str = "mean"
 
 
-@calls(F.margin_ranking_loss)
-@init_from_fields
+@calls_with_fields(F.margin_ranking_loss)
 class MarginRankingLoss(_Loss):
     """``max(0, -y * (x1 - x2) + margin)`` for scores and targets 1 (x1 ranks higher) or -1 of one shape ``(N,)``.
 
@@ -299,8 +289,7 @@ class MarginRankingLoss(_Loss):
     reduction: str = "mean"
 
 
-@calls(F.multi_margin_loss)
-@init_from_fields
+@calls_with_fields(F.multi_margin_loss)
 class MultiMarginLoss(_WeightedLoss):
     """``sum_(i != y) max(0, margin - x[y] + x[i])^p / C``: the multi-class hinge loss.
 
@@ -348,8 +337,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     """
 
 
-@calls(F.triplet_margin_loss)
-@init_from_fields
+@calls_with_fields(F.triplet_margin_loss)
 class TripletMarginLoss(_Loss):
     """``max(0, |a - p| - |a - n| + margin)`` for anchors, positives and negatives ``(N, D)`` or ``(D,)``.
 
@@ -376,8 +364,7 @@ class TripletMarginLoss(_Loss):
 
 
 @like(TripletMarginLoss, raises="ValueError")
-@calls(F.triplet_margin_with_distance_loss)
-@init_from_fields
+@calls_with_fields(F.triplet_margin_with_distance_loss)
 class TripletMarginWithDistanceLoss(_Loss):
     """``max(0, d(a, p) - d(a, n) + margin)`` for anchors, positives and negatives, with a distance ``d``.
 
@@ -402,8 +389,7 @@ def _check_margin(loss: Module, margin: float) -> None:
         raise ValueError(f"{type(loss).__name__}: expected margin to be greater than 0, got {margin}")
 
 
-@calls(F.ctc_loss)
-@init_from_fields
+@calls_with_fields(F.ctc_loss)
 class CTCLoss(_Loss):
     """Connectionist temporal classification: minus the log-probability of all alignments of the target to the input.
 

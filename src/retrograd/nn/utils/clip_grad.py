@@ -26,7 +26,6 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _norm(x: Array, p: float) -> Array:
-    """Return the p-norm of all elements as a 0-d array."""
     xp = array_module(x)
     if x.dtype.itemsize < 4:
         x = x.astype(np.float32)  # squares overflow in half precision

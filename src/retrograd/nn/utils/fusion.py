@@ -130,15 +130,9 @@ def _fused(module: Any, bn: Any, weights: Any) -> Any:
 
 
 def _folded(
-    weight: Tensor,
-    bias: Tensor | None,
-    mean: Tensor,
-    var: Tensor,
-    eps: float,
-    factor: Tensor | None,
-    offset: Tensor | None,
-    shape: list[int],
-) -> tuple[Parameter, Parameter]:
+    weight: Tensor, bias: Tensor | None, mean: Tensor, var: Tensor, eps: float, factor: Tensor | None,
+    offset: Tensor | None, shape: list[int],
+) -> tuple[Parameter, Parameter]:  # fmt: skip
     with no_grad():
         scale = rsqrt(var + eps) * (ones_like(mean) if factor is None else factor)
         channels = weight.array.shape[shape.index(-1)]

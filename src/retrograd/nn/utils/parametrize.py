@@ -129,7 +129,6 @@ def _inverse(module: Module, value: object) -> Any:
 
 
 def _check_originals(value: object, original: Tensor) -> None:
-    """Check that the first parametrization can start from a value."""
     if isinstance(value, Tensor):
         if value.dtype != original.dtype or value.device != original.device:
             raise ValueError(

@@ -46,8 +46,7 @@ class BasePruningMethod(ABC):
     def apply_mask(self, module: Module) -> Tensor:
         """Return the parameter times its mask."""
         original, mask = getattr(module, self._tensor_name + "_orig"), getattr(module, self._tensor_name + "_mask")
-        pruned: Tensor = mask.to(dtype=original.dtype) * original
-        return pruned
+        return mask.to(dtype=original.dtype) * original
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: object, importance_scores: Scores = None, **kwargs: object) -> Any:
@@ -279,8 +278,7 @@ class LnStructured(_Structured):
     def importance(self, t: Tensor, dim: int) -> Tensor:
         """The norms of the slices."""
         others = [axis for axis in range(t.ndim) if axis != dim]
-        norms: Tensor = t.norm(p=self.n, dim=others)
-        return norms
+        return t.norm(p=self.n, dim=others)
 
 
 class CustomFromMask(BasePruningMethod):

@@ -125,10 +125,7 @@ def lengths_of(lengths: Any) -> np.ndarray:
 
 def _packed_positions(batch_sizes: np.ndarray, batch: int) -> np.ndarray:
     """Return the positions of the packed elements in a padded ``(T * B, *)``, in packed order."""
-    places: np.ndarray = np.concatenate(
-        [step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)]
-    )
-    return places
+    return np.concatenate([step * batch + np.arange(size, dtype=np.int64) for step, size in enumerate(batch_sizes)])
 
 
 def pack_padded_sequence(

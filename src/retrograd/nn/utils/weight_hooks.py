@@ -46,7 +46,6 @@ class _WeightHook:
 
 
 def _remove_parameter(kind: str, module: Module, name: str) -> Parameter:
-    """Remove a parameter from the module and return it."""
     if any(isinstance(hook, _WeightHook) and hook.name == name for hook in _hooks(module)):
         raise RuntimeError(f"Cannot register two {kind} hooks on the same parameter {name}")
     weight = module._parameters.get(name)
@@ -87,8 +86,7 @@ class _WeightNorm(_WeightHook):
 
     def compute(self, module: Module, updating: bool) -> Tensor:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
-        weight: Tensor = v * (g / norm_except(self.dim, v))
-        return weight
+        return v * (g / norm_except(self.dim, v))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
@@ -136,8 +134,7 @@ class _SpectralNorm(_WeightHook):
                     v.copy_(F.normalize(matrix.T @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
                 u, v = u.clone(), v.clone()  # the next forward changes them in place; this graph needs copies
-        normalized: Tensor = weight / (u * (matrix @ v)).sum()
-        return normalized
+        return weight / (u * (matrix @ v)).sum()
 
 
 @like(weight_norm)

@@ -19,8 +19,7 @@ def batch_norm(at: Attributes, x: Tensor, scale: Tensor, bias: Tensor, mean: Ten
     eps = at("epsilon", 1e-5)
     if not at("training_mode", 0):
         dtype = x.dtype
-        y = F.batch_norm(x, mean.to(dtype), variance.to(dtype), scale.to(dtype), bias.to(dtype), False, 0.0, eps)
-        return y
+        return F.batch_norm(x, mean.to(dtype), variance.to(dtype), scale.to(dtype), bias.to(dtype), False, 0.0, eps)
     axes = [axis for axis in range(x.ndim) if axis != 1]
     shape, momentum = (1, -1, *[1] * (x.ndim - 2)), at("momentum", 0.9)
     here, spread = rg.mean(x, axes), rg.var(x, axes, unbiased=False)

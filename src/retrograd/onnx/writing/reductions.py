@@ -132,8 +132,7 @@ def of_all(b: Builder, call: Call) -> str:
 def topk(
     b: Builder, input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, **kwargs: object
 ) -> list[str]:
-    found: list[str] = b.node("TopK", [b.argument(input), b.ints(k)], 2, axis=dim, largest=int(largest), sorted=1)
-    return found
+    return b.node("TopK", [b.argument(input), b.ints(k)], 2, axis=dim, largest=int(largest), sorted=1)
 
 
 @whole("any", "all")

@@ -182,7 +182,6 @@ def writing(call: Call) -> Tensor:
 
 
 def _result_ndim(key: tuple[object, ...], ndim: int, placed: Placed) -> int:
-    """Return the number of dimensions of one example's result."""
     items = _full_key(key, ndim, np)
     return sum(not _is_advanced(item) for item in items) + placed.count
 

@@ -86,11 +86,7 @@ class Index:
 
 
 def index_of(x: Tensor, index: IndexLike) -> Index:
-    """Return the index of ``x[index]`` as an Index.
-
-    Raises:
-        IndexError: an element cannot be an index.
-    """
+    """Return the index of ``x[index]`` as an Index."""
     items: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
     if isinstance(index, list) and is_read_as_tuple(index):
         items = tuple(index)
@@ -327,7 +323,6 @@ def reading(name: str) -> Primitive:
 
 @or_reference
 def _write_at(out: Array, index: Index, values: object) -> None:
-    """``out[index] = values``."""
     along = index.along
     if along is not None and lanes.writes(out, index.key[along], along):
         lanes.put(out, index.key[along], values, along)

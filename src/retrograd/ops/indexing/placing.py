@@ -95,9 +95,6 @@ def check_index(key: tuple[Any, ...], x: Tensor) -> None:
     """Check what NumPy does not: that masks without elements have the shape of what they select from.
 
     On other backends also check that positions are in range: CuPy would wrap them around.
-
-    Raises:
-        IndexError: a mask has another shape, or a position is out of range.
     """
     consumed = [item.ndim if hasattr(item, "dtype") and item.dtype.kind == "b" else 1 for item in key]
     spent = [

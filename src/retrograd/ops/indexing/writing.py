@@ -71,9 +71,6 @@ def written_value(x: Tensor, value: object, item: bool = False) -> Any:
 
     In half precision, a number assigned by ``item`` may overflow to infinity; PyTorch refuses it in other writes.
     Complex Tensors are written into real ones without the imaginary part, with a warning.
-
-    Raises:
-        RuntimeError: a number is out of the range of x, or it is complex and x is real.
     """
     if isinstance(value, (bool, int, float, complex)):
         dtype = x.array.dtype

@@ -37,11 +37,7 @@ def are_rows(x: Array) -> bool:
 
 
 def finite(x: Array) -> Array:
-    """Check matrices before LAPACK's SVD, which may not terminate if an element is not finite.
-
-    Raises:
-        LinAlgError: an element is infinite or NaN.
-    """
+    """Check matrices before LAPACK's SVD, which may not terminate if an element is not finite."""
     numbers = all_examples(x)
     if not array_module(numbers).isfinite(numbers).all():
         raise np.linalg.LinAlgError(
@@ -79,11 +75,7 @@ def hermitian(x: Array) -> Array:
 
 
 def matrices(value: Operand, argument: str = "A", *, square: bool = False) -> Tensor:
-    """Return the argument as a stack of floating matrices.
-
-    Raises:
-        RuntimeError: the argument has fewer than 2 dimensions, or holds integers or float16.
-    """
+    """Return the argument as a stack of floating matrices."""
     x = operand(value, argument)
     if x.array.ndim < 2:
         raise RuntimeError(f"the input tensor {argument} must have at least 2 dimensions, got {describe(x)}")

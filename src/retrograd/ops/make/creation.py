@@ -28,10 +28,7 @@ from .dlpack import from_dlpack
 
 
 def create(
-    make: Callable[[Any], Any],
-    device: DeviceLike | None = None,
-    requires_grad: bool = False,
-    repeatable: bool = False,
+    make: Callable[[Any], Any], device: DeviceLike | None = None, requires_grad: bool = False, repeatable: bool = False
 ) -> Tensor:
     """Return a new leaf with the array ``make(xp)`` on the device; ``repeatable`` if ``make`` always returns this."""
     place = None if device is None else Device(device)

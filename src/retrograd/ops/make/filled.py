@@ -32,7 +32,6 @@ def memory_fill(dtype: DType) -> Number | None:
 def _filled(
     shape: tuple[int, ...], fill: Number | None, dtype: DType, device: DeviceLike | None, requires_grad: bool
 ) -> Tensor:
-    """Return a Tensor filled with ``fill``; None leaves it uninitialised."""
     if fill is None and memory_fills:
         fill = memory_fill(dtype)
     if fill is None:

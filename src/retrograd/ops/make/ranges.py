@@ -117,11 +117,6 @@ def linspace(
 
 
 def _ends(start: Operand, end: Operand, dtype: DTypeLike | None) -> tuple[complex, complex, DType]:
-    """Return both ends of a range as numbers of the result's dtype, and the dtype.
-
-    Raises:
-        RuntimeError: an end is out of the dtype's range, or it is complex and the dtype is real.
-    """
     first, last = python_number(start, "start"), python_number(end, "end")
     complex_ends = isinstance(first, complex) or isinstance(last, complex)
     kind = dtype_or_default(dtype)

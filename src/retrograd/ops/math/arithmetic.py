@@ -16,8 +16,7 @@ from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels import at_first_use
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.arguments import factor
-from ..table.elementwise import ARITHMETIC, binary, elementwise, unary
-from ..table.masks import WHERE, ZEROS, zero_rule
+from ..table.elementwise import ARITHMETIC, WHERE, ZEROS, binary, elementwise, unary, zero_rule
 from ..table.python_operators import python_operator
 from ..table.registry import UFUNCS, inplace_method, operator
 from ..table.types import Number, Operand
@@ -40,7 +39,6 @@ DIV = binary(
 
 @at_first_use
 def _share_sums() -> None:
-    """Add large gradients on several threads."""
     assert ADD.ufunc is not None
     adding[:] = [ADD.ufunc]
 

@@ -14,8 +14,7 @@ from ...core.graph.primitive import Primitive, apply, apply2, operand
 from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, tensor_method
 from ...kernels.loops.elements.elementwise import in_one_pass
-from ..table.elementwise import ARITHMETIC, binary, elementwise
-from ..table.masks import KEEP, WHERE, zero_rule
+from ..table.elementwise import ARITHMETIC, KEEP, WHERE, binary, elementwise, zero_rule
 from ..table.registry import inplace_method, operator
 from ..table.types import Operand
 from .arithmetic import SIGN
@@ -227,12 +226,7 @@ def _nan_to_num(x: Array, nan: float, posinf: float | None, neginf: float | None
     return np.nan_to_num(x if order_like(x) == "K" else row_major(x), nan=nan, posinf=posinf, neginf=neginf)
 
 
-NAN_TO_NUM = elementwise(
-    "nan_to_num",
-    _nan_to_num,
-    "x",
-    [lambda g, x: KEEP(g, ISFINITE(x))],
-)
+NAN_TO_NUM = elementwise("nan_to_num", _nan_to_num, "x", [lambda g, x: KEEP(g, ISFINITE(x))])
 
 
 @operator(inplace=True)

@@ -16,8 +16,7 @@ from ...elements.arithmetic import Functions
 from ...kernels import SEVERAL, mapped
 from ...kernels.loops.elements.elementwise import in_one_pass, of_pairs
 from ..table.blocks import in_single
-from ..table.elementwise import ARITHMETIC, binary, unary
-from ..table.masks import WHERE
+from ..table.elementwise import ARITHMETIC, WHERE, binary, unary
 from ..table.registry import operator
 from ..table.types import Operand
 
@@ -267,8 +266,7 @@ _logit_backward = in_one_pass(ARITHMETIC["logit_backward"])
 
 
 def _logit_rule(g: Array, x: Array, eps: float | None) -> Array:
-    found: Array = _logit_backward(g, x, math.nan if eps is None else eps)
-    return found
+    return _logit_backward(g, x, math.nan if eps is None else eps)
 
 
 LOGIT = Primitive("logit", _logit, "x", [_logit_rule], promote="float", elementwise=True, signals=True)

@@ -14,8 +14,7 @@ from ...elements.activations import activations
 from ...elements.arithmetic import Functions
 from ...kernels import USEFUL, mapped
 from ..table.blocks import in_single
-from ..table.elementwise import binary, elementwise, unary
-from ..table.masks import KEEP, WHERE
+from ..table.elementwise import KEEP, WHERE, binary, elementwise, unary
 from ..table.registry import operator
 from ..table.types import Operand
 from .powers import RSQRT
@@ -45,12 +44,7 @@ def _tanh_vjp(g: Array, ans: Array) -> Array:
     return _tanh_backward(g, ans) if g.size < USEFUL else _with_loop(g, ans)
 
 
-TANH = unary(
-    "tanh",
-    mapped("tanh")(np.tanh),
-    _tanh_vjp,
-    compiled="f",
-)
+TANH = unary("tanh", mapped("tanh")(np.tanh), _tanh_vjp, compiled="f")
 ASINH = unary("asinh", np.arcsinh, lambda g, x: g * RSQRT(x * x + 1), signals=True)
 ACOSH = unary("acosh", np.arccosh, lambda g, x: g * RSQRT(x - 1) * RSQRT(x + 1), signals=True)
 ATANH = unary("atanh", np.arctanh, lambda g, x: g / (1 - x * x), signals=True)

@@ -14,8 +14,7 @@ from ...core.tensor.mutation import apply_inplace
 from ...core.tensor.tensor import Tensor, new_tensor
 from ...kernels.loops.elements.elementwise import kept
 from ..make.random_arrays import random_mask
-from ..table.elementwise import elementwise
-from ..table.masks import KEEP
+from ..table.elementwise import KEEP, elementwise
 from ..table.registry import operator
 from ..table.types import Operand
 
@@ -152,10 +151,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """
     x = _check(input, p)
     if x.array.ndim not in (0, 4, 5):
-        warn(
-            f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first",
-            stacklevel=user_level(),
-        )
+        warn(f"dropout3d: expected (N, C, D, H, W), got {x.array.ndim} dimensions, C first", stacklevel=user_level())
     return _channelwise(x, 2 if x.array.ndim == 5 else 1, p, training, inplace)
 
 

@@ -23,7 +23,7 @@ from ..indexing.indexing import ACCUMULATE, READ, Index, add_at, read_at
 from ..indexing.selection import where
 from ..shape.shape import unsqueeze
 from ..table.batching import called_per_example, composed
-from ..table.masks import KEEP
+from ..table.elementwise import KEEP
 from ..table.registry import also_named, operator
 from ..table.types import Operand
 
@@ -247,7 +247,6 @@ def embedding_bag(
 
 @called_per_example
 def _sizes(bag: Tensor, bags: int, dtype: DType) -> Tensor:
-    """Return the number of elements of each bag, at least 1, as a column."""
     xp = array_module(bag)
     return new_tensor(xp.maximum(xp.bincount(bag.array, minlength=bags), 1).astype(dtype)[:, None])
 
@@ -276,7 +275,6 @@ def _first_places(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
 
 @called_per_example
 def _bag_of(starts: Tensor, length: int) -> Tensor:
-    """Return the bag of each of ``length`` elements."""
     xp = array_module(starts)
     return new_tensor(xp.searchsorted(starts.array, xp.arange(length), side="right") - 1)
 

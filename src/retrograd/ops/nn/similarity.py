@@ -73,7 +73,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @lru_cache(maxsize=16)
 def _pairs(count: int) -> tuple[Array, Array]:
-    """Return the indices of all pairs of ``count`` rows."""
     return np.triu_indices(count, 1)
 
 
@@ -255,11 +254,7 @@ PDIST_BACKWARD = Primitive(
     batch=composed(gradients_of(_all_pairs, 1, "distance")),
 )
 PDIST = Primitive(
-    "pdist",
-    _pdist,
-    "x",
-    [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]],
-    batch=composed(_all_pairs),
+    "pdist", _pdist, "x", [lambda g, x, ans: PDIST_BACKWARD(g, x, distance=raw(ans))[0]], batch=composed(_all_pairs)
 )
 
 

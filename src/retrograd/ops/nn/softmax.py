@@ -105,11 +105,7 @@ def _log_softmax_backward(g: Array, ans: Array, dim: int) -> Array:
 
 
 SOFTMAX = Primitive(
-    "softmax",
-    _softmax,
-    "x",
-    [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)],
-    batch=batching.along("dim"),
+    "softmax", _softmax, "x", [lambda g, ans, dim: _softmax_backward(g, ans, dim=dim)], batch=batching.along("dim")
 )
 LOG_SOFTMAX = Primitive(
     "log_softmax",

@@ -38,12 +38,7 @@ FUNCTIONS = {
 }
 
 # Distributions of scipy.stats that are not in retrograd.scipy.stats.
-DISTRIBUTIONS = {
-    "halfcauchy": "HalfCauchy",
-    "multinomial": "Multinomial",
-    "vonmises": "VonMises",
-    "wishart": "Wishart",
-}
+DISTRIBUTIONS = {"halfcauchy": "HalfCauchy", "multinomial": "Multinomial", "vonmises": "VonMises", "wishart": "Wishart"}
 _METHODS = {"logpdf": "log_prob", "logpmf": "log_prob", "pdf": "log_prob", "pmf": "log_prob", "ppf": "icdf"}
 
 

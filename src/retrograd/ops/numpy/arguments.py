@@ -114,11 +114,7 @@ def flat(a: object, axis: int | None) -> tuple[Tensor, int]:
 
 
 def only(name: str, argument: str, value: object, *accepted: object) -> None:
-    """Check an argument for which NumPy accepts more values than these rules.
-
-    Raises:
-        TypeError: the value is not supported.
-    """
+    """Check an argument for which NumPy accepts more values than these rules."""
     if not any(value is other or value == other for other in accepted):
         raise TypeError(f"np.{name} on Tensors: {argument}={value!r} is not supported")
 

@@ -73,7 +73,6 @@ KEEP_HISTORY.add("xarray")  # xarray's sortby, for example, calls deepcopy
 
 
 def _public(module: str) -> str:
-    """Return the public part of a module's name."""
     return ".".join(itertools.takewhile(lambda part: not part.startswith("_"), module.split(".")))
 
 
@@ -146,7 +145,6 @@ def _advice_on_xarray(frame: FrameType | None) -> str:
 
 
 def _numpys_object(frame: FrameType | None) -> object:
-    """Return the NumPy object whose method the program called; None for a function."""
     found = None
     while frame is not None and frame.f_globals.get("__name__", "").startswith("numpy."):
         found, frame = frame.f_locals.get("self"), frame.f_back
@@ -227,7 +225,6 @@ def sparse_advice(frame: FrameType) -> str:
 
 
 def _advice_on_numpy(name: str) -> str:
-    """Return advice on what to write instead of a function of NumPy, or of a method of its arrays."""
     join = "np.stack, np.concatenate, retrograd.r_, retrograd.c_ or np.array([...], like=tensor)"
     if name.startswith("ndarray."):
         method = name.removeprefix("ndarray.")
@@ -355,11 +352,7 @@ def _only(x: Tensor) -> Tensor:
 
 
 def _number(x: Tensor, kind: str, frame: FrameType) -> Any:
-    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame.
-
-    Raises:
-        ConversionError: the gradient would be lost, and the program did not convert the Tensor explicitly.
-    """
+    """Return the Python number of a Tensor, for ``__float__`` and the like, called from the frame."""
     from .callers import caller_of
 
     if x._requires and modes.grad_enabled:

@@ -12,12 +12,10 @@ from .rules import (
     linear_algebra,
     manipulation,
     mathematics,
-    nan_statistics,
     of_functions,
     polynomials,
     ranges,
     selection,
-    sets,
     statistics,
     writing,
 )
@@ -29,11 +27,9 @@ RULES: Rules = {
     **selection.RULES,
     **linear_algebra.RULES,
     **fourier.RULES,
-    **nan_statistics.RULES,
     **of_functions.RULES,
     **polynomials.RULES,
     **ranges.RULES,
-    **sets.RULES,
     **writing.RULES,
     "shape": lambda a: tensor(a).shape,
     "ndim": lambda a: tensor(a).ndim,
@@ -58,18 +54,7 @@ FILES = {"save", "savetxt", "savez", "savez_compressed"}  # these write the valu
 # NumPy itself computes these functions of integers and bools, which have no gradient; except functions that may return
 # the memory of an argument.
 COMPUTED = {
-    name
-    for room in (
-        statistics,
-        mathematics,
-        linear_algebra,
-        fourier,
-        nan_statistics,
-        polynomials,
-        ranges,
-        sets,
-    )
-    for name in room.RULES
+    name for room in (statistics, mathematics, linear_algebra, fourier, polynomials, ranges) for name in room.RULES
 } - {"real", "imag", "real_if_close", "nan_to_num", "linalg.diagonal", "linalg.lstsq", "trim_zeros"}
 
 _found: dict[object, Callable[..., object] | None] = {}

@@ -17,7 +17,7 @@ from ..math.exponential import EXP
 from ..math.powers import POW, SQRT
 from ..math.special.bessel import J0, K0, Y0
 from ..math.special.orders import by_order
-from ..table.masks import WHERE
+from ..table.elementwise import WHERE
 from .arguments import tensor
 from .scipy_special import AIRY, BETAINC, ELLIPEINC, IV, RULES, define, floor, outputs_of, real, with_integer_first
 
@@ -37,20 +37,18 @@ def _faddeeva(x: Array, sigma: Array, gamma: Array) -> tuple[Array, Array]:
     return z, 2j / _SQRT_PI - 2 * z * WOFZ(z)
 
 
-def _voigt_by_x(g: Array, x: Array, sigma: Array, gamma: Array) -> Array:
-    return g * _faddeeva(x, sigma, gamma)[1].real / (2 * _SQRT_PI * sigma * sigma)
-
-
 def _voigt_by_sigma(g: Array, x: Array, sigma: Array, gamma: Array, ans: Array) -> Array:
     z, slope = _faddeeva(x, sigma, gamma)
     return -g * (ans + (z * slope).real / (math.sqrt(2 * _PI) * sigma)) / sigma
 
 
-def _voigt_by_gamma(g: Array, x: Array, sigma: Array, gamma: Array) -> Array:
-    return -g * _faddeeva(x, sigma, gamma)[1].imag / (2 * _SQRT_PI * sigma * sigma)
-
-
-define("voigt_profile", "x sigma gamma", _voigt_by_x, _voigt_by_sigma, _voigt_by_gamma)
+define(
+    "voigt_profile",
+    "x sigma gamma",
+    lambda g, x, sigma, gamma: g * _faddeeva(x, sigma, gamma)[1].real / (2 * _SQRT_PI * sigma * sigma),
+    _voigt_by_sigma,
+    lambda g, x, sigma, gamma: -g * _faddeeva(x, sigma, gamma)[1].imag / (2 * _SQRT_PI * sigma * sigma),
+)
 
 # Bessel, Hankel, Struve and Kelvin functions (DLMF 10.6.1, 11.4.24, 11.4.25, 10.61)
 
@@ -132,11 +130,7 @@ def _spherical(name: str, below: int, above: int) -> None:
 
 
 def _in_dtype_of(n: Array, x: Array) -> Array:
-    """The orders in the dtype of the point, which they do not change.
-
-    Raises:
-        ValueError: they are not integers.
-    """
+    """The orders in the dtype of the point, which they do not change."""
     orders = np.asarray(n.array if isinstance(n, Tensor) else n)
     if bool((orders != np.trunc(orders)).any()):
         raise ValueError(f"the orders of spherical Bessel functions must be integers, got {orders}")

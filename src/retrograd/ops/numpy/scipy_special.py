@@ -28,8 +28,7 @@ from ..math.special.libraries import from_library, library_for
 from ..math.special.orders import by_order, difference, double, step_of
 from ..math.special.zeta import IGAMMA, IGAMMAC, ZETA, gamma_slope
 from ..math.trigonometric import COS, COSH, SIN, SINC
-from ..table.elementwise import elementwise
-from ..table.masks import WHERE, zero_rule
+from ..table.elementwise import WHERE, elementwise, zero_rule
 from .arguments import tensors
 
 _PI = math.pi
@@ -118,12 +117,10 @@ define(
 
 
 def _gamma_density(a: Array, x: Array) -> Array:
-    """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP(XLOGY(a - 1, x) - x - LGAMMA(a))
 
 
 def _beta_density(a: Array, b: Array, x: Array) -> Array:
-    """``x^(a - 1) (1 - x)^(b - 1) / B(a, b)``."""
     return EXP(XLOGY(a - 1, x) + XLOG1PY(b - 1, -x) - BETALN(a, b))
 
 
@@ -146,7 +143,6 @@ def _beta_slopes(a: Array, b: Array, x: Array) -> tuple[Rule, Rule]:
 
 
 def _t_density(df: Array, t: Array) -> Array:
-    """The density of Student's t distribution."""
     return EXP(-(df + 1) / 2 * LOG1P(t * t / df) - BETALN(df / 2, 0.5)) * RSQRT(df)
 
 
@@ -240,7 +236,6 @@ def _lower_step(b: Array) -> Array:
 
 
 def _by_parameter(primitive: Primitive, place: int, step: Array | float, *inputs: Array) -> Array:
-    """Return the rule for a parameter of a hypergeometric function."""
     fixed = [double(x) for x in inputs]
     return difference(lambda at: primitive(*fixed[:place], at, *fixed[place + 1 :]), fixed[place], step)
 
@@ -352,7 +347,6 @@ define("ellipe", "m", lambda g, m: g * (-_PI / 8) * HYP2F1(0.5, 1.5, 2.0, m))
 
 
 def _legendre(phi: Array, m: Array) -> Array:
-    """``1 - m sin^2 phi``."""
     sine = SIN(phi)
     return 1 - m * sine * sine
 
@@ -450,7 +444,6 @@ def outputs_of(primitives: tuple[Primitive, ...]) -> Callable[..., tuple[Tensor,
 
 
 def _also_complex(ours: Callable[[Tensor], Tensor], theirs: Primitive) -> Callable[[Tensor], Tensor]:
-    """Use Retrograd's function for real numbers, SciPy's for complex numbers."""
     return lambda x: apply(theirs, (x,), {}) if x.array.dtype.kind == "c" else ours(x)
 
 

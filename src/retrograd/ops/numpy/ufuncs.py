@@ -144,12 +144,7 @@ def _reduced(name: str, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any =
 
 
 def _differentiable(name: str, ufunc: np.ufunc, array: object) -> bool:
-    """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called.
-
-    Raises:
-        TypeError: NumPy has no loop for elements of this dtype.
-        ValueError: the ufunc is not one of two inputs and one output.
-    """
+    """Return whether a method of the ufunc has floating or complex results; otherwise NumPy itself is called."""
     if ufunc.nin != 2 or ufunc.nout != 1:
         raise ValueError(f"{name}: only ufuncs of two inputs and one output have this method")
     if without_gradient([array]):
@@ -226,11 +221,7 @@ def _reduced_at(name: str, ufunc: np.ufunc, array: object, indices: object, axis
     return ops.movedim(ops.stack([_reduced(name, ufunc, part, 0, dtype) for part in parts]), 0, axis)
 
 
-METHODS: dict[str, Callable[..., object]] = {
-    "reduce": _reduced,
-    "accumulate": _accumulated,
-    "reduceat": _reduced_at,
-}
+METHODS: dict[str, Callable[..., object]] = {"reduce": _reduced, "accumulate": _accumulated, "reduceat": _reduced_at}
 
 
 def update_at(ufunc: np.ufunc, target: object, indices: object, values: object = None) -> None:

@@ -64,11 +64,7 @@ def converted(x: Tensor, dtype: DTypeLike | None) -> Tensor:
 
 
 def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the input of an operator that is defined only for floating numbers, converted to ``dtype`` if given.
-
-    Raises:
-        RuntimeError: the input holds integers and no floating ``dtype`` is given.
-    """
+    """Return the input of an operator that is defined only for floating numbers, converted to ``dtype`` if given."""
     x = operand(input) if dtype is None else converted(operand(input), dtype)
     if x.array.dtype.kind not in INEXACT:
         raise RuntimeError(f"expected a floating or complex dtype, got {describe(x)}; convert it with .float()")
@@ -76,11 +72,7 @@ def floating(input: Operand, dtype: DTypeLike | None = None) -> Tensor:
 
 
 def for_norm(input: Operand, dtype: DTypeLike | None) -> Tensor:
-    """Return the input of a norm converted to ``dtype``, which must be at least as wide and of the same kind.
-
-    Raises:
-        RuntimeError: the input holds integers, or the dtype does not fit.
-    """
+    """Return the input of a norm converted to ``dtype``, which must be at least as wide and of the same kind."""
     x = floating(input)
     if dtype is None:
         return x

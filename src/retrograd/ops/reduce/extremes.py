@@ -22,7 +22,7 @@ from ..math.bounds import maximum, minimum
 from ..table import batching
 from ..table.arguments import dimension, dimensions
 from ..table.composites import one_node
-from ..table.masks import KEEP
+from ..table.elementwise import KEEP
 from ..table.registry import operator
 from ..table.types import Dim, Dims, Operand
 from .common import kept, kept_shape, reduce_
@@ -153,7 +153,6 @@ def _index_of_extreme(name: Literal["argmax", "argmin"], input: Operand, dim: Di
 
 
 def _indices(name: Literal["argmax", "argmin"], x: Tensor, dim: int, keepdim: bool) -> Array:
-    """Return argmax or argmin along one dimension, as an array."""
     _not_empty(x, dim)
     array = x.array
     if array.ndim == 0:

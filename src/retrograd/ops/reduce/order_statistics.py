@@ -37,7 +37,6 @@ def _dimension_of(x: Tensor, dim: int) -> int:
 
 
 def _column(array: Array, place: Any, dim: int) -> Array:
-    """Return the elements at ``place`` along ``dim``, which is kept; ``place`` is a number or an array of indices."""
     if not array.ndim:
         return array
     if isinstance(place, int):
@@ -129,13 +128,7 @@ def _median_composite(x: Tensor, ignore_nan: bool) -> Tensor:
 
 
 MEDIAN_OF_ALL = Primitive(
-    "median",
-    _median_of_all,
-    "x",
-    [equal_share_vjp],
-    signals=True,
-    contiguous=True,
-    batch=composed(_median_composite),
+    "median", _median_of_all, "x", [equal_share_vjp], signals=True, contiguous=True, batch=composed(_median_composite)
 )
 
 

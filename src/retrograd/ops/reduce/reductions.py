@@ -227,7 +227,6 @@ def nanmean(
 
 
 def _nonzero(x: Array) -> Array:
-    """``x != 0``."""
     if x.dtype.kind == "b":
         return x
     from ..math.comparison import NE

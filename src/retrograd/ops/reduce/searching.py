@@ -23,7 +23,6 @@ from .sorting import mesh
 
 
 def _with_indices(distinct: Tensor, *arrays: object) -> Tensor | tuple[Tensor, ...]:
-    """Return the elements, or a tuple with the requested arrays as Tensors."""
     others = [new_tensor(array) for array in arrays if array is not None]
     return (distinct, *others) if others else distinct
 

@@ -215,7 +215,6 @@ def topk(input: Operand, k: int, dim: Dim = -1, largest: bool = True, sorted: bo
 
 
 def _leading(x: Array, dim: int, k: int, largest: bool) -> Array:
-    """Return the indices of the k first elements: the reference of ``leading``."""
     if x.dtype.kind == "V":
         x = x.astype(np.float32)
     if ordering.takes(x, dim):

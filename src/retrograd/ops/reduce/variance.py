@@ -70,15 +70,7 @@ def _std_vjp(g: Array, x: Array, ans: Array, dim: tuple[int, ...] | None, correc
 
 
 VAR = Primitive("var", by_lanes(_var), "x", [_var_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
-STD = Primitive(
-    "std",
-    by_lanes(_std),
-    "x",
-    [_std_vjp],
-    signals=True,
-    contiguous=True,
-    batch=batching.along("dim"),
-)
+STD = Primitive("std", by_lanes(_std), "x", [_std_vjp], signals=True, contiguous=True, batch=batching.along("dim"))
 
 
 def _about_mean(

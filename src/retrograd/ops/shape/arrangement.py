@@ -126,11 +126,7 @@ def _repeat_interleave(x: Array, repeats: int, dim: int) -> Array:
 
 
 REPEAT_INTERLEAVE: Primitive = Primitive(
-    "repeat_interleave",
-    _repeat_interleave,
-    "x",
-    [_repeat_interleave_rule],
-    batch=batching.along("dim"),
+    "repeat_interleave", _repeat_interleave, "x", [_repeat_interleave_rule], batch=batching.along("dim")
 )
 REPEAT_BY_COUNTS: Primitive = reading("repeat_interleave")
 
@@ -181,11 +177,7 @@ def repeat_interleave(
 
 @batching.called_per_example
 def _repeated_positions(repeats: Tensor, length: int, total: int | None) -> Tensor:
-    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times.
-
-    Raises:
-        RuntimeError: a number of repeats is negative, or their sum is not ``total``.
-    """
+    """Return the positions 0, 1, .. ``length - 1``, each repeated ``repeats`` times."""
     counts, xp = repeats.array, array_module(repeats)
     if counts.size and int(counts.min().item()) < 0:
         raise RuntimeError("repeats must not be negative")
@@ -361,7 +353,6 @@ BAND = 32  # rows of larger matrices that are zeroed together, except for column
 
 @lru_cache(maxsize=64)
 def _outside_triangle(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
-    """Return the mask of the elements outside of a triangle of a matrix."""
     return ~np.tri(rows, columns, diagonal, dtype=bool) if lower else np.tri(rows, columns, diagonal - 1, dtype=bool)
 
 

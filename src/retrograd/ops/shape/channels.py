@@ -25,7 +25,6 @@ def _channels(input: Operand, factor: int, argument: str) -> tuple[Tensor, tuple
 
 
 def _reordered(x: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) -> Tensor:
-    """``x.reshape(shape).permute(order)``."""
     return apply_view(PERMUTE, apply_view(RESHAPE, x, {"shape": shape}), {"dims": order})
 
 

@@ -154,10 +154,7 @@ def to(
             f"{', '.join(map(repr, args))}"
         )
     return _converted(
-        self,
-        None if dtype is None else _as_dtype(dtype),
-        None if device is None else Device(device),
-        copy,
+        self, None if dtype is None else _as_dtype(dtype), None if device is None else Device(device), copy
     )
 
 

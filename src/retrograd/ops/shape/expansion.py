@@ -54,12 +54,7 @@ def _expand_examples(call: Call) -> Tensor:
 
 
 EXPAND: Primitive = Primitive(
-    "expand",
-    _expand,
-    "x",
-    [lambda g, x_shape: unbroadcast(g, x_shape)],
-    view=True,
-    batch=_expand_examples,
+    "expand", _expand, "x", [lambda g, x_shape: unbroadcast(g, x_shape)], view=True, batch=_expand_examples
 )
 
 

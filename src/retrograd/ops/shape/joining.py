@@ -43,7 +43,6 @@ def _stack(*xs: Array, dim: int) -> Array:
 
 
 def _split_cotangent(g: Array, dim: int, xs_shape: tuple[tuple[int, ...], ...], needs: tuple[bool, ...]) -> list[Any]:
-    """Return each input's piece of g, as a view."""
     pieces = []
     start = 0
     before = (slice(None),) * dim

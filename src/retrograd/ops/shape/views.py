@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...core.arrays import Array
 from ...core.arrays.devices import all_examples, array_module, backend_of
 from ...core.arrays.unbuffered import ufunc_at
 from ...core.errors import describe
+from ...core.graph.modes import modes, recording
 from ...core.graph.primitive import Primitive, apply, operand
 from ...core.named_tuples import NamedTuple
 from ...core.tensor.storage import byte_span
-from ...core.tensor.tensor import Tensor
+from ...core.tensor.tensor import Tensor, tensor_method
 from ..indexing.indexing import GETITEM
 from ..table import batching
 from ..table.arguments import dimension, dimensions, integer, integers
-from ..table.registry import operator
+from ..table.registry import named_errors, operator
 from ..table.types import Size
-from .shape import apply_view, flatten
+from .permutation import t, transpose
+from .shape import apply_view, flatten, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ...core.mapping.batching import Call
 
 
 def _start(start: int | Tensor) -> int:
-    """Return the start of a slice, a number or a 0-d Tensor, as a number."""
     if isinstance(start, Tensor):
         if start.array.ndim or start.array.dtype.kind not in "iu":
             raise RuntimeError(f"start must be a number or a 0-d Tensor of integers, got {describe(start)}")
@@ -114,9 +116,7 @@ DIAGONAL: Primitive = Primitive(
     "diagonal",
     _diagonal,
     "x",
-    [
-        lambda g, offset, dim1, dim2, x_shape: DIAG_EMBED(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2),
-    ],
+    [lambda g, offset, dim1, dim2, x_shape: DIAG_EMBED(g, shape=x_shape, offset=offset, dim1=dim1, dim2=dim2)],
     view=True,
     batch=batching.along("dim1", "dim2"),
 )
@@ -364,9 +364,7 @@ RELAY: Primitive = Primitive(
     "as_strided_backward",
     _move_between_layouts,
     "x",
-    [
-        lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent),
-    ],
+    [lambda g, source, target, base, extent: RELAY(g, source=target, target=source, base=base, extent=extent)],
     batch=_relay_examples,
 )
 AS_STRIDED: Primitive = Primitive(
@@ -385,7 +383,6 @@ AS_STRIDED: Primitive = Primitive(
 
 
 def _memory_of(array: Array) -> Array:
-    """Return the array that owns the memory."""
     owner = array
     while True:
         below = getattr(owner, "base", None) if hasattr(owner, "dtype") else getattr(owner, "owner", None)
@@ -436,3 +433,35 @@ def as_strided(input: Tensor, size: Size, stride: Size, storage_offset: int | No
     base = Layout(array.shape, tuple([step // itemsize for step in array.strides]), own_start)
     target = Layout(shape, strides, start)
     return apply(AS_STRIDED, (x,), {"source": base, "target": target, "base": base, "extent": extent})
+
+
+# In-place forms of views, which change the shape of a Tensor on the same memory
+
+
+def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def method(self: Tensor, *args: object, **kwargs: object) -> Tensor:
+        if modes.grad_enabled and self._requires and self._node is None:
+            raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
+        with recording(self._node is not None):  # if there is a history, it must have the new shape, too
+            view = function(self, *args, **kwargs)
+        self.array = view.array
+        if self._node is not None:
+            self._node = view._node
+        return self
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"In-place form of ``{name[:-1]}``: this Tensor itself takes the new shape, on the same memory."
+    return named_errors(name, method)
+
+
+_changed: Any
+for _name, _changed in (
+    ("squeeze", squeeze),
+    ("unsqueeze", unsqueeze),
+    ("transpose", transpose),
+    ("swapaxes", transpose),
+    ("swapdims", transpose),
+    ("t", t),
+    ("as_strided", as_strided),
+):
+    tensor_method(_reshaping_method(_name + "_", _changed), _name + "_")

@@ -46,11 +46,7 @@ def dimensions(dims: object, ndim: int) -> tuple[int, ...]:
 
 
 def integer(value: Any, argument: str) -> int:
-    """Return an integer argument as a Python int.
-
-    Raises:
-        TypeError: the value is not an integer, or is a bool.
-    """
+    """Return an integer argument as a Python int."""
     if isinstance(value, bool):
         raise TypeError(f"argument {argument!r} must be an integer, not bool")
     try:
@@ -60,22 +56,14 @@ def integer(value: Any, argument: str) -> int:
 
 
 def number(value: object, argument: str) -> Any:
-    """Return a number, or the number in a Tensor or array with one element.
-
-    Raises:
-        TypeError: the value is not a number.
-    """
+    """Return a number, or the number in a Tensor or array with one element."""
     if isinstance(value, (int, float, complex)) or getattr(value, "ndim", None) == 0:
         return value
     raise TypeError(f"argument {argument!r} must be a number, not {type(value).__name__}")
 
 
 def factor(alpha: Number, dtype: DType, argument: str = "alpha") -> Number:
-    """Check that the factor ``alpha`` of a sum is not of a higher category than the dtype of the sum.
-
-    Raises:
-        RuntimeError: ``alpha`` is a bool, floating or complex number that the dtype does not allow, or out of range.
-    """
+    """Check that the factor ``alpha`` of a sum is not of a higher category than the dtype of the sum."""
     if isinstance(alpha, bool) and dtype.kind != "b":
         raise RuntimeError(f"{argument} may be a bool only if the result has dtype bool, got {alpha} for {dtype}")
     if isinstance(alpha, (float, complex)) and dtype.kind not in INEXACT:
@@ -84,11 +72,7 @@ def factor(alpha: Number, dtype: DType, argument: str = "alpha") -> Number:
 
 
 def floating_operand(value: Operand, argument: str = "input") -> Tensor:
-    """Return an argument as a Tensor, for operators that are defined only for real floating numbers.
-
-    Raises:
-        NotImplementedError: the dtype is not real floating.
-    """
+    """Return an argument as a Tensor, for operators that are defined only for real floating numbers."""
     x = value if isinstance(value, Tensor) else operand(value, argument)
     if x.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"expected a floating {argument}, got {describe(x)}")
@@ -129,12 +113,7 @@ def only_keyword(keyword: str, positional: tuple[object, ...], keywords: dict[st
 
 
 def tensor_list(tensors: object, argument: str = "tensors") -> list[Tensor]:
-    """Return a sequence of Tensors, arrays and numbers as a list of Tensors.
-
-    Raises:
-        TypeError: ``tensors`` is not a list or tuple, or an element is not a Tensor, array or number.
-        RuntimeError: ``tensors`` is empty.
-    """
+    """Return a sequence of Tensors, arrays and numbers as a list of Tensors."""
     if not isinstance(tensors, (list, tuple)):
         raise TypeError(f"argument {argument!r} must be a list or tuple of Tensors, not {type(tensors).__name__}")
     if not tensors:

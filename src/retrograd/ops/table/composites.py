@@ -125,7 +125,6 @@ def by_example(name: str, function: Callable[..., object], outputs: int = 1) -> 
 def _pulled(
     function: Callable[..., object], gs: Sequence[Array], inputs: Sequence[Array], needs: Sequence[bool]
 ) -> tuple[Array, ...]:
-    """Return the cotangents of the needed inputs."""
     record = any(isinstance(value, Tensor) for value in (*gs, *inputs))
     with enable_grad():
         starts = [_begin(x, need) for x, need in zip(inputs, needs, strict=True)]

@@ -230,7 +230,6 @@ def _section(text: str, title: str) -> str:
 
 
 def _replaced(text: str, title: str, change: Callable[[str], str]) -> str:
-    """Return the text with a section replaced, or added if it is missing."""
     before, found, after = text.partition(title)
     own, blank, rest = after.partition("\n\n")
     if not found:

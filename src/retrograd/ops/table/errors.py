@@ -54,7 +54,6 @@ def _is_about_input(error: Exception) -> bool:
 
 
 def _kind(error: Exception) -> type[Exception]:
-    """Return the type that PyTorch raises."""
     if isinstance(error, (LinAlgError, np.linalg.LinAlgError)):
         return LinAlgError
     if isinstance(error, InvalidValue) or type(error) is ValueError and hasattr(error, "reason"):

@@ -27,9 +27,6 @@ def left_to(other: object, name: str, x: Tensor, form: str = "") -> Any:
     """Return ``NotImplemented``, so that Python tries the other operand; raise an error for a list or a tuple.
 
     ``form`` is ``r`` for a reflected operator and ``i`` for an in-place one.
-
-    Raises:
-        TypeError: the other operand is a list or a tuple (an integer Tensor of one element repeats it, as in PyTorch).
     """
     repeats = "mul" in name and x.array.size == 1 and x.array.dtype.kind in "biu"
     if type(other) not in (list, tuple) or repeats:

@@ -355,7 +355,6 @@ def _refuse_complex(name: str, function: Function, args: tuple[object, ...], kwa
 
 
 def _of_real_numbers(name: str, function: Function) -> Function:
-    """Wrap a function so that it raises an error for complex numbers."""
 
     @wraps(function)
     def checked(*args: object, **kwargs: object) -> Any:
@@ -388,7 +387,6 @@ _NUMPYS_NAMES = {"axis": "dim", "keepdims": "keepdim"}
 
 
 def _take_numpys_names(function: Function) -> None:
-    """Let an operator accept dim and keepdim as axis and keepdims, too."""
     code = getattr(function, "__code__", None)
     if code is not None:
         taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -73,7 +73,6 @@ class PPoly:
         self._set(ops.moveaxis(coefficients, (axis, axis + 1), (0, 1)), points, extrapolate, axis)
 
     def _set(self, c: Tensor, x: Tensor, extrapolate: Extrapolate, axis: int) -> None:
-        """Set coefficients with the axes of powers and intervals first."""
         self.c, self.x, self.axis = c, x, axis
         self.extrapolate: Extrapolate = True if extrapolate is None else extrapolate
         breakpoints(self.x, self.c.shape[1] + 1, type(self).__name__)

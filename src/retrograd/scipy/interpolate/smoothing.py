@@ -24,11 +24,7 @@ _EXTENSIONS = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}
 
 
 def _constant(name: str, **values: object) -> list[Array]:
-    """Return arguments that have no derivative as arrays of float64.
-
-    Raises:
-        NotImplementedError: one requires a gradient, or differs between the examples of ``vmap``.
-    """
+    """Return arguments that have no derivative as arrays of float64."""
     for key, value in values.items():
         if is_mapped([value]) or isinstance(value, Tensor) and value.requires_grad:
             raise NotImplementedError(f"scipy.interpolate.{name}: {key} is a constant; detach() it")

@@ -168,7 +168,6 @@ def make_interp_spline(
 
 
 def _zeroed(bc_type: Any, columns: int) -> Any:
-    """Return end conditions with derivatives of zero."""
     if bc_type is None or isinstance(bc_type, str):
         return bc_type
     return tuple([

@@ -169,11 +169,6 @@ class RegularGridInterpolator:
         self._check_lengths(method)
 
     def _check_lengths(self, method: str) -> None:
-        """Check that there are enough points for a spline.
-
-        Raises:
-            ValueError: an axis has too few points.
-        """
         least = _DEGREES.get(method, 0) + 1
         for axis, x in enumerate(self.grid):
             if x.shape[0] < least:

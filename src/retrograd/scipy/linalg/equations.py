@@ -391,8 +391,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
         eye = ops.eye(n, dtype=x.dtype)
         inverse = ours.inv(x.mH + eye)
         c = 2 * ours.inv(x + eye) @ z @ inverse
-        result: Tensor = solve_continuous_lyapunov(((x.mH - eye) @ inverse).mH, -c)
-        return result
+        return solve_continuous_lyapunov(((x.mH - eye) @ inverse).mH, -c)
     if method not in (None, "direct"):
         raise ValueError(f"Unknown solver {method}")
     whole = ops.kron(x, x.conj())
@@ -463,10 +462,7 @@ def pinvh(
     tensor([[0.5]])
     """
     whole = assumed(matrix(a, check_finite, square=True), "her", lower)
-    result: Tensor | tuple[Tensor, Tensor] = pinv(
-        whole, atol=atol, rtol=rtol, return_rank=return_rank, check_finite=False
-    )
-    return result
+    return pinv(whole, atol=atol, rtol=rtol, return_rank=return_rank, check_finite=False)
 
 
 class LstsqResult(NamedTuple):
@@ -529,5 +525,4 @@ def norm(
     tensor(5.)
     """
     order: Any = ord
-    result: Tensor = np.linalg.norm(tensor(a), order, axis, keepdims)
-    return result
+    return np.linalg.norm(tensor(a), order, axis, keepdims)

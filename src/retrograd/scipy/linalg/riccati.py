@@ -30,7 +30,6 @@ def _adjoint(x: Array) -> Array:
 
 
 def _cotangents(s: Array, left: Array, right: Array, feedback: Array) -> list[Array]:
-    """Return the cotangents of a, b, q and r from that of the equation."""
     k = feedback.conj()
     by_a = transposed(left) @ s + _adjoint(s @ transposed(right))
     by_b = -(transposed(left) @ s @ transposed(feedback)) - _adjoint(k @ s @ transposed(right))

@@ -19,11 +19,6 @@ Number = float | Sequence[float]
 
 
 def _image(input: ArrayLike, output: object, *others: ArrayLike) -> tuple[Tensor, ...]:
-    """Return arguments in one dtype.
-
-    Raises:
-        NotImplementedError: an array for the result is given.
-    """
     if output is not None:
         raise NotImplementedError("scipy.ndimage of Tensors: output must be None; the result is a new Tensor")
     return floats(input, *others)
@@ -90,7 +85,6 @@ def convolve1d(
 
 
 def _each(value: object, count: int, name: str) -> list[Any]:
-    """Return one value for each axis."""
     if isinstance(value, str) or not isinstance(value, (Sequence, Tensor, np.ndarray)) or np.ndim(value) == 0:
         return [value] * count
     if len(value) != count:
@@ -345,8 +339,7 @@ def _second_order(
     x: Tensor, widths: Tensor, axis: int, order: int, mode: Mode, cval: float, options: dict[str, Any]
 ) -> Tensor:
     orders = [order if place == axis else 0 for place in range(x.ndim)]
-    result: Tensor = gaussian_filter(x, widths, orders, None, mode, cval, **options)
-    return result
+    return gaussian_filter(x, widths, orders, None, mode, cval, **options)
 
 
 @ndimage

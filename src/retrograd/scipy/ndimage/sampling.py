@@ -29,8 +29,7 @@ _EDGE = 12  # pixels that SciPy adds around an image before it computes spline c
 @lru_cache(64)
 def _coefficients(n: int, order: int, mode: str) -> Array:
     """Return the matrix from ``n`` values to spline coefficients: SciPy's filter of unit vectors."""
-    matrix: Array = scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
-    return matrix
+    return scipys("scipy.ndimage").spline_filter1d(np.eye(n), order, 0, np.float64, mode)
 
 
 def _filtered(x: Tensor, order: int, mode: str, axes: Sequence[int]) -> Tensor:
@@ -44,12 +43,6 @@ def _filtered(x: Tensor, order: int, mode: str, axes: Sequence[int]) -> Tensor:
 
 
 def _checked(order: int, mode: str) -> None:
-    """Check the order and the mode.
-
-    Raises:
-        RuntimeError: the order is not one of SciPy's, or the mode is unknown.
-        NotImplementedError: the order is 4 or 5.
-    """
     if not 0 <= order <= 5:
         raise RuntimeError("spline order not supported")
     if order > 3:
@@ -87,7 +80,6 @@ def spline_filter(input: ArrayLike, order: int = 3, output: type = np.float64, m
 
 
 def _folded(x: Tensor, n: int, mode: str) -> Tensor:
-    """Return coordinates of the same value inside of an axis of ``n`` pixels."""
     if mode in ("constant", "grid-constant"):
         return x
     if mode == "nearest":
@@ -107,7 +99,6 @@ def _folded(x: Tensor, n: int, mode: str) -> Tensor:
 
 
 def _place(index: Tensor, n: int, mode: str) -> Tensor:
-    """Map pixel indices outside of an axis to those inside."""
     if n == 1:
         return 0 * index
     if mode in ("constant", "wrap", "mirror"):

@@ -49,7 +49,6 @@ def centered(x: Tensor, shape: Sequence[int], axes: Sequence[int]) -> Tensor:
 
 
 def _cut(full: Tensor, first: Tensor, second: Tensor, mode: str, axes: Sequence[int]) -> Tensor:
-    """Return the part of a full convolution that a mode names."""
     if mode == "full":
         return full
     if mode == "same":
@@ -170,8 +169,7 @@ def oaconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axes = 
     >>> rg.scipy.signal.oaconvolve(rg.tensor([1.0, 2.0]), [1.0, 1.0])
     tensor([1., 3., 2.])
     """
-    result: Tensor = fftconvolve(in1, in2, mode, axes)
-    return result
+    return fftconvolve(in1, in2, mode, axes)
 
 
 def _bounded(

@@ -56,11 +56,6 @@ _ALL_POLE = Primitive("scipy.signal.lfilter", _all_pole, "a v", vjp=_all_pole_ru
 
 
 def _normalized(b: ArrayLike, a: ArrayLike, *others: ArrayLike) -> tuple[Tensor, ...]:
-    """Return a filter divided by its first denominator coefficient, and further arguments of its dtype.
-
-    Raises:
-        ValueError: the coefficients are not vectors, or the first denominator coefficient is 0.
-    """
     numerator, denominator, *rest = floats(b, a, *others)
     numerator, denominator = numerator.reshape(-1), denominator.reshape(-1)
     first = denominator[:1]
@@ -362,8 +357,7 @@ def decimate(
     half = 10 * q
     taps = library.firwin(2 * half + 1 if n is None else n + 1, 1.0 / q, window="hamming")
     if zero_phase:
-        down: Tensor = resample_poly(x, 1, q, axis=axis, window=taps)
-        return down
+        return resample_poly(x, 1, q, axis=axis, window=taps)
     (values,) = floats(x)
     count = values.shape[axis] // q + bool(values.shape[axis] % q)
     result: Tensor = upfirdn(taps, values, 1, q, axis)
@@ -441,6 +435,5 @@ def freqz(
 
 
 def _polynomial(c: Tensor, w: Tensor) -> Tensor:
-    """Return the sum of ``c[k] exp(-i k w)``."""
     powers = np.arange(c.shape[0]).astype(w.array.dtype)
     return (ops.exp(w[..., None] * powers * -1j) * c).sum(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -23,7 +23,6 @@ Detrend: TypeAlias = Literal["linear", "constant", False] | Callable[[Tensor], T
 
 
 def _windows(window: Window, nperseg: int | None, length: int | None, dtype: DTypeLike) -> tuple[Tensor, int]:
-    """Return a window and the length of segments."""
     if isinstance(window, (str, tuple)):
         count = 256 if nperseg is None else int(nperseg)
         if length is not None and count > length:
@@ -51,22 +50,13 @@ def _segments(x: Tensor, size: int, step: int) -> Tensor:
 def _detrended(parts: Tensor, kind: Detrend) -> Tensor:
     if not kind:
         return parts
-    result: Tensor = kind(parts) if callable(kind) else detrend(parts, type=kind)
-    return result
+    return kind(parts) if callable(kind) else detrend(parts, type=kind)
 
 
 def _transforms(
-    signals: list[Tensor],
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    boundary: str | None = None,
-    pad: bool = False,
-) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:
+    signals: list[Tensor], fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
+    kind: Detrend, onesided: bool, boundary: str | None = None, pad: bool = False,
+) -> tuple[Tensor, Tensor, list[Tensor], Tensor, bool]:  # fmt: skip
     """Return frequencies, times, the transforms of segments, frequencies last, the window, and whether one-sided."""
     length = max(x.shape[-1] for x in signals)
     signals = [padded(x, 0, length - x.shape[-1], x.ndim - 1) for x in signals]
@@ -211,18 +201,9 @@ def istft(
 
 
 def _cross(
-    x: Tensor,
-    y: Tensor,
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    scaling: str,
-    axis: int,
-) -> tuple[Tensor, Tensor, Tensor]:
+    x: Tensor, y: Tensor, fs: float, window: Window, nperseg: int | None, noverlap: int | None, nfft: int | None,
+    kind: Detrend, onesided: bool, scaling: str, axis: int,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Return frequencies, times, and ``conj(X) Y`` of segments, times last."""
     signals = [ops.moveaxis(x, axis, -1)] if x is y else [ops.moveaxis(x, axis, -1), ops.moveaxis(y, axis, -1)]
     f, t, results, taps, onesided = _transforms(
@@ -264,25 +245,13 @@ def csd(
     """
     a, b = (x, x) if x is y else (x, y)
     first, second = floats(a, b)
-    return _averaged(first, first if x is y else second, fs, window, nperseg, noverlap, nfft, detrend, return_onesided,
-                     scaling, axis, average)  # fmt: skip
+    options = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis)
+    return _averaged(first, first if x is y else second, average, *options)
 
 
-def _averaged(
-    x: Tensor,
-    y: Tensor,
-    fs: float,
-    window: Window,
-    nperseg: int | None,
-    noverlap: int | None,
-    nfft: int | None,
-    kind: Detrend,
-    onesided: bool,
-    scaling: str,
-    axis: int,
-    average: str,
-) -> tuple[Tensor, Tensor]:
-    f, _, product = _cross(x, y, fs, window, nperseg, noverlap, nfft, kind, onesided, scaling, axis)
+def _averaged(x: Tensor, y: Tensor, average: str, *options: Any) -> tuple[Tensor, Tensor]:
+    """Return frequencies, and the mean of ``_cross`` with these options over segments."""
+    f, _, product = _cross(x, y, *options)
     if average != "mean":
         raise NotImplementedError("scipy.signal of Tensors: average must be 'mean'")
     return f, product.mean(-1)
@@ -308,8 +277,8 @@ def welch(
     tensor([0., 0., 4.])
     """
     (values,) = floats(x)
-    return _averaged(values, values, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
-                     average)  # fmt: skip
+    options = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis)
+    return _averaged(values, values, average, *options)
 
 
 @signal
@@ -332,7 +301,7 @@ def periodogram(
     size = values.shape[axis]
     if nfft is not None and nfft < size:
         values, size = ops.narrow(values, axis, 0, nfft), nfft
-    return _averaged(values, values, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis, "mean")
+    return _averaged(values, values, "mean", fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
 
 
 @signal
@@ -380,10 +349,10 @@ def coherence(
     (3,)
     """
     first, second = floats(x, y)
-    options = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis, "mean")
-    f, xx = _averaged(first, first, *options)
-    _, yy = _averaged(second, second, *options)
-    _, xy = _averaged(first, second, *options)
+    options = (fs, window, nperseg, noverlap, nfft, detrend, True, "density", axis)
+    f, xx = _averaged(first, first, "mean", *options)
+    _, yy = _averaged(second, second, "mean", *options)
+    _, xy = _averaged(first, second, "mean", *options)
     return f, (xy.real**2 + xy.imag**2) / xx / yy
 
 

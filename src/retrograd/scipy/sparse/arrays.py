@@ -43,11 +43,6 @@ def tensor(value: MatrixLike) -> Tensor:
 
 
 def _indices(values: MatrixLike, name: str, length: int) -> Array:
-    """Return indices as an array of integers, which shares memory with integers that are given.
-
-    Raises:
-        ValueError: they are not a vector of integers in ``range(length)``.
-    """
     array: Array = values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.dtype.kind == "f" and (array == np.floor(array)).all():  # such as those of np.kron with np.ones
         array = array.astype(np.int64)
@@ -586,8 +581,7 @@ def as_sparse(value: object, is_matrix: bool = False) -> SparseArray | None:
 
 def _format_of(matrix: ScipyMatrix) -> Format:
     """Return the format of a matrix of SciPy, or compressed rows for one of its further formats."""
-    format: Format = matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
-    return format
+    return matrix.format if matrix.format in ("coo", "csr", "csc") else "csr"
 
 
 def gathered(numbered: ScipyMatrix, data: Tensor, is_matrix: bool = False) -> SparseArray:

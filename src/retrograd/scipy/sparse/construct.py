@@ -26,7 +26,6 @@ from .arrays import (
 
 
 def _is_ours(values: MatrixLike) -> bool:
-    """Return whether a sparse array of ours, or a Tensor, is among the values, also in lists of lists."""
     if isinstance(values, (list, tuple)):
         return any(_is_ours(value) for value in values)
     return isinstance(values, (SparseArray, SparseTensor, Tensor))

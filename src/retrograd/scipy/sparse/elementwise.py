@@ -91,24 +91,18 @@ def _extreme(name: str) -> Callable[[SparseArray, MatrixLike], MatrixLike]:
 
 
 def _array(self: SparseArray, dtype: object = None, copy: bool | None = None) -> Array:
-    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object.
-
-    Raises:
-        ConversionError: always.
-    """
+    """Raise an error that names the alternative. NumPy and SciPy would create an array of one object."""
     raise ConversionError(f"a sparse array of Tensors cannot become a NumPy array: {sparse_advice(sys._getframe(1))}")
 
 
 def _matvec(self: SparseArray, x: MatrixLike) -> Tensor:
     """Return ``A @ x``. SciPy takes an object with this method for a linear operator."""
-    product: Tensor = self @ x
-    return product
+    return self @ x
 
 
 def _rmatvec(self: SparseArray, x: MatrixLike) -> Tensor:
     """Return ``A^H @ x``."""
-    product: Tensor = self.T.conj() @ x
-    return product
+    return self.T.conj() @ x
 
 
 # Operators of a Tensor and a sparse array; there is no quotient, as in SciPy.

@@ -48,11 +48,6 @@ class Distribution:
         return Frozen(self, args, kwargs)
 
     def _parameters(self, args: Sequence[ArrayLike], kwargs: dict[str, ArrayLike]) -> list[ArrayLike]:
-        """Return the shapes, the location and the scale.
-
-        Raises:
-            TypeError: one is missing, is given twice, or is unknown.
-        """
         names = (*self.family.shapes, "loc") if self.family.discrete else (*self.family.shapes, "loc", "scale")
         if len(args) > len(names):
             raise TypeError(f"scipy.stats.{self.name} has the parameters {', '.join(names)}, got {len(args)}")
@@ -68,15 +63,9 @@ class Distribution:
         return [*[given[name] for name in self.family.shapes], given.get("loc", 0.0), given.get("scale", 1.0)]
 
     def _method(self, name: str, point: ArrayLike, args: tuple[ArrayLike, ...], kwargs: dict[str, ArrayLike]) -> Tensor:
-        """Return a method of a point. Without a Tensor, SciPy's is called.
-
-        Raises:
-            AttributeError: the call wants a density of a discrete distribution, or a probability mass of a continuous
-                one.
-        """
+        """Return a method of a point. Without a Tensor, SciPy's is called."""
         if not has_tensor((point, *args, *kwargs.values())):
-            result: Tensor = getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
-            return result
+            return getattr(getattr(scipys("scipy.stats"), self.name), name)(point, *args, **kwargs)
         family = self.family
         if name.removeprefix("log") == ("pdf" if family.discrete else "pmf"):
             raise AttributeError(f"scipy.stats.{self.name} has no {name}")
@@ -93,7 +82,6 @@ class Distribution:
         return ops.where(valid & ~ops.isnan(x.detach()), value, math.nan)
 
     def _valid(self, shapes: list[Tensor], loc: Tensor, scale: Tensor) -> Tensor:
-        """Return a mask of valid parameters."""
         valid = (scale > 0) & (loc == loc)
         if self.family.valid is not None:
             return valid & self.family.valid(*shapes)
@@ -158,8 +146,7 @@ class Distribution:
 
     def _moment(self, name: str, args: tuple[ArrayLike, ...], kwargs: dict[str, ArrayLike]) -> Tensor:
         if not has_tensor((*args, *kwargs.values())):
-            result: Tensor = getattr(getattr(scipys("scipy.stats"), self.name), name)(*args, **kwargs)
-            return result
+            return getattr(getattr(scipys("scipy.stats"), self.name), name)(*args, **kwargs)
         *shapes, loc, scale = floats(*self._parameters(args, kwargs))
         if name == "mean":
             value = self.family.mean(*shapes) * scale + loc

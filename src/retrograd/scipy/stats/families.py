@@ -63,8 +63,7 @@ _EULER = 0.5772156649015329
 
 
 def _called(name: str, *arguments: Tensor | float) -> Tensor:
-    result: Tensor = RULES[name](*arguments)
-    return result
+    return RULES[name](*arguments)
 
 
 def _f_part(x: Tensor, dfn: Tensor, dfd: Tensor) -> Tensor:

@@ -58,8 +58,7 @@ class MultivariateNormal:
             LinAlgError: the covariance is not positive definite, and ``allow_singular`` is not set.
         """
         if not has_tensor((x, mean, cov)):
-            result: Tensor = _theirs("multivariate_normal").logpdf(x, mean, cov, allow_singular)
-            return result
+            return _theirs("multivariate_normal").logpdf(x, mean, cov, allow_singular)
         points, center, spread = floats(x, 0.0 if mean is None else mean, cov)
         size = center.shape[-1] if center.ndim else spread.shape[-1] if spread.ndim == 2 else 1
         if spread.ndim == 0 or size == 1 and spread.ndim == 1:
@@ -90,15 +89,13 @@ class MultivariateNormal:
     ) -> Tensor:
         """Return the density at vectors along the last axis of ``x``."""
         if not has_tensor((x, mean, cov)):
-            result: Tensor = _theirs("multivariate_normal").pdf(x, mean, cov, allow_singular)
-            return result
+            return _theirs("multivariate_normal").pdf(x, mean, cov, allow_singular)
         return ops.exp(self.logpdf(x, mean, cov, allow_singular))
 
     def entropy(self, mean: ArrayLike | None = None, cov: ArrayLike = 1.0) -> Tensor:
         """Return the differential entropy, differentiable with respect to the covariance."""
         if not has_tensor((mean, cov)):
-            result: Tensor = _theirs("multivariate_normal").entropy(mean, cov)
-            return result
+            return _theirs("multivariate_normal").entropy(mean, cov)
         center, spread = floats(0.0 if mean is None else mean, cov)
         size = center.shape[-1] if center.ndim else spread.shape[-1] if spread.ndim == 2 else 1
         if spread.ndim < 2:
@@ -150,8 +147,7 @@ class Dirichlet:
             ValueError: the parts are negative or do not sum to 1, or a concentration is not positive.
         """
         if not has_tensor((x, alpha)):
-            result: Tensor = _theirs("dirichlet").logpdf(x, alpha)
-            return result
+            return _theirs("dirichlet").logpdf(x, alpha)
         points, weights = floats(x, alpha)
         if weights.ndim != 1 or points.shape[0] not in (weights.shape[0], weights.shape[0] - 1):
             raise ValueError(
@@ -171,8 +167,7 @@ class Dirichlet:
     def pdf(self, x: ArrayLike, alpha: ArrayLike) -> Tensor:
         """Return the density at vectors along the first axis of ``x``."""
         if not has_tensor((x, alpha)):
-            result: Tensor = _theirs("dirichlet").pdf(x, alpha)
-            return result
+            return _theirs("dirichlet").pdf(x, alpha)
         return ops.exp(self.logpdf(x, alpha))
 
 

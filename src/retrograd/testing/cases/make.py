@@ -192,11 +192,7 @@ CASES += [
         Case(f"signal.windows.{name}", both("sym"), order=0)
         for name in ("bartlett", "blackman", "cosine", "hamming", "hann", "nuttall")
     ),
-    Case(
-        "signal.windows.exponential",
-        with_options(both("sym", tau=2.5), lengths(sym=False, center=1.5)),
-        order=0,
-    ),
+    Case("signal.windows.exponential", with_options(both("sym", tau=2.5), lengths(sym=False, center=1.5)), order=0),
     Case("signal.windows.gaussian", both("sym", std=1.5), order=0),
     Case("signal.windows.general_cosine", both("sym", a=[0.4, 0.3, 0.2, 0.1]), order=0),
     Case("signal.windows.general_hamming", both("sym", alpha=0.6), order=0),

@@ -107,11 +107,7 @@ CASES = [
         dtypes=(),
     ),
     case("stats.multivariate_normal.pdf", lambda u: Call(u(-1, 1, 2, 2), u(-1, 1, 2), u(0.5, 1, 2))),
-    case(
-        "stats.dirichlet.logpdf",
-        lambda u: Call(u(0.2, 0.3, 2, 3), u(0.5, 2, 3)),
-        dtypes=(),
-    ),
+    case("stats.dirichlet.logpdf", lambda u: Call(u(0.2, 0.3, 2, 3), u(0.5, 2, 3)), dtypes=()),
     case(
         "stats.gaussian_kde",
         lambda u: Call(u(-1, 1, 3), u(-1, 1, 2, 4), "silverman", u(0.5, 1, 4)),

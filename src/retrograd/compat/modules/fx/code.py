@@ -139,7 +139,6 @@ class _Writer:
             self.globals[name] = value
 
     def entered(self, hint: str, value: Value) -> str:
-        """Return the global name of a value in the code."""
         public = public_name(value) if callable(value) else None
         if public is not None:
             name = f"{root()}.{public}"
@@ -154,7 +153,6 @@ class _Writer:
         return name
 
     def text(self, a: Argument) -> str:
-        """Return an argument as code."""
         if isinstance(a, Node):
             return a.name
         if isinstance(a, tuple):
@@ -203,7 +201,6 @@ class _Writer:
         return f"{root()}.{name}"
 
     def call(self, args: Iterable[Argument], kwargs: dict[str, Argument]) -> str:
-        """Return the arguments of a call as code."""
         return ", ".join([*map(self.text, args), *(f"{key} = {self.text(value)}" for key, value in kwargs.items())])
 
     def path(self, target: str) -> str:
@@ -214,7 +211,6 @@ class _Writer:
         return code
 
     def write(self, node: Node) -> None:
-        """Write the line of a node."""
         annotation = ""
         if node.type is not None:
             self._annotate(node.type)
@@ -238,7 +234,6 @@ class _Writer:
         self.lines.append(f"{statement}{release}")
 
     def _annotate(self, kind: Value) -> None:
-        """Enter the modules that the annotation names."""
         for part in (kind, *getattr(kind, "__args__", ())):
             module = getattr(part, "__module__", "builtins").partition(".")[0]
             if module == "retrograd":
@@ -252,7 +247,6 @@ class _Writer:
         return self.codegen.generate_output(_Text(self.text(node.args[0])))
 
     def expression(self, node: Node) -> str:
-        """Return the call of a node as code."""
         if node.op == "call_method":
             return f"{self._receiver(node.args[0])}.{node.target}({self.call(node.args[1:], node.kwargs)})"
         if node.op == "call_module":
@@ -324,7 +318,6 @@ def python_code(graph: Coded, root_module: str, namespace: Namespace) -> PythonC
 
 
 def _keywords_last(arguments: list[str]) -> list[str]:
-    """Return the arguments with ``*args`` and ``**kwargs`` at the end."""
     return sorted(arguments, key=lambda name: name.startswith("*") + name.startswith("**"))
 
 

@@ -418,7 +418,6 @@ class _Reference:
 
 
 def _rebuilt(steps: list[tuple[Value, ...]], codegen: CodeGen, tracer_cls: Value) -> Graph:
-    """Return the graph of a pickle."""
     from .node import map_aggregate
 
     graph = Graph(tracer_cls=tracer_cls)

@@ -81,8 +81,7 @@ class GraphModule(Module):
         """The Python code of ``forward``."""
         if "_code" not in self.__dict__:
             raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
-        source: str = self._code
-        return source
+        return self._code
 
     def recompile(self) -> PythonCode:
         """Generate ``forward`` from the graph. Call it after changes of the graph."""
@@ -235,7 +234,6 @@ def _restored(kind: type[GraphModule], name: str) -> GraphModule:
 
 
 def _copy_attribute(source: Module, to: Module, path: str) -> None:
-    """Give a module the value that another one has at a path."""
     *parts, name = path.split(".")
     for part in parts:
         child: Value = getattr(source, part)

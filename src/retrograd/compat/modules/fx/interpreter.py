@@ -81,7 +81,6 @@ class Interpreter:
         return self.run(*args)
 
     def _run_named(self, node: Node) -> Value:
-        """Run a node; an error names it."""
         try:
             return self.run_node(node)
         except Exception as error:

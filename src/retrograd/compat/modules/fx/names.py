@@ -84,7 +84,6 @@ def root() -> str:
 
 @cache
 def _public_functions() -> dict[int, str]:
-    """Return the qualified names of the public functions by identity."""
     names: dict[int, str] = {}
     for space in ("", "nn.functional", "linalg", "fft", "special", "sparse", "nn.init", "autograd", "func", "signal"):
         module: Value = sys.modules["retrograd"]

@@ -129,7 +129,6 @@ class Node:
         return self._previous
 
     def _link(self, node: Node) -> None:
-        """Move a node in front of this one."""
         if node.graph is not self.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if node is self:
@@ -246,8 +245,7 @@ class Node:
     @property
     def stack_trace(self) -> str | None:
         """The lines of the program that made the node, if the tracer recorded them."""
-        trace: str | None = self.meta.get("stack_trace")
-        return trace
+        return self.meta.get("stack_trace")
 
     @stack_trace.setter
     def stack_trace(self, trace: str | None) -> None:
@@ -296,7 +294,6 @@ class Node:
         return None
 
     def _rename(self, candidate: str) -> None:
-        """Give the node another name, made unique."""
         if candidate != self.name:
             self.name = self.graph.names.create_name(candidate, None)
             self.graph.names.associate(self.name, self)

@@ -34,8 +34,6 @@ PH = _Placeholder()
 
 
 class _Flag:
-    """Whether a function is being traced."""
-
     def __init__(self) -> None:
         self.depth = 0
 
@@ -314,7 +312,6 @@ class Tracer(TracerBase):
 
 
 def _ignoring_self(function: Callable[..., Value]) -> Callable[..., Value]:
-    """Return a function of an instance as one that takes the module first."""
     own = inspect.unwrap(getattr(function, "__func__", function))
     return own if hasattr(function, "__func__") else _as_function(function, skip_first=True)
 

@@ -191,7 +191,6 @@ class BlockMask:
         return pairs if self.full_kv_num_blocks is None else pairs | self._pairs(self._full())
 
     def _pairs(self, blocks: Tensor) -> Tensor:
-        """Return a mask of blocks as a mask of pairs."""
         queries, keys = self.seq_lengths
         rows = blocks.repeat_interleave(self.BLOCK_SIZE[0], -2)[..., :queries, :]
         return rows.repeat_interleave(self.BLOCK_SIZE[1], -1)[..., :keys].bool()

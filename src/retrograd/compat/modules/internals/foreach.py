@@ -27,7 +27,6 @@ Results: TypeAlias = "Sequence[Tensor]"
 
 
 def _check(name: str, self: object) -> None:
-    """Raise an error unless ``self`` is a list of Tensors."""
     if not isinstance(self, (list, tuple)):
         raise TypeError(f"{name}: expected a list or tuple of Tensors, got {type(self).__name__}")
     if not self:

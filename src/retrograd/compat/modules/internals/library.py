@@ -57,7 +57,6 @@ class CustomOp:
         return self._differentiated().apply(*given.args, *given.kwargs.values())
 
     def _kernel(self, args: Sequence[object]) -> Kernel:
-        """Return the function for the device of the arguments."""
         on_gpu = any(isinstance(x, Tensor) and x.is_cuda for x in args)
         for key in ("Autograd", "CUDA" if on_gpu else "CPU", ""):
             if key in self._kernels:

@@ -27,18 +27,16 @@ from ....nn.base.uninitialized import UninitializedBuffer, UninitializedParamete
 from ....nn.init import _calculate_fan_in_and_fan_out
 from ....nn.layers.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 from ....nn.sequence.transformer import _activation
-from ....ops.linear.decompositions.eigen import EigResult
 from ....ops.linear.decompositions.factorizations import QRResult
 from ....ops.linear.decompositions.householder import GeqrfResult
 from ....ops.linear.decompositions.ldl import LDLFactors, LDLFactorsInfo
-from ....ops.linear.decompositions.lu import LUFactors, LUResult
-from ....ops.linear.decompositions.lu_parts import LUParts
-from ....ops.linear.decompositions.spectral import EighResult, OldSVDResult, SVDResult
+from ....ops.linear.decompositions.lu import LUFactors, LUParts, LUResult
+from ....ops.linear.decompositions.spectral import EighResult, EigResult, OldSVDResult, SVDResult
 from ....ops.linear.solving.checked import CholeskyExResult, InvExResult, LUFactorExResult, SolveExResult
 from ....ops.linear.solving.inverses import SlogdetResult
 from ....ops.linear.solving.least_squares import LstsqResult
 from ....ops.linear.solving.systems import TriangularSolution
-from ....ops.math.floating_numbers import FrexpResult
+from ....ops.math.rounding import FrexpResult
 from ....ops.reduce.extremes import MinMax
 from ....ops.reduce.histograms import HistogramddResult, HistogramResult
 from ....ops.reduce.sorting import ValuesIndices
@@ -137,8 +135,7 @@ def _get_available_device_type() -> str | None:
 
 def _get_device_module(device_type: str) -> ModuleType:
     """Return the module of a device type, such as ``torch.cuda``."""
-    module: ModuleType = getattr(sys.modules["retrograd"], device_type)
-    return module
+    return getattr(sys.modules["retrograd"], device_type)
 
 
 def _get_device_index(device: Device | str | int, optional: bool = False, allow_cpu: bool = False) -> int:

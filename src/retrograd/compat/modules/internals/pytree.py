@@ -104,8 +104,7 @@ def _namedtuple_flatten(d: tuple[object, ...]) -> tuple[Children, Context]:
 
 
 def _names(d: tuple[object, ...]) -> tuple[str, ...]:
-    names: tuple[str, ...] = attrgetter("_fields")(d)
-    return names
+    return attrgetter("_fields")(d)
 
 
 def _namedtuple_flatten_with_keys(d: tuple[object, ...]) -> tuple[list[tuple[KeyEntry, object]], Context]:

@@ -42,11 +42,7 @@ def _as_tuple_nocheck(x: Value) -> tuple[Value, ...]:
 
 
 def _as_tuple(inp: Value, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple[Value, ...]]:
-    """Return whether the value is a tuple, and the value as a tuple.
-
-    Raises:
-        TypeError: ``arg_name`` is given, and an element is not a Tensor.
-    """
+    """Return whether the value is a tuple, and the value as a tuple."""
     values = inp if isinstance(inp, tuple) else (inp,)
     for place, value in enumerate(values):
         if arg_name is not None and not isinstance(value, Tensor):
@@ -135,18 +131,9 @@ def _vmap(
 
 
 def _strong_wolfe(
-    obj_func: Callable[[Value, float, Value], tuple[float, Tensor]],
-    x: Value,
-    t: float,
-    d: Tensor,
-    f: float,
-    g: Tensor,
-    gtd: Value,
-    c1: float = 1e-4,
-    c2: float = 0.9,
-    tolerance_change: float = 1e-9,
-    max_ls: int = 25,
-) -> tuple[float, Tensor, float, int]:
+    obj_func: Callable[[Value, float, Value], tuple[float, Tensor]], x: Value, t: float, d: Tensor, f: float,
+    g: Tensor, gtd: Value, c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
     """Return loss, gradient and length of a step that satisfies the strong Wolfe conditions, and the evaluations.
 
     Args:

@@ -226,8 +226,7 @@ def while_loop(
 
 def _cast(name: str) -> Callable[..., Tensor]:
     def cast(input: Tensor, non_blocking: bool = False) -> Tensor:
-        result: Tensor = getattr(input, name.lower() if name != "Byte" else "byte")()
-        return result
+        return getattr(input, name.lower() if name != "Byte" else "byte")()
 
     cast.__name__ = f"_cast_{name}"
     cast.__doc__ = f"Return the Tensor converted by ``{name.lower()}()``."

@@ -62,7 +62,6 @@ class SummaryWriter:
         return self.log_dir
 
     def _add(self, tag: str, step: int | None, walltime: float | None, plugin: str = "", **value: Value) -> None:
-        """Write one value of a summary."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
 

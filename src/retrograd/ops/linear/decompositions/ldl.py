@@ -146,7 +146,6 @@ def ldl_factor(A: Operand, *, hermitian: bool = False) -> LDLFactors:
 
 
 def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
-    """Return the matrix of one decomposition."""
     conjugate = np.conj if hermitian else np.positive
     n = len(ld)
     out = np.zeros_like(ld)
@@ -169,7 +168,6 @@ def _product(ld: Array, pivots: Array, hermitian: bool) -> Array:
 
 @called_per_example
 def _products(x: Tensor, pivots: Tensor, hermitian: bool) -> Tensor:
-    """Return the matrices of LDL decompositions."""
     backend = backend_of(x.array)
     if backend.name == "meta":
         return x

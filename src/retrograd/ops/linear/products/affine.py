@@ -56,7 +56,6 @@ def _linear_weight(dy: Array, x: Array) -> Array:
 
 
 def _weight_examples(call: Call) -> Tensor:
-    """Batch as one product of all rows per example."""
     dy, x = [as_rows_of_each(call.full(index)) for index in range(2)]
     return call.below([dy.mT, x], {}, OUTER if dy.array.shape[1] == 1 else MATMUL)
 

@@ -101,7 +101,6 @@ class _Product(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _product(equation: str, x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> _Product | None:
-    """Return the batched matrix product that computes an einsum, or None."""
     (a, b), out = _parse(equation)
     common = set(a) & set(b)
     if len(set(a)) != len(a) or len(set(b)) != len(b) or not common:
@@ -201,7 +200,6 @@ def _einsum_cotangent(
 
 
 def _stable_order(have: list[str], want: list[str]) -> list[int]:
-    """Return the permutation from the order ``have`` to ``want``; repeated letters keep their order."""
     left = list(enumerate(have))
     order = []
     for c in want:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
@@ -516,8 +516,7 @@ def __matmul__(self: Tensor, other: Operand) -> Tensor:
         except Exception:
             return _matmul_method(self, other)
     if isinstance(other, np.ndarray) and other.dtype is not self.array.dtype and is_array(other):
-        product: Any = np.matmul(self, other)  # NumPy's matmul, which promotes dtypes, as for ``array @ tensor``
-        return product
+        return np.matmul(self, other)  # NumPy's matmul, which promotes dtypes, as for ``array @ tensor``
     return _matmul_method(self, other)
 
 

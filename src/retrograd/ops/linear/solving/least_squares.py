@@ -1,4 +1,7 @@
-"""Pseudo-inverses and least squares."""
+"""Pseudo-inverses, numerical ranks and least squares.
+
+A pseudo-inverse with a tolerance inverts the best approximation of lower rank.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,53 @@ from ...table.registry import also_named, operator
 from ...table.types import Operand
 from ..matrices import adjoint, finite, is_vector_batch, matrices, transposed
 from ..products.matmul import MATMUL
-from .truncated import drops_values, truncated
+
+
+def _count_as_nonzero(squares: Array, atol: Array, rtol: Array) -> Array:
+    """Return which squared singular values, ascending, count as nonzero."""
+    values = np.sqrt(np.maximum(squares, 0.0))
+    return values > np.maximum(atol, rtol * values[..., -1:])
+
+
+def _projector(x: Array, atol: Array, rtol: Array) -> Array:
+    squares, vectors = np.linalg.eigh(x)
+    kept = vectors * _count_as_nonzero(squares, atol, rtol)[..., None, :]
+    return MATMUL(kept, adjoint(vectors))
+
+
+def _projector_rule(g: Array, x: Array, atol: Array, rtol: Array) -> Array:
+    """``V (F * (V^H g V)) V^H`` with ``F_ij = (k_i - k_j) / (w_i - w_j)`` (Y. Daleckii and S. Krein, 1965)."""
+    squares, vectors = np.linalg.eigh(x)
+    kept = _count_as_nonzero(squares, atol, rtol).astype(x.real.dtype)
+    steps = kept[..., :, None] - kept[..., None, :]
+    gaps = squares[..., :, None] - squares[..., None, :]
+    factors = steps / np.where(steps == 0, 1.0, gaps)
+    inner = MATMUL(MATMUL(adjoint(vectors), transposed(g)), vectors)
+    return transposed(MATMUL(MATMUL(vectors, factors * inner), adjoint(vectors)))
+
+
+PROJECTOR = Primitive("linalg.pinv", _projector, "x", [_projector_rule], batch=in_front)
+
+
+def drops_values(x: Tensor, atol: Array, rtol: Array) -> bool:
+    """Return whether a tolerance takes singular values for zero that are not zero to working precision."""
+    values = all_examples(np.linalg.svd(x.array, compute_uv=False))
+    largest = values.max(axis=-1, keepdims=True)
+    small = (values <= np.maximum(atol, rtol * largest)) & (values > 4 * precision(x.dtype) ** 0.5 * largest)
+    return bool(small.any())
+
+
+def truncated(x: Tensor, atol: Array, rtol: Array) -> Tensor:
+    """Return the matrix without the singular values that count as zero.
+
+    The projector onto the other singular vectors is an analytic function of ``x^H x`` where no singular value is equal
+    to the tolerance, and its derivative describes the rotation of the dropped part.
+    """
+    rows, columns = x.array.shape[-2:]
+    options = {"atol": atol, "rtol": rtol}
+    if rows < columns:
+        return apply(PROJECTOR, (x @ x.mH,), options) @ x
+    return x @ apply(PROJECTOR, (x.mH @ x,), options)
 
 
 def _pinv_rule(g: Array, x: Array, ans: Array) -> Array:
@@ -169,3 +218,49 @@ def lstsq(
         new_tensor(xp.empty((0,), np.int64) if driver == "gels" else xp.asarray(rank, dtype=np.int64)),
         new_tensor(values if driver in ("gelsd", "gelss") else xp.empty((0,), values.dtype)),
     )
+
+
+@operator(namespace="linalg", method=False, differentiable=False)
+@also_named(input="A")
+def matrix_rank(
+    A: Tensor,
+    tol: Operand | None = None,
+    hermitian: bool = False,
+    *,
+    atol: Operand | None = None,
+    rtol: Operand | None = None,
+) -> Tensor:
+    """How many singular values of each matrix exceed ``max(atol, rtol * largest)``.
+
+    Shape: ``(..., m, n)``; ``(...)``.
+    Dtype: float32, float64 and complex; int64.
+
+    Args:
+        tol: an older name of ``atol``.
+        hermitian: whether A is symmetric or Hermitian, of which the lower triangle is read.
+        atol: the absolute tolerance, by default 0.
+        rtol: the relative tolerance, by default ``max(m, n)`` times the dtype's eps, or 0 where there is an ``atol``.
+
+    Raises:
+        RuntimeError: A is not a matrix, or both ``tol`` and ``atol`` are given.
+
+    >>> rg.linalg.matrix_rank(rg.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    tensor(1)
+    """
+    x = matrices(A)
+    if tol is not None and atol is not None:
+        raise RuntimeError("got both tol and atol")
+    absolute = tol if atol is None else atol
+    xp = array_module(x)
+    if not x.array.size:
+        return new_tensor(xp.zeros(x.array.shape[:-2], np.int64))
+    if hermitian:
+        x = matrices(x, square=True)
+        values = xp.abs(np.linalg.eigvalsh(x.array, UPLO="L"))
+    else:
+        values = np.linalg.svd(finite(x.array), compute_uv=False)
+    if rtol is None:
+        rtol = max(x.array.shape[-2:]) * precision(x.dtype) if absolute is None else 0.0
+    low = operand(0.0 if absolute is None else absolute, "atol").array
+    cut = xp.maximum(low, operand(rtol, "rtol").array * values.max(axis=-1))
+    return new_tensor(xp.asarray((values > cut[..., None]).sum(axis=-1), dtype=np.int64))

@@ -124,8 +124,7 @@ def solve_triangular(A: Operand, B: Operand, *, upper: bool, left: bool = True, 
         return solve_triangular(a.mT, b.mT, upper=not upper, unitriangular=unitriangular).mT.contiguous()
     if b.array.shape[-2] != a.array.shape[-1]:
         raise RuntimeError(f"incompatible shapes of A and B: {describe(A)} and {describe(B)}")
-    solution: Tensor = apply(SOLVE_TRIANGULAR, (a, b), {"upper": bool(upper), "unit": bool(unitriangular)})
-    return solution
+    return apply(SOLVE_TRIANGULAR, (a, b), {"upper": bool(upper), "unit": bool(unitriangular)})
 
 
 _triangular_solve_node = one_node("triangular_solve")

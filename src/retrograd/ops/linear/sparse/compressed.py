@@ -83,16 +83,10 @@ def sparse_csc_tensor(
 
 
 def _of_starts(
-    starts_name: str,
-    starts: Operand | Sequence[object],
-    others_name: str,
-    others: Operand | Sequence[object],
-    values: Operand | Sequence[object],
-    size: Sequence[int] | None,
-    dtype: DTypeLike | None,
-    device: DeviceLike | None,
-    requires_grad: bool,
-) -> SparseTensor:
+    starts_name: str, starts: Operand | Sequence[object], others_name: str, others: Operand | Sequence[object],
+    values: Operand | Sequence[object], size: Sequence[int] | None, dtype: DTypeLike | None,
+    device: DeviceLike | None, requires_grad: bool,
+) -> SparseTensor:  # fmt: skip
     """Check all indices and return the matrix of compressed rows or columns in coordinate layout."""
     first, second = as_tensor(starts, device=device), as_tensor(others, device=device)
     v = as_tensor(values, dtype=dtype, device=device)
@@ -192,8 +186,7 @@ def _in_layout(self: SparseTensor, sparse_dim: int | None = None, *, layout: obj
     name = "sparse_coo" if layout is None else str(layout).rpartition(".")[2]
     if name not in ("sparse_coo", "sparse_csr", "sparse_csc"):
         raise RuntimeError(f"to_sparse: layout must be sparse_coo, sparse_csr or sparse_csc, got {layout}")
-    found: SparseTensor = getattr(self, f"to_{name}")()
-    return found
+    return getattr(self, f"to_{name}")()
 
 
 def _transposed_rows(self: CompressedTensor) -> SparseTensor:

@@ -19,7 +19,6 @@ class SparseMethods(WithoutArray):
     """Methods of ``SparseTensor`` that use only coordinates and values."""
 
     def _new_coo(self, indices: Array, values: Tensor, size: Sequence[int]) -> SparseMethods:
-        """Return a sparse Tensor with coordinates."""
         raise NotImplementedError
 
     def _distinct(self) -> SparseMethods:
@@ -27,11 +26,7 @@ class SparseMethods(WithoutArray):
         raise NotImplementedError
 
     def _coordinate(self, dim: int) -> tuple[int, Array]:
-        """Return a dimension, counted from 0, and the coordinate of each value along it.
-
-        Raises:
-            SparseError: the dimension is one of the values'.
-        """
+        """Return a dimension, counted from 0, and the coordinate of each value along it."""
         place = dimension(dim, len(self.shape))
         at: Array = self._at.array
         if place >= len(at):
@@ -150,8 +145,7 @@ class SparseMethods(WithoutArray):
 
     def norm(self, p: float = 2) -> Tensor:
         """Return the norm of all elements as one vector."""
-        result: Tensor = self._distinct()._elements.norm(p)
-        return result
+        return self._distinct()._elements.norm(p)
 
     def pow(self, exponent: float) -> SparseMethods:
         """Return the power of each element.
@@ -162,8 +156,7 @@ class SparseMethods(WithoutArray):
         if isinstance(exponent, Tensor) or exponent <= 0:
             raise RuntimeError(f"pow: a sparse Tensor needs a positive number as exponent, got {describe(exponent)}")
         coalesced = self._distinct()
-        found: SparseMethods = coalesced._with(coalesced._elements**exponent)
-        return found
+        return coalesced._with(coalesced._elements**exponent)
 
     __pow__ = pow
 

@@ -32,8 +32,7 @@ def scipy_sparse() -> ModuleType | None:
         import scipy.sparse
     except ImportError:
         return None
-    found: ModuleType = scipy.sparse
-    return found
+    return scipy.sparse
 
 
 class Places:
@@ -100,7 +99,6 @@ class Places:
 
     @cached_property
     def _pattern(self) -> tuple[Array, Array]:
-        """Return the columns and the starts of the rows in SciPy's form."""
         _, columns, starts = self.by_rows
         kind = np.int32 if max(len(columns), self.height, self.width) < 2**31 else np.int64
         return columns.astype(kind, copy=False), starts.astype(kind, copy=False)
@@ -135,8 +133,7 @@ def _spmm(values: Array, x: Array, places: Places) -> Array:
     xp = array_module(x)
     many = values.size * x.shape[1] >= MIN_SCIPY or places.has_source(values)
     if many and values.dtype.char in "fdFD" and type(x) is np.ndarray and scipy_sparse() is not None:
-        product: Array = places.matrix(values) @ x
-        return product
+        return places.matrix(values) @ x
     out = xp.zeros((places.height, *x.shape[1:]), xp.result_type(values, x))
     if not values.size:
         return out

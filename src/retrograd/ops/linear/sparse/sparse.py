@@ -412,7 +412,6 @@ class CompressedTensor(SparseTensor):
 
 
 def _rows_compressed(result: object) -> Any:
-    """Convert a result to compressed rows, if it is a sparse matrix."""
     return compressed(result) if type(result) is SparseTensor and result.ndim == 2 else result
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ....core.arrays import Array
 from ....core.arrays.devices import backend_for
-from ....core.arrays.dtypes import INEXACT, DType, complex_of, get_default_dtype
+from ....core.arrays.dtypes import INEXACT, complex_of, get_default_dtype
 from ....core.errors import describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
@@ -38,7 +38,6 @@ MANY = 1 << 15  # elements from which several threads are faster than one
 
 @cache
 def _scipys() -> ModuleType | None:
-    """Return SciPy's transforms, or None if SciPy is not installed."""
     try:
         return import_module("scipy.fft")
     except ModuleNotFoundError:
@@ -54,11 +53,7 @@ def transformed(name: str, x: Array, *lengths: int, **options: object) -> Array:
 
 def _complex(x: Array, dims: tuple[int, ...], norm: Norm, inverse: bool) -> Array:
     result = transformed("ifftn" if inverse else "fftn", x, axes=dims, norm=norm)
-    return result.astype(_complex_dtype(x), copy=False)
-
-
-def _complex_dtype(x: Array) -> DType:
-    return x.dtype if x.dtype.kind == "c" else complex_of(x.dtype)
+    return result.astype(x.dtype if x.dtype.kind == "c" else complex_of(x.dtype), copy=False)
 
 
 FFT: Primitive = Primitive(

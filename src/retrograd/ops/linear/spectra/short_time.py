@@ -36,7 +36,6 @@ def _frame(n_fft: int, hop_length: int | None, win_length: int | None) -> tuple[
 
 
 def _window(window: Tensor | None, x: Tensor, n: int, width: int) -> Tensor:
-    """Return the window padded with zeros on both sides to the length of a frame."""
     if window is None:
         w = new_tensor(array_module(x).ones(width, x.array.real.dtype))
     else:

@@ -20,8 +20,7 @@ from ....kernels import SEVERAL, mapped
 from ....kernels.loops.elements.coefficients import ERF_BOUND, ERF_P, ERF_Q
 from ....kernels.loops.elements.elementwise import special
 from ...table.blocks import in_blocks
-from ...table.elementwise import unary
-from ...table.masks import WHERE
+from ...table.elementwise import WHERE, unary
 from ...table.registry import operator
 from ..exponential import EXP
 from .libraries import from_library, library_for
@@ -81,7 +80,6 @@ _NORMAL_PEAK = 1 / math.sqrt(2 * math.pi)
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """Evaluate the polynomial with these coefficients, highest power first."""
     value = x * coefficients[0]
     for coefficient in coefficients[1:-1]:
         value += coefficient

@@ -11,7 +11,7 @@ from ....core.arrays.devices import all_examples, array_module
 from ....core.arrays.layout import broadcast_shapes
 from ....core.graph.primitive import apply2, operand
 from ....core.tensor.tensor import Tensor, new_tensor
-from ...table.masks import WHERE
+from ...table.elementwise import WHERE
 from ...table.registry import operator
 from ...table.types import Operand
 from ..arithmetic import MUL
@@ -22,22 +22,6 @@ Step = Callable[[Tensor, int, Tensor, Tensor], Tensor]
 
 def _chebyshev(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
     return 2 * x * p - before
-
-
-def _hermite(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
-    return 2 * x * p - 2 * k * before
-
-
-def _hermite_of_probability(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
-    return x * p - k * before
-
-
-def _laguerre(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
-    return ((2 * k + 1 - x) * p - k * before) / (k + 1)
-
-
-def _legendre(x: Tensor, k: int, p: Tensor, before: Tensor) -> Tensor:
-    return ((2 * k + 1) * x * p - k * before) / (k + 1)
 
 
 def _polynomial(
@@ -186,7 +170,7 @@ def hermite_polynomial_h(input: Operand, n: Operand) -> Tensor:
     >>> rg.special.hermite_polynomial_h(rg.tensor([0.5, 2.0]), 3)
     tensor([-5., 40.])
     """
-    return _polynomial(input, n, lambda x: 2 * x, _hermite)
+    return _polynomial(input, n, lambda x: 2 * x, lambda x, k, p, before: 2 * x * p - 2 * k * before)
 
 
 @operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
@@ -199,7 +183,7 @@ def hermite_polynomial_he(input: Operand, n: Operand) -> Tensor:
     >>> rg.special.hermite_polynomial_he(rg.tensor([0.5, 2.0]), 3)
     tensor([-1.375,  2.   ])
     """
-    return _polynomial(input, n, lambda x: x, _hermite_of_probability)
+    return _polynomial(input, n, lambda x: x, lambda x, k, p, before: x * p - k * before)
 
 
 @operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
@@ -212,7 +196,7 @@ def laguerre_polynomial_l(input: Operand, n: Operand) -> Tensor:
     >>> rg.special.laguerre_polynomial_l(rg.tensor([0.5, 2.0]), 3)
     tensor([-0.1458, -0.3333])
     """
-    return _polynomial(input, n, lambda x: 1 - x, _laguerre)
+    return _polynomial(input, n, lambda x: 1 - x, lambda x, k, p, before: ((2 * k + 1 - x) * p - k * before) / (k + 1))
 
 
 @operator(namespace="special", method=False, real=True, like=chebyshev_polynomial_t)
@@ -225,4 +209,4 @@ def legendre_polynomial_p(input: Operand, n: Operand) -> Tensor:
     >>> rg.special.legendre_polynomial_p(rg.tensor([0.5, 2.0]), 3)
     tensor([-0.4375, 17.    ])
     """
-    return _polynomial(input, n, lambda x: x, _legendre)
+    return _polynomial(input, n, lambda x: x, lambda x, k, p, before: ((2 * k + 1) * x * p - k * before) / (k + 1))

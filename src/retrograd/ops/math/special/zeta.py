@@ -12,8 +12,7 @@ from ....core.arrays import Array
 from ....core.graph.primitive import Primitive, apply2
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor, tensor_method
-from ...table.elementwise import elementwise
-from ...table.masks import WHERE
+from ...table.elementwise import WHERE, elementwise
 from ...table.registry import inplace_method, operator
 from ...table.types import Operand
 from ..exponential import EXP, LOG
@@ -33,7 +32,6 @@ def _from_library(name: str) -> Callable[[Any, Any], Any]:
 
 
 def _density(a: Array, x: Array) -> Array:
-    """``x^(a - 1) e^-x / gamma(a)``."""
     return EXP((a - 1) * LOG(x) - x - LGAMMA(a))
 
 

@@ -16,7 +16,7 @@ from ...math.exponential import EXP, SIGMOID, one_plus_exp
 from ...math.special.error_function import ERF
 from ...math.trigonometric import TANH
 from ...table.arguments import floating_operand
-from ...table.masks import KEEP, WHERE, select
+from ...table.elementwise import KEEP, WHERE, select
 from ...table.types import Number, Operand
 
 
@@ -49,15 +49,7 @@ FUNCTIONS = activations(
 )
 RULES = activations(
     Functions(
-        exp=EXP,
-        tanh=TANH,
-        sigmoid=SIGMOID,
-        erf=ERF,
-        where=WHERE,
-        keep=KEEP,
-        drop=_drop,
-        clip=np.clip,
-        neutral=_is_one,
+        exp=EXP, tanh=TANH, sigmoid=SIGMOID, erf=ERF, where=WHERE, keep=KEEP, drop=_drop, clip=np.clip, neutral=_is_one
     )
 )
 

@@ -1,21 +1,22 @@
-"""Rectifiers: relu and its bounded, leaky and exponential relatives."""
+"""Rectifiers: relu and its bounded, leaky, random and exponential relatives."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ....core.arrays import Array
+from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.arrays.python_numbers import converted
-from ....core.errors import InvalidValue
+from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import apply, apply1, operand
 from ....core.tensor.mutation import apply_inplace
 from ....core.tensor.tensor import Tensor
 from ....kernels import SLOW, mapped
 from ....kernels.loops.elements.elementwise import in_one_pass
+from ...make.random_arrays import uniform
 from ...table.arguments import number
-from ...table.elementwise import ARITHMETIC, elementwise, unary
-from ...table.masks import KEEP, KEEP_WHERE_NOT_ZERO, WHERE, select
+from ...table.elementwise import ARITHMETIC, KEEP, KEEP_WHERE_NOT_ZERO, WHERE, elementwise, select, unary
 from ...table.registry import operator
 from .application import FUNCTIONS, RULES, activate
 
@@ -61,7 +62,6 @@ def _relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _bounded(x: Array, low: float, high: float) -> Array:
-    """Return ``x`` clipped to the bounds, which are truncated for integers."""
     kind = x.dtype.kind
     if kind == "b" or (kind == "u" and low < 0):
         raise NotImplementedError(f"is not defined for {x.dtype} between {low} and {high}")
@@ -128,12 +128,7 @@ def _within(input: Tensor, low: float, high: float, inplace: bool) -> Tensor:
 # Exponential linear units
 
 ELU = elementwise(
-    "elu",
-    in_one_pass(FUNCTIONS["elu"]),
-    "x",
-    [in_one_pass(RULES["elu_backward"])],
-    signals=True,
-    compiled="fd",
+    "elu", in_one_pass(FUNCTIONS["elu"]), "x", [in_one_pass(RULES["elu_backward"])], signals=True, compiled="fd"
 )
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -286,3 +281,55 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     elif w.array.ndim:
         w = w.reshape(())
     return apply(PRELU, (x, w), {})
+
+
+RRELU = elementwise("rrelu", lambda x, slopes: x * slopes, "x", [lambda g, slopes: g * slopes], piecewise_linear=True)
+
+
+@operator(namespace="nn.functional", method=False, real=True, dtype="real")
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """``input`` where it is positive, else ``a input`` with a drawn evenly from ``[lower, upper)`` for each element.
+
+    Without ``training``, a is the mean of the two.
+
+    Derivative: ``g`` above 0, ``a g`` below and at 0.
+
+    Args:
+        lower: the least slope.
+        upper: the greatest slope.
+        training: whether slopes are drawn.
+
+    Raises:
+        NotImplementedError: the input is not floating.
+        RuntimeError: ``lower`` exceeds ``upper``.
+
+    Source: Xu et al., Empirical evaluation of rectified activations in convolutional network, 2015.
+
+    >>> F.rrelu(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5,  2. ])
+    """
+    x = operand(input)
+    if x.dtype.kind not in FLOATING:
+        raise NotImplementedError(f"expected floating numbers, got {describe(x)}")
+    if lower > upper:
+        raise RuntimeError(f"lower must not exceed upper, got {lower} and {upper}")
+    if not training:
+        return leaky_relu(x, (lower + upper) / 2, inplace)
+    xp, kind = array_module(x), x.dtype
+    slopes = uniform(xp, x.array.shape, kind) * kind.type(upper - lower) + kind.type(lower)
+    slopes = xp.where(x.array > 0, kind.type(1), slopes)
+    return apply_inplace(RRELU, x, slopes=slopes) if inplace else apply(RRELU, (x,), {"slopes": slopes})
+
+
+@operator(namespace="nn.functional", method=False, name="rrelu_", raises="complex", like=rrelu)
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """``rrelu(input)``, written over the input, which is returned.
+
+    Derivative: ``rrelu``'s.
+
+    >>> F.rrelu_(rg.tensor([-1.0, 2.0]), 0.25, 0.75)
+    tensor([-0.5,  2. ])
+    """
+    return rrelu(input, lower, upper, training, inplace=True)

@@ -19,7 +19,6 @@ from .scaled_dot_product import scaled_dot_product_attention
 def _projected(
     query: Tensor, key: Tensor, value: Tensor, weights: tuple[Tensor | None, ...], bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Project query, key and value by one packed weight, or by separate ones."""
     packed = weights[0]
     if packed is not None and query is key and key is value:
         q, k, v = linear(query, packed, bias).chunk(3, -1)

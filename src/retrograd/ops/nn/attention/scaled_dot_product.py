@@ -46,7 +46,6 @@ BLOCK_ON_GPU = 1 << 26  # scores of a block on a GPU, where kernel launches cost
 
 
 def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
-    """Yield row blocks of the scores, each with the columns it reads."""
     rows, columns = q.shape[-2], k.shape[-2]
     step = BLOCK_ROWS if rows >= 2 * BLOCK_ROWS else max(rows, 1)
     if type(q) is not ndarray:
@@ -57,7 +56,6 @@ def _blocks(q: Any, k: Any, causal: bool) -> Iterator[tuple[slice, slice]]:
 
 
 def _leading(q: Array, k: Array, v: Array) -> tuple[int, ...]:
-    """Return the broadcast leading dimensions."""
     lead = q.shape[:-2]
     return lead if lead == k.shape[:-2] == v.shape[:-2] else broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
 
@@ -126,7 +124,6 @@ def _lowest(dtype: Any) -> Any:
 
 
 def _weights_again(s: Array, first: int | None, top: Array) -> Array:
-    """Return the exponentials for known maxima."""
     p = s if first is None else _causally(s, first)
     p -= top
     return np.exp(p, out=p)
@@ -140,18 +137,9 @@ def _like(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _forward(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    keep: Array | None,
-    out: Array,
-    top: Array,
-    total: Array,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-) -> None:
+    q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, out: Array, top: Array, total: Array,
+    scale: float, causal: bool, dropout_p: float,
+) -> None:  # fmt: skip
     """Fill the output, and the maximum and sum of exponentials of each row of scores (1 for a fully masked row).
 
     They are not combined to a log-sum-exp, whose rounding error matters for large scores.
@@ -168,23 +156,10 @@ def _forward(
 
 
 def _backward(
-    dout: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    keep: Array | None,
-    out: Array,
-    top: Array,
-    total: Array,
-    dq: Array,
-    dk: Array,
-    dv: Array,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
+    dout: Array, q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, out: Array, top: Array,
+    total: Array, dq: Array, dk: Array, dv: Array, scale: float, causal: bool, dropout_p: float,
     dmask: Array | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients, which have all leading axes."""
     dk[...] = dv[...] = 0
     dout = dout / total  # instead of scaling the larger probabilities
@@ -215,7 +190,6 @@ def _backward(
 def _attention(
     q: Array, k: Array, v: Array, mask: Array | None, keep: Array | None, scale: float, causal: bool, dropout_p: float
 ) -> tuple[Array, ...]:
-    """Return the output, and the maxima and sums of exponentials."""
     lead = _leading(q, k, v)
     out = _like(q, (*lead, q.shape[-2], v.shape[-1]))
     top, total = [empty((*lead, q.shape[-2], 1), q.dtype, q) for _ in range(2)]
@@ -226,21 +200,9 @@ def _attention(
 
 @or_reference
 def _attention_backward(
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    out: Any,
-    top: Any,
-    total: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
-    """Return the gradients of q, k, v and mask, as far as ``wanted``."""
+    dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, out: Any, top: Any, total: Any, scale: float,
+    causal: bool, dropout_p: float, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     lead = out.shape[:-2]
     if dout.shape[:-2] != lead:  # inside vmap only dout may be mapped
         lead = broadcast_shapes(dout.shape[:-2], lead)
@@ -256,21 +218,9 @@ def _attention_backward(
 
 
 def _backward_vjp(
-    g: tuple[Any, ...],
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    top: Any,
-    total: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    wanted: tuple[bool, ...],
-    needs: tuple[bool, ...],
-) -> list[Any]:
+    g: tuple[Any, ...], dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, top: Any, total: Any, scale: float,
+    causal: bool, dropout_p: float, wanted: tuple[bool, ...], needs: tuple[bool, ...],
+) -> list[Any]:  # fmt: skip
     """The rule of the backward kernel. With D = dout V^T, r = rowsum(P * D) and cotangents gq, gk, gv, gmask,
 
         A = scale * (gq K^T + Q gk^T) + gmask        E = P * (A - a),    a = rowsum(P * A)
@@ -301,25 +251,10 @@ def _backward_vjp(
 
 
 def _second(
-    g: tuple[Any, Any, Any],
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mask: Any,
-    keep: Any,
-    top: Any,
-    total: Any,
-    by_dout: Any,
-    by_q: Any,
-    by_k: Any,
-    by_v: Any,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    gmask: Any = None,
+    g: tuple[Any, Any, Any], dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, top: Any, total: Any,
+    by_dout: Any, by_q: Any, by_k: Any, by_v: Any, scale: float, causal: bool, dropout_p: float, gmask: Any = None,
     by_mask: Any = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients of the rule, which have all leading axes."""
     gq, gk, gv = g
     by_k[...] = by_v[...] = 0
@@ -421,20 +356,9 @@ ATTENTION_BACKWARD = Primitive(
 
 
 def _attention_rule(
-    g: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None,
-    ans: Array,
-    top: Array,
-    total: Array,
-    keep: Array | None,
-    scale: float,
-    causal: bool,
-    dropout_p: float,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, ans: Array, top: Array, total: Array,
+    keep: Array | None, scale: float, causal: bool, dropout_p: float, needs: tuple[bool, ...],
+) -> list[Array | None]:  # fmt: skip
     saved = {"keep": keep, "out": raw(ans), "top": top, "total": total}
     params = {"scale": scale, "causal": causal, "dropout_p": dropout_p}
     return where_needed(ATTENTION_BACKWARD(g, q, k, v, mask, **saved, **params, wanted=needs), needs)

@@ -66,7 +66,6 @@ def _vjp(g: Array, slopes: Array, reduction: str) -> Array:
 
 
 def _examples(call: Call) -> Any:
-    """Batch by additional rows."""
     if not call.size:
         return call.of_no_example()
     reduction = call.params["reduction"]
@@ -78,29 +77,18 @@ def _examples(call: Call) -> Any:
 
 
 MULTI_MARGIN, MULTILABEL_MARGIN = (
-    Primitive(
-        name,
-        forward,
-        "x",
-        [_vjp],
-        residuals="slopes",
-        signals=True,
-        piecewise_linear=True,
-        batch=_examples,
-    )
+    Primitive(name, forward, "x", [_vjp], residuals="slopes", signals=True, piecewise_linear=True, batch=_examples)
     for name, forward in (("multi_margin_loss", _multi_margin), ("multilabel_margin_loss", _multilabel_margin))
 )
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return the input as ``(N, C)``."""
     if x.array.ndim > 2 or x.array.ndim and x.array.shape[-1] == 0:
         raise RuntimeError(f"expected a non-empty input (N, C) or (C,), got {describe(x)}")
     return x if x.array.ndim == 2 else x.reshape((1, -1))
 
 
 def _extent(index: Array, classes: int) -> tuple[int, int]:
-    """Return the smallest and the largest index, or zeros if all indices are of classes."""
     return extent(index) if all_examples(index).size and not lie_within(index, classes) else (0, 0)
 
 
@@ -177,11 +165,7 @@ def _squared_margin(x: Tensor, index: Any, margin: float, weight: Any) -> Tensor
 
 @operator(namespace="nn.functional", method=False, dtype="real", args="input scores")
 def multilabel_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """``sum_{j in targets} sum_{i not in targets} max(0, 1 - (x_j - x_i)) / C``: the hinge for several classes at once.
 

@@ -136,7 +136,6 @@ class _Folded(NamedTuple):
     alone: bool  # each example is one row, so row losses are example losses
 
     def rows_of(self, g: Tensor, call: Call) -> Tensor:
-        """Return the cotangent of each row, from those of the examples' losses."""
         if self.alone:
             return g
         shape = (call.size, self.classes.index.shape[0] // max(call.size, 1), *self.classes.index.shape[1:])
@@ -146,7 +145,6 @@ class _Folded(NamedTuple):
         return g if self.classes.counted is None else where(new_tensor(self.classes.counted), g, 0.0)
 
     def losses(self, rows: Tensor, call: Call) -> Tensor:
-        """Return the loss of each example."""
         if self.alone:
             return rows
         rows = unfold(rows, 0, call.size)
@@ -156,7 +154,6 @@ class _Folded(NamedTuple):
 
 
 def _folded(call: Call) -> _Folded:
-    """Reshape the examples of an input to additional rows."""
     classes, size = call.params["classes"], call.size
     weight, counted, divisor = classes.weight, classes.counted, classes.divisor
     own = classes.index
@@ -230,12 +227,10 @@ def _over_rows(g: Array, classes: Classes) -> Array:
 
 
 def _counted(rows: Array, classes: Classes) -> Array:
-    """Set ignored rows to 0."""
     return rows if classes.counted is None else np.where(classes.counted, rows, rows.dtype.type(0))
 
 
 def _weighted(rows: Array, classes: Classes) -> Array:
-    """Multiply rows by their class weights; ignored rows are 0."""
     return _counted(rows if classes.weight is ONE else rows * classes.weight, classes)
 
 
@@ -302,16 +297,9 @@ def _losses(x: Array, index: Array, class_weight: Array | None, smoothing: float
 
 
 def _slopes(
-    x: Array,
-    top: Array,
-    total: Array,
-    index: Array,
-    factor: Array,
-    picked: Array,
-    spread: Array | None,
-    class_weight: Array | None,
-    in_place: bool = False,
-) -> Array:
+    x: Array, top: Array, total: Array, index: Array, factor: Array, picked: Array, spread: Array | None,
+    class_weight: Array | None, in_place: bool = False,
+) -> Array:  # fmt: skip
     """Return ``softmax(x) * factor`` minus ``picked`` at the class and ``spread * class_weight``, or write it to x."""
     dx = np.subtract(x, top, out=x) if in_place else x - top
     np.exp(dx, out=dx)
@@ -365,15 +353,9 @@ def slopes_of_rows(
 
 @or_reference
 def _cross_entropy_backward(
-    g: Array,
-    x: Array,
-    top: Array,
-    total: Array,
-    classes: Classes,
-    class_weight: Array | None,
-    smoothing: float,
+    g: Array, x: Array, top: Array, total: Array, classes: Classes, class_weight: Array | None, smoothing: float,
     in_place: bool = False,
-) -> tuple[Any]:
+) -> tuple[Any]:  # fmt: skip
     """``dx = g * (weight * (softmax(x) - onehot))``, and the same for the uniform part of smoothed targets."""
     factor, picked, spread = slopes_of_rows(g, classes, x.shape[1], class_weight, smoothing)
     slopes = lookups.cross_entropy_backward if lookups.takes_logits(x, classes.index, smoothing) else _slopes

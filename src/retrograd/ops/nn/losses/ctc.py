@@ -63,7 +63,6 @@ def _ends(alignment: Alignment, dtype: Any) -> Array:
 
 @or_reference
 def _ctc(log_probs: Array, alignment: Alignment, zero_infinity: bool) -> tuple[Array, Array]:
-    """Return the losses, and ``a`` up to the length of each sequence."""
     if alignments.takes(log_probs, alignment.labels):
         return alignments.forward(log_probs, *alignment)
     xp, dtype = array_module(log_probs), log_probs.dtype

@@ -40,10 +40,7 @@ BCE_WITH_LOGITS = Primitive(
     "binary_cross_entropy_with_logits",
     _bce_with_logits,
     "x y",
-    [
-        _bce_with_logits_vjp_x,
-        lambda g, x, reduction: -share_of(g, x, reduction) * x,
-    ],
+    [_bce_with_logits_vjp_x, lambda g, x, reduction: -share_of(g, x, reduction) * x],
     promote="same",
     signals=True,
     batch=summed_up,
@@ -56,19 +53,14 @@ def _bce(x: Array, y: Array, reduction: str) -> Array:
     return reduced_array((y - 1) * np.maximum(np.log1p(-x), limit) - y * np.maximum(np.log(x), limit), reduction)
 
 
-def _bce_vjp_x(g: Array, x: Array, y: Array, reduction: str) -> Array:
-    return share_of(g, x, reduction) * (x - y) / np.maximum(x * (1 - x), 1e-12)
-
-
-def _bce_vjp_y(g: Array, x: Array, reduction: str) -> Array:
-    return share_of(g, x, reduction) * (np.log1p(-x) - np.log(x))
-
-
 BCE = Primitive(
     "binary_cross_entropy",
     _bce,
     "x y",
-    [_bce_vjp_x, _bce_vjp_y],
+    [
+        lambda g, x, y, reduction: share_of(g, x, reduction) * (x - y) / np.maximum(x * (1 - x), 1e-12),
+        lambda g, x, reduction: share_of(g, x, reduction) * (np.log1p(-x) - np.log(x)),
+    ],
     promote="strict",
     signals=True,
     batch=summed_up,

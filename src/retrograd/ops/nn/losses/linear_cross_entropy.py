@@ -76,18 +76,9 @@ def _forward(
 
 
 def _backward(
-    dy: Array,
-    x: Array,
-    w: Array,
-    b: Array | None,
-    top: Array,
-    total: Array,
-    classes: Classes,
-    class_weight: Array | None,
-    smoothing: float,
-    wanted: tuple[bool, bool, bool],
-) -> tuple[Array, ...]:
-    """Return the wanted gradients of x, w and b."""
+    dy: Array, x: Array, w: Array, b: Array | None, top: Array, total: Array, classes: Classes,
+    class_weight: Array | None, smoothing: float, wanted: tuple[bool, bool, bool],
+) -> tuple[Array, ...]:  # fmt: skip
     xp = array_module(x)
     factor, picked, spread = slopes_of_rows(dy, classes, len(w), class_weight, smoothing)
     share = np.expand_dims(factor / total[:, 0], 1)
@@ -121,33 +112,17 @@ def _composite(
 
 
 def _rule(
-    g: Array,
-    x: Array,
-    w: Array,
-    b: Array | None,
-    top: Array,
-    total: Array,
-    classes: Classes,
-    class_weight: Array | None,
-    smoothing: float,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
+    g: Array, x: Array, w: Array, b: Array | None, top: Array, total: Array, classes: Classes,
+    class_weight: Array | None, smoothing: float, needs: tuple[bool, ...],
+) -> list[Array | None]:  # fmt: skip
     params = {"classes": classes, "class_weight": class_weight, "smoothing": smoothing}
     return where_needed(BACKWARD(g, x, w, b, top=top, total=total, **params, wanted=needs), needs)
 
 
 def _backward_rule(
-    g: tuple[Array, ...],
-    dy: Array,
-    x: Array,
-    w: Array,
-    b: Array | None,
-    classes: Classes,
-    class_weight: Array | None,
-    smoothing: float,
-    wanted: tuple[bool, ...],
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
+    g: tuple[Array, ...], dy: Array, x: Array, w: Array, b: Array | None, classes: Classes,
+    class_weight: Array | None, smoothing: float, wanted: tuple[bool, ...], needs: tuple[bool, ...],
+) -> list[Array | None]:  # fmt: skip
     composite = partial(_composite, classes=classes, class_weight=class_weight, smoothing=smoothing)
     return second_order(composite, g, dy, (x, w, b), wanted, needs)
 
@@ -173,7 +148,6 @@ LINEAR_CROSS_ENTROPY = Primitive(
 
 
 def _takes(x: Tensor, w: Tensor, b: Tensor | None, t: Tensor) -> bool:
-    """Return whether to compute the logits in chunks."""
     return (
         x.array.ndim == w.array.ndim == 2
         and len(x.array) * len(w.array) >= MIN_CHUNKED

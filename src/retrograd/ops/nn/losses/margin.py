@@ -12,7 +12,7 @@ from ....kernels.loops.elements import elementwise
 from ...math.exponential import SIGMOID
 from ...table.arguments import floating_operand
 from ...table.batching import summed_up
-from ...table.masks import KEEP
+from ...table.elementwise import KEEP
 from ...table.registry import operator
 from ...table.types import Operand
 from ..activations.smooth import log1p_exp
@@ -22,7 +22,6 @@ from .reduction import reduced, reduced_array, reduction_of, share_of
 
 
 def _where(mask: Array, x: Tensor) -> Tensor:
-    """Return x where the mask is True, otherwise 0 without a gradient."""
     return apply2(KEEP, x, new_tensor(mask))
 
 
@@ -146,10 +145,7 @@ SOFT_MARGIN = Primitive(
     "soft_margin_loss",
     _soft_margin,
     "x y",
-    [
-        _soft_margin_vjp_x,
-        lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y),
-    ],
+    [_soft_margin_vjp_x, lambda g, x, y, reduction: -share_of(g, x, reduction) * x * SIGMOID(-x * y)],
     promote="same",
     signals=True,
     batch=summed_up,
@@ -158,11 +154,7 @@ SOFT_MARGIN = Primitive(
 
 @operator(namespace="nn.functional", method=False, real=True, like=hinge_embedding_loss, dtype="target")
 def soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
     """``log(1 + exp(-target * input))`` for targets of 1 and -1, accurate for inputs of any size.
 

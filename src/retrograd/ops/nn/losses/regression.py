@@ -23,7 +23,7 @@ from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels.loops.elements import elementwise
 from ...table.batching import summed_up
 from ...table.composites import raw
-from ...table.masks import KEEP
+from ...table.elementwise import KEEP
 from ...table.registry import operator
 from ...table.types import Operand
 from .reduction import reduced, reduced_array, reduction_of, share_of
@@ -127,10 +127,7 @@ def _loss_of_difference(
     bound: float = 0.0,
 ) -> Tensor:
     x, y = operand(input), operand(target, "target")
-    distance = primitive is L1 and "c" in (
-        x.array.dtype.kind,
-        y.array.dtype.kind,
-    )
+    distance = primitive is L1 and "c" in (x.array.dtype.kind, y.array.dtype.kind)
     if not distance and x.array.dtype.kind not in FLOATING and y.array.dtype.kind not in FLOATING:
         raise NotImplementedError(f"expected a floating input, got {describe(x)} and target {describe(y)}")
     shape = x.array.shape

@@ -70,7 +70,6 @@ def _loops(layout: Layout, x: Any, *others: Any) -> Any:
 
 
 def _viewed(x: Any, layout: Layout) -> Any:
-    """Reshape x for its statistics and convert it to at least single precision."""
     x = wide(x)
     return x if layout.view is None else x.reshape(layout.view)
 
@@ -111,7 +110,6 @@ def _rstd(x: Any, variance: Any, layout: Layout, eps: float) -> Any:
 
 
 def _standardized(x: Any, layout: Layout, eps: float) -> tuple[Any, Any, Any]:
-    """Return ``(x - mean) * rstd``, mean and rstd."""
     mean = mean_over(x, layout.axes) if layout.centred else None
     y = x - mean if layout.centred else x
     rstd = _rstd(x, mean_over(np.square(y), layout.axes), layout, x.dtype.type(eps))
@@ -140,7 +138,6 @@ def _forward(x: Any, w: Any, b: Any, layout: Layout, eps: float, moments: Any = 
 def _backward(
     dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float, wanted: tuple[bool, ...]
 ) -> tuple[Any, ...]:
-    """Return the gradients of x, w and b, as far as ``wanted``."""
     loops = _loops(layout, x, w, dy)
     if loops:
         found = loops.normalize_backward(dy, x, w, mean, rstd)
@@ -171,18 +168,9 @@ def _pulled(u: Any, xhat: Any, rstd: object, layout: Layout) -> Any:
 
 
 def _backward_vjp(
-    g: tuple[Any, ...],
-    dy: Any,
-    x: Any,
-    w: Any,
-    b: Any,
-    mean: Any,
-    rstd: Any,
-    layout: Layout,
-    eps: float,
-    wanted: tuple[bool, ...],
-    needs: tuple[bool, ...],
-) -> list[Any]:
+    g: tuple[Any, ...], dy: Any, x: Any, w: Any, b: Any, mean: Any, rstd: Any, layout: Layout, eps: float,
+    wanted: tuple[bool, ...], needs: tuple[bool, ...],
+) -> list[Any]:  # fmt: skip
     """The rule of the backward kernel ``dx(u) = rstd (u - mean(u) - xhat mean(u xhat))``.
 
     The map is symmetric: ``<g, dx(u)> = <dx(g), u>``. So the derivative with respect to u is ``dx(g)``, to xhat ``-rstd
@@ -321,12 +309,7 @@ def _sum_of_examples(g: Any, w: Tensor, layout: Layout) -> Tensor:
 def _fused(name: str) -> Primitive:
     """Return the fused operator under a separate name, for graphs and errors."""
     kernel = Primitive(
-        name + "_backward",
-        _backward,
-        "dy x w b",
-        vjp=_backward_vjp,
-        outputs=-1,
-        batch=_norm_backward_examples,
+        name + "_backward", _backward, "dy x w b", vjp=_backward_vjp, outputs=-1, batch=_norm_backward_examples
     )
     operator = Primitive(
         name,

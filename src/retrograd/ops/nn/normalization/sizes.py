@@ -31,8 +31,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Dims = 1, eps: float = 1e-12, 
     tensor([[0.6, 0.8]])
     """
     if out is not None:
-        written: Tensor = legacy_call("normalize", normalize, (input, p, dim, eps), {"out": out})
-        return written
+        return legacy_call("normalize", normalize, (input, p, dim, eps), {"out": out})
     x = operand(input)
     if not isinstance(dim, (tuple, list)):
         dim = dimension(dim, x.array.ndim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -14,20 +15,72 @@ from ....core.arrays.fp_warnings import silently
 from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
 from ....core.graph.modes import modes, watchers
-from ....core.graph.primitive import apply, operand
+from ....core.graph.primitive import Primitive, apply, operand
 from ....core.opaque_calls import whole
 from ....core.tensor.mutation import apply_inplace, memory_of_its_own
 from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import SEVERAL, or_reference, takes
 from ....kernels.loops.statistics import norms
 from ...math.arithmetic import ADD, MUL
+from ...math.powers import RSQRT
 from ...reduce.common import count
+from ...reduce.reductions import SUM
 from ...table.arguments import floating_operand, integers, number
+from ...table.batching import composed
 from ...table.blocks import wide
 from ...table.registry import operator
 from ...table.types import Operand, Size
 from .fused import BATCH_NORM, GROUP_NORM, INSTANCE_NORM, LAYER_NORM, RMS_NORM, Layout, mean_over
-from .given import GIVEN_NORM, normalized
+
+# Given statistics, as in batch norm in evaluation mode, are a factor and an offset per channel:
+# y = x * scale + shift, with scale = weight / sqrt(var + eps) and shift = bias - mean * scale.
+
+
+def _channels(x: Array) -> tuple[int, ...]:
+    return (1, x.shape[1]) + (1,) * (x.ndim - 2)
+
+
+def _scale(var: Array, w: Array | None, eps: float) -> Array:
+    rstd = RSQRT(var + eps)
+    return rstd if w is None else rstd * w
+
+
+def normalized(x: Any, mean: Any, var: Any, w: Any, b: Any, eps: float) -> Any:
+    """Normalize arrays, or Tensors by operators."""
+    scale = _scale(var, w, eps)
+    shift = -mean * scale
+    if b is not None:
+        shift = shift + b
+    channels = _channels(x)
+    out = ADD(MUL(x, scale.reshape(channels)), shift.reshape(channels))
+    return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+
+def _sum(g: Array) -> Array:
+    return SUM(g, dim=(0, *range(2, g.ndim)), keepdim=False)
+
+
+def _moment(g: Array, x: Array, mean: Array) -> Array:
+    """Return the sum per channel of g times the deviation from the mean."""
+    return _sum(g * (x - mean.reshape(_channels(x))))
+
+
+GIVEN_NORM = Primitive(
+    "batch_norm_given",
+    normalized,
+    "x mean var w b",
+    [
+        lambda g, var, w, eps: MUL(g, _scale(var, w, eps).reshape(_channels(g))),
+        lambda g, var, w, eps: -_sum(g) * _scale(var, w, eps),
+        lambda g, x, mean, var, w, eps: _moment(g, x, mean) * _scale(var, w, eps) / (var + eps) * -0.5,
+        lambda g, x, mean, var, eps: _moment(g, x, mean) * RSQRT(var + eps),
+        _sum,
+    ],
+    signals=True,
+    piecewise_linear=True,
+    contiguous=True,
+    batch=composed(normalized),
+)
 
 
 def _affine(argument: str, value: Operand | None, x: Tensor, shape: tuple[int, ...], meaning: str) -> Tensor | None:
@@ -168,7 +221,6 @@ def _check_running(argument: str, value: Tensor | None, channels: int) -> None:
 
 @whole
 def _moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return mean and sum of squared deviations over the axes."""
     x = wide(x)
     if axes[0] == 0 and takes(x, least=SEVERAL) and norms.along_channels(x):
         return norms.channel_moments(x)
@@ -225,7 +277,6 @@ def _of_channels(ndim: int, channels: int) -> Layout:
 
 
 def _normalize_with(x: Tensor, mean: Tensor, var: Tensor, w: Tensor | None, b: Tensor | None, eps: float) -> Tensor:
-    """Normalize with given statistics."""
     if watchers and modes.tracer is not None:  # the compiler fuses plain operators with those around them
         return normalized(x, mean, var, w, b, float(number(eps, "eps")))
     return apply(GIVEN_NORM, (x, mean, var, w, b), {"eps": float(number(eps, "eps"))})

@@ -52,7 +52,6 @@ def _output_size(x: Tensor, axes: int, output_size: OutputSize, channels: bool) 
 
 @lru_cache(maxsize=256)
 def _even_windows(size: Ints, out: Ints) -> Window | None:
-    """Return the windows as sliding windows if all have the same length and distance, otherwise None."""
     if any(t == 0 or length % t for length, t in zip(size, out)):
         return None
     kernel = tuple([length // t for length, t in zip(size, out)])

@@ -1,4 +1,4 @@
-"""Means over sliding windows.
+"""Means and p-norms over sliding windows.
 
 Windows are boxes, so sums are computed axis by axis: k + k instead of k * k additions.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -16,15 +16,17 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.dtypes import FLOATING
 from ....core.errors import describe
-from ....core.graph.primitive import Primitive, apply
-from ....core.tensor.tensor import Tensor
+from ....core.graph.primitive import Primitive, apply, operand
+from ....core.tensor.tensor import Tensor, new_tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
+from ...indexing.selection import where
 from ...table.batching import folded
 from ...table.registry import operator
 from ...table.types import Size
-from ..spatial.sliding_windows import Window, axis_taps, for_axes, with_batch
+from ..spatial.sliding_windows import Window, axis_taps, for_axes, per_axis, with_batch
 from . import tables
+from .maximum import maximum_pool
 from .sliding import along, real_operand, sliding_windows
 
 
@@ -63,7 +65,6 @@ def _window_sum(x: Array, window: Window) -> Array:
 
 
 def _window_sum_transpose(g: Array, window: Window) -> Array:
-    """The transpose of ``_window_sum``."""
     xp = array_module(g)
     if window.is_partition and prod(window.out) == 1:
         return xp.broadcast_to(g, (*g.shape[:2], *window.size))
@@ -129,7 +130,6 @@ AVG_POOL_TRANSPOSE: Primitive = Primitive(
 
 
 def _window_lengths(window: Window, axis: int, padded: bool) -> np.ndarray:
-    """Return the number of elements of each window along an axis, with or without padding."""
     size, p = window.size[axis], window.padding[axis]
     start = np.arange(window.out[axis]) * window.stride[axis] - p
     end = np.minimum(start + window.kernel[axis], size + p)
@@ -240,4 +240,55 @@ avg_pool2d, avg_pool3d = for_axes(
     (1, 2, 2, 2, 2)""",
     },
     like=avg_pool1d,
+)
+
+
+def _lp_pool(
+    axes: int, input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None, ceil_mode: bool
+) -> Tensor:
+    x = operand(input)
+    if norm_type in (inf, -inf):
+        sign = 1 if norm_type > 0 else -1
+        return sign * maximum_pool(axes, sign * abs(x), kernel_size, stride, 0, 1, ceil_mode)
+    mean = average_pool(axes, x**norm_type, kernel_size, stride, 0, ceil_mode, True)
+    total = mean * prod(per_axis("kernel_size", kernel_size, axes, 1))
+    # The gradient is 0 where the sum is 0 and the root has no derivative.
+    return where(new_tensor(total.array != 0), total, 0.0) ** (1.0 / norm_type)
+
+
+def _define(axes: int) -> Callable[..., Tensor]:
+    """``(sum_k x_k^p)^(1/p)`` over windows of {dimensions}; the largest (smallest) ``|x_k|`` for p (minus) infinite.
+
+    As in PyTorch no absolute value is taken: an odd p with negative elements gives other numbers than a norm, and NaN
+    for a negative sum.
+
+    Derivative: each element gets ``g (x / ans)^(p - 1)`` of every window that reads it, 0 where the sum is 0.
+    Shape: {input}; per axis
+    ``L' = (L - kernel_size) // stride + 1`` windows, with ``ceil_mode`` rounded up.
+    Dtype: real floating; the result has the input's dtype.
+
+    Args:
+        norm_type: ``p``.
+        kernel_size: elements of a window; {integers}, as for ``stride``.
+    """
+
+    def lp_pool(
+        input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None, ceil_mode: bool = False
+    ) -> Tensor:
+        return _lp_pool(axes, input, norm_type, kernel_size, stride, ceil_mode)
+
+    return lp_pool
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = for_axes(
+    _define,
+    {
+        1: """>>> F.lp_pool1d(rg.tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])""",
+        2: """>>> F.lp_pool2d(rg.ones(1, 1, 2, 2), 2, 2)
+    tensor([[[[2.]]]])""",
+        3: """>>> F.lp_pool3d(rg.ones(1, 1, 2, 2, 2), 1, 2)
+    tensor([[[[[8.]]]]])""",
+    },
+    raises="windows",
 )

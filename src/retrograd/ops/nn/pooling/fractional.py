@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -21,9 +21,8 @@ from ....kernels.loops.images import pooling
 from ...make.random_arrays import uniform
 from ...table.arguments import floating_operand, integers
 from ...table.batching import folded
-from ...table.registry import operator
 from ...table.types import Operand
-from ..spatial.sliding_windows import Ints, with_batch
+from ..spatial.sliding_windows import Ints, for_axes, with_batch
 from .maximum import at_maxima, maxima_at
 
 
@@ -104,7 +103,6 @@ MAXIMA: Primitive = Primitive("fractional_max_places", _maxima, "x drawn", batch
 
 
 def _lengths(value: int | Sequence[int], name: str, ndim: int) -> Ints:
-    """Return one length per axis, given as one number or a sequence."""
     lengths = integers((value,), name)
     if type(value) is int or not isinstance(value, Sequence):
         lengths *= ndim
@@ -154,19 +152,11 @@ def _maxima_of(
     return batch, MAXIMA(batch.array, drawn, out=out, kernel=kernel), single
 
 
-@operator(namespace="nn.functional", method=False)
-def fractional_max_pool2d_with_indices(
-    input: Operand,
-    kernel_size: int | Sequence[int],
-    output_size: int | Sequence[int] | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Pooled:
-    """As ``fractional_max_pool2d``, with the places of the maxima in each plane, flattened.
+def _with_indices(axes: int) -> Callable[..., Pooled]:
+    """As ``fractional_max_pool{n}d``, with the places of the maxima in each plane, flattened.
 
     Derivative: input: ``g`` at the maxima.
-    Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``, twice.
+    Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``, twice.
     Dtype: real floating; kept; the places int64.
 
     Args:
@@ -174,7 +164,7 @@ def fractional_max_pool2d_with_indices(
         output_size: how many windows along each dimension.
         output_ratio: instead, the output's lengths as parts of the input's.
         return_indices: accepted for compatibility, without effect.
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 2); by default drawn.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, {n}); by default drawn.
 
     Returns:
         The named tuple ``(output, indices)``.
@@ -184,80 +174,68 @@ def fractional_max_pool2d_with_indices(
         ValueError: not one of output_size and output_ratio is given.
 
     Source: Graham, Fractional max-pooling, 2014.
-
-    >>> F.fractional_max_pool2d_with_indices(rg.ones(1, 1, 5, 5), 2, 2).indices.shape
-    (1, 1, 2, 2)
     """
-    return Pooled(*at_maxima(*_maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)))
+
+    def fractional_max_pool(
+        input: Operand,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Pooled:
+        return Pooled(*at_maxima(*_maxima_of(input, axes, kernel_size, output_size, output_ratio, _random_samples)))
+
+    return fractional_max_pool
 
 
-@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
-def fractional_max_pool2d(
-    input: Operand,
-    kernel_size: int | Sequence[int],
-    output_size: int | Sequence[int] | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor | Pooled:
+fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = for_axes(
+    _with_indices,
+    {
+        2: """>>> F.fractional_max_pool2d_with_indices(rg.ones(1, 1, 5, 5), 2, 2).indices.shape
+    (1, 1, 2, 2)""",
+        3: """>>> F.fractional_max_pool3d_with_indices(rg.ones(1, 1, 5, 5, 5), 2, 2).indices.shape
+    (1, 1, 2, 2, 2)""",
+    },
+    suffix="_with_indices",
+)
+
+
+def _fractional_max_pool(axes: int) -> Callable[..., Tensor | Pooled]:
     """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
 
-    Shape: (N, C, H, W) or (C, H, W) to the same with ``output_size``.
+    Shape: (N, C, {sizes}) or (C, {sizes}) to the same with ``output_size``.
     Dtype: real floating; the result has the input's dtype.
 
     Args:
         return_indices: return the maxima's places, too.
+        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, {n}); by default drawn.
 
     Returns:
         The maxima; with ``return_indices`` the named tuple ``(output, indices)``.
-
-    >>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
-    (1, 1, 2, 2)
     """
-    found = _maxima_of(input, 2, kernel_size, output_size, output_ratio, _random_samples)
-    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
+
+    def fractional_max_pool(
+        input: Operand,
+        kernel_size: int | Sequence[int],
+        output_size: int | Sequence[int] | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Tensor | Pooled:
+        found = _maxima_of(input, axes, kernel_size, output_size, output_ratio, _random_samples)
+        return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
+
+    return fractional_max_pool
 
 
-@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d_with_indices)
-def fractional_max_pool3d_with_indices(
-    input: Operand,
-    kernel_size: int | Sequence[int],
-    output_size: int | Sequence[int] | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Pooled:
-    """As ``fractional_max_pool3d``, with the places of the maxima in each plane, flattened.
-
-    Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``, twice.
-
-    Args:
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
-
-    >>> F.fractional_max_pool3d_with_indices(rg.ones(1, 1, 5, 5, 5), 2, 2).indices.shape
-    (1, 1, 2, 2, 2)
-    """
-    return Pooled(*at_maxima(*_maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)))
-
-
-@operator(namespace="nn.functional", method=False, like=fractional_max_pool2d)
-def fractional_max_pool3d(
-    input: Operand,
-    kernel_size: int | Sequence[int],
-    output_size: int | Sequence[int] | None = None,
-    output_ratio: float | Sequence[float] | None = None,
-    return_indices: bool = False,
-    _random_samples: Tensor | None = None,
-) -> Tensor | Pooled:
-    """The maximum of each of ``output_size`` windows, whose places are drawn for each plane.
-
-    Shape: (N, C, D, H, W) or (C, D, H, W) to the same with ``output_size``.
-
-    Args:
-        _random_samples: the numbers in ``[0, 1)`` that place the windows, (N, C, 3); by default drawn.
-
-    >>> F.fractional_max_pool3d(rg.ones(1, 1, 5, 5, 5), 2, 2).shape
-    (1, 1, 2, 2, 2)
-    """
-    found = _maxima_of(input, 3, kernel_size, output_size, output_ratio, _random_samples)
-    return Pooled(*at_maxima(*found)) if return_indices else maxima_at(*found)
+fractional_max_pool2d, fractional_max_pool3d = for_axes(
+    _fractional_max_pool,
+    {
+        2: """>>> F.fractional_max_pool2d(rg.ones(1, 1, 5, 5), 2, 2).shape
+    (1, 1, 2, 2)""",
+        3: """>>> F.fractional_max_pool3d(rg.ones(1, 1, 5, 5, 5), 2, 2).shape
+    (1, 1, 2, 2, 2)""",
+    },
+    like=fractional_max_pool2d_with_indices,
+)

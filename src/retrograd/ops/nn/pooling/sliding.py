@@ -1,22 +1,22 @@
-"""Helpers of pooling over sliding windows."""
+"""Sliding windows of pooling, and elements at positions of the flattened spatial axes."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
+from ....core.arrays import Array
+from ....core.arrays.devices import array_module
 from ....core.errors import describe
-from ....core.graph.primitive import operand
+from ....core.graph.primitive import Primitive, operand
 from ....core.tensor.tensor import Tensor
+from ...table.batching import folded
 from ...table.types import Operand, Size
 from ..spatial.sliding_windows import Ints, Window, per_axis
 
 
 def real_operand(value: Operand) -> Tensor:
-    """Return the input of a pooling operator as a Tensor.
-
-    Raises:
-        NotImplementedError: the dtype is bool or complex.
-    """
+    """Return the input of a pooling operator as a Tensor."""
     x = operand(value)
     if x.array.dtype.kind not in "fViu":
         raise NotImplementedError(f"not implemented for {x.dtype}; expected real numbers, got {describe(x)}")
@@ -67,3 +67,46 @@ def strides_of(stride: Size | None, kernel: Ints) -> Ints:
     if stride is None or isinstance(stride, (tuple, list)) and not stride:
         return kernel
     return per_axis("stride", stride, len(kernel), 1)
+
+
+def _in_all_planes(index: Array, size: Ints) -> Array:
+    """Convert positions in flattened planes to positions in the whole flattened array."""
+    planes = index.shape[:2]
+    starts = array_module(index).arange(prod(planes)) * prod(size)
+    return index + starts.reshape(planes + (1,) * len(size))
+
+
+def _read_at(x: Array, index: Array, size: Ints) -> Array:
+    return x.reshape(-1).take(_in_all_planes(index, size))
+
+
+def _add_at(values: Array, index: Array, size: Ints) -> Array:
+    xp = array_module(values)
+    out = xp.zeros((*values.shape[:2], *size), dtype=values.dtype)
+    if values.size and out.size:
+        places = _in_all_planes(index, size).reshape(-1)
+        out.reshape(-1)[...] = xp.bincount(places, weights=values.reshape(-1), minlength=out.size)
+    return out
+
+
+def _write_at(values: Array, index: Array, size: Ints) -> Array:
+    out = array_module(values).zeros((*values.shape[:2], *size), dtype=values.dtype)
+    if values.size:
+        out.reshape(-1)[_in_all_planes(index, size).reshape(-1)] = values.reshape(-1)
+    return out
+
+
+READ_AT: Primitive = Primitive(
+    "read_at",
+    _read_at,
+    "x",
+    [lambda g, index, size: ADD_AT(g, index=index, size=size)],
+    piecewise_linear=True,
+    batch=folded("index"),
+)
+ADD_AT: Primitive = Primitive(
+    "add_at", _add_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)], batch=folded("index")
+)
+WRITE_AT: Primitive = Primitive(
+    "max_unpool", _write_at, "x", [lambda g, index, size: READ_AT(g, index=index, size=size)], batch=folded("index")
+)

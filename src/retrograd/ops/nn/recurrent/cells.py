@@ -18,7 +18,6 @@ from .rnn import rnn_relu_layer, rnn_tanh_layer
 def _cell(
     layer: Layer, gates: int, input: Operand, states: Sequence[Operand], weights: Sequence[Operand | None]
 ) -> list[Tensor]:
-    """Return the states after a sequence of one step."""
     x, hs = operand(input), [operand(state, "hx") for state in states]
     batched = x.array.ndim == 2
     if x.array.ndim not in (1, 2) or any(h.array.ndim != x.array.ndim for h in hs):

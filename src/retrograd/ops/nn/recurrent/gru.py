@@ -24,9 +24,7 @@ from ...table.composites import gradients_of, raw, second_order, where_needed
 from .steps import ordered, previous, product, projected, sigmoid_from_tanh, stacked, steps_of, weight_gradients
 
 
-def _steps(
-    gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, recurrent_n: Array, out: Array
-) -> None:
+def _steps(gates: Array, h: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, hn: Array, out: Array) -> None:
     """Fill ``W_hn h + b_hn`` and the outputs; ``gates`` has the inputs' part of pre-activations and gets the gates."""
     size = h.shape[-1]
     scale = sigmoid_from_tanh(size, (True, True, False), gates)
@@ -44,8 +42,8 @@ def _steps(
         np.tanh(rz, out=rz)
         rz *= 0.5
         rz += 0.5
-        recurrent_n[t] = hidden[:, 2 * size :]
-        n += rz[:, :size] * recurrent_n[t]
+        hn[t] = hidden[:, 2 * size :]
+        n += rz[:, :size] * hn[t]
         np.tanh(n, out=n)
         h = np.subtract(h, n, out=out[t])
         h *= rz[:, size:]
@@ -53,22 +51,15 @@ def _steps(
 
 
 def _steps_back(
-    dout: Array,
-    dh: Array,
-    h: Array,
-    gates: Array,
-    recurrent_n: Array,
-    out: Array,
-    w_hh: Array,
-    dx_gates: Array,
+    dout: Array, dh: Array, h: Array, gates: Array, hn: Array, out: Array, w_hh: Array, dx_gates: Array,
     dh_gates: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Fill the gradients of both parts of the pre-activations; replace the last state's gradient by the first's."""
     steps, batch, size = out.shape
     r, z, n = (gates[..., k * size : (k + 1) * size] for k in range(3))
     # The derivatives of h (for r: of n's pre-activation) by the pre-activations, which the loop multiplies in place.
     inputs, hidden = (x.reshape(steps, batch, 3, size) for x in (dx_gates, dh_gates))
-    inputs[..., 0, :] = recurrent_n * r * (1 - r)
+    inputs[..., 0, :] = hn * r * (1 - r)
     inputs[..., 1, :] = (previous(h, out) - n) * z * (1 - z)
     inputs[..., 2, :] = (1 - z) * (1 - n * n)
     for t in range(steps - 1, -1, -1):
@@ -87,37 +78,23 @@ def _gru(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[tuple[Any, Any], Any, Any]:
     gates = projected(ordered(x, reverse), w_ih)
-    recurrent_n, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
+    hn, out = empty((2, x.shape[0], *h.shape), x.dtype, x)
     run = loops.gru if loops.takes(gates) else _steps
-    run(gates, h, w_hh, b_ih, b_hh, recurrent_n, out)
+    run(gates, h, w_hh, b_ih, b_hh, hn, out)
     last = out[-1] if x.shape[0] else h
-    return (ordered(out, reverse), last.copy()), gates, recurrent_n
+    return (ordered(out, reverse), last.copy()), gates, hn
 
 
 @or_reference
 def _gru_backward(
-    dout: Array,
-    dh: Array,
-    x: Array,
-    h: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array | None,
-    b_hh: Array | None,
-    out: Array,
-    gates: Array,
-    recurrent_n: Array,
-    reverse: bool,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    out: Array, gates: Array, hn: Array, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
     dh, (dx_gates, dh_gates) = dh.copy(order="C"), empty((2, *gates.shape), x.dtype, x)
     run = loops.gru_backward if loops.takes(gates) else _steps_back
-    run(dout, dh, h, gates, recurrent_n, out, w_hh, dx_gates, dh_gates)
-    names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
-    wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(dx_gates, dh_gates, x, h, out, w_ih, reverse, wants) | {"h": dh}
-    return tuple(found[name] for name, want in wants.items() if want)
+    run(dout, dh, h, gates, hn, out, w_hh, dx_gates, dh_gates)
+    return weight_gradients(dx_gates, dh_gates, x, h, out, w_ih, reverse, wanted, (dh,))
 
 
 def _gru_composite(
@@ -142,39 +119,23 @@ GRU_BACKWARD = Primitive(
         partial(_gru_composite, reverse=reverse), g, (dout, dh), (x, h, w_ih, w_hh, b_ih, b_hh), wanted, needs
     ),
     outputs=-1,
-    batch=composed(gradients_of(_gru_composite, 2, "out", "gates", "recurrent_n")),
+    batch=composed(gradients_of(_gru_composite, 2, "out", "gates", "hn")),
 )
-
-
-def _gru_rule(
-    g: Any,
-    x: Array,
-    h: Array,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    ans: Any,
-    gates: Any,
-    recurrent_n: Any,
-    reverse: bool,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
-    inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
-    return where_needed(
-        GRU_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, recurrent_n=recurrent_n, reverse=reverse, wanted=needs),
-        needs,
-    )
 
 
 GRU = Primitive(
     "gru",
     _gru,
     "x h w_ih w_hh b_ih b_hh",
-    vjp=_gru_rule,
+    vjp=lambda g, x, h, w_ih, w_hh, b_ih, b_hh, ans, gates, hn, reverse, needs: where_needed(
+        GRU_BACKWARD(
+            *g, x, h, w_ih, w_hh, b_ih, b_hh, out=raw(ans[0]), gates=gates, hn=hn, reverse=reverse, wanted=needs
+        ),
+        needs,
+    ),
     outputs=2,
     batch=composed(_gru_composite),
-    residuals="gates recurrent_n",
+    residuals="gates hn",
 )
 
 

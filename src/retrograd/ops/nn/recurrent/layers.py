@@ -57,19 +57,9 @@ def check_layer(x: Tensor, states: Sequence[Tensor], weights: Sequence[Tensor | 
 
 
 def _layers(
-    layer: Layer,
-    gates: int,
-    input: Operand,
-    hx: Sequence[Operand],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Tensor]:
-    """Return the outputs and final states of stacked layers, each in one or two directions."""
+    layer: Layer, gates: int, input: Operand, hx: Sequence[Operand], params: Sequence[Tensor], has_biases: bool,
+    num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+) -> list[Tensor]:  # fmt: skip
     x = operand(input)
     if x.array.ndim != 3:
         raise RuntimeError(f"expected an input (T, N, features), got {describe(x)}")
@@ -113,11 +103,7 @@ def _layers(
 
 
 def two_states(hx: Sequence[Tensor]) -> list[Tensor]:
-    """Return the states h and c of an LSTM.
-
-    Raises:
-        RuntimeError: ``hx`` does not have two elements.
-    """
+    """Return the states h and c of an LSTM."""
     states = tensor_list(hx, "hx")
     if len(states) != 2:
         raise RuntimeError(f"expects two hidden states, got {len(states)}")

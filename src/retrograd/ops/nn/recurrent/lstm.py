@@ -91,43 +91,20 @@ def _lstm(
 
 @or_reference
 def _lstm_backward(
-    dout: Array,
-    dh: Array,
-    dc: Array,
-    x: Array,
-    h: Array,
-    c: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array | None,
-    b_hh: Array | None,
-    out: Array,
-    gates: Array,
-    cells: Array,
-    reverse: bool,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Array, dh: Array, dc: Array, x: Array, h: Array, c: Array, w_ih: Array, w_hh: Array, b_ih: Array | None,
+    b_hh: Array | None, out: Array, gates: Array, cells: Array, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
     dh, dc, da = dh.copy(order="C"), dc.copy(order="C"), empty(gates.shape, x.dtype, x)
     run = loops.lstm_backward if loops.takes(gates) else _steps_back
     run(dout, dh, dc, gates, cells, w_hh, da)
-    names = ("x", "h", "c", "w_ih", "w_hh", "b_ih", "b_hh")
-    wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(da, da, x, h, out, w_ih, reverse, wants) | {"h": dh, "c": dc}
-    return tuple(found[name] for name, want in wants.items() if want)
+    return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh, dc))
 
 
 def _lstm_composite(
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None,
-    b_hh: Tensor | None,
-    reverse: bool,
-    w_hr: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    x: Tensor, h: Tensor, c: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
+    reverse: bool, w_hr: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the layer step by step in plain operators; ``w_hr`` projects the hidden state (Sak et al., 2014)."""
     outputs = []
     for t in steps_of(x, reverse):
@@ -153,20 +130,9 @@ LSTM_BACKWARD = Primitive(
 
 
 def _lstm_rule(
-    g: Any,
-    x: Array,
-    h: Array,
-    c: Array,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    ans: Any,
-    gates: Any,
-    cells: Any,
-    reverse: bool,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
+    g: Any, x: Array, h: Array, c: Array, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, ans: Any, gates: Any,
+    cells: Any, reverse: bool, needs: tuple[bool, ...],
+) -> list[Array | None]:  # fmt: skip
     inputs = (x, h, c, w_ih, w_hh, b_ih, b_hh)
     return where_needed(
         LSTM_BACKWARD(*g, *inputs, out=raw(ans[0]), gates=gates, cells=cells, reverse=reverse, wanted=needs), needs

@@ -50,39 +50,20 @@ def _rnn(
 
 @or_reference
 def _rnn_backward(
-    dout: Array,
-    dh: Array,
-    x: Array,
-    h: Array,
-    w_ih: Array,
-    w_hh: Array,
-    b_ih: Array | None,
-    b_hh: Array | None,
-    out: Array,
-    relu: bool,
-    reverse: bool,
-    wanted: tuple[bool, ...],
-) -> tuple[Any, ...]:
+    dout: Array, dh: Array, x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None,
+    out: Array, relu: bool, reverse: bool, wanted: tuple[bool, ...],
+) -> tuple[Any, ...]:  # fmt: skip
     x, out, dout = (ordered(array, reverse) for array in (x, out, dout))
     dh, da = dh.copy(order="C"), empty(out.shape, x.dtype, x)
     run = loops.rnn_backward if loops.takes(out) else _steps_back
     run(dout, dh, out, w_hh, relu, da)
-    names = ("x", "h", "w_ih", "w_hh", "b_ih", "b_hh")
-    wants = dict(zip(names, wanted, strict=True))
-    found = weight_gradients(da, da, x, h, out, w_ih, reverse, wants) | {"h": dh}
-    return tuple(found[name] for name, want in wants.items() if want)
+    return weight_gradients(da, da, x, h, out, w_ih, reverse, wanted, (dh,))
 
 
 def _rnn_composite(
-    x: Tensor,
-    h: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None,
-    b_hh: Tensor | None,
-    relu: bool,
+    x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None, relu: bool,
     reverse: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     outputs = []
     for t in steps_of(x, reverse):
         a = linear(x[t], w_ih, b_ih) + linear(h, w_hh, b_hh)
@@ -108,38 +89,23 @@ RNN_BACKWARD = Primitive(
 )
 
 
-def _rnn_rule(
-    g: Any,
-    x: Array,
-    h: Array,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any,
-    b_hh: Any,
-    ans: Any,
-    relu: bool,
-    reverse: bool,
-    needs: tuple[bool, ...],
-) -> list[Array | None]:
-    inputs = (x, h, w_ih, w_hh, b_ih, b_hh)
-    return where_needed(RNN_BACKWARD(*g, *inputs, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs)
-
-
 RNN = Primitive(
     "rnn",
     _rnn,
     "x h w_ih w_hh b_ih b_hh",
-    vjp=_rnn_rule,
+    vjp=lambda g, x, h, w_ih, w_hh, b_ih, b_hh, ans, relu, reverse, needs: where_needed(
+        RNN_BACKWARD(*g, x, h, w_ih, w_hh, b_ih, b_hh, out=raw(ans[0]), relu=relu, reverse=reverse, wanted=needs), needs
+    ),
     outputs=2,
     batch=composed(_rnn_composite),
 )
 
 
-def rnn_tanh_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
+def rnn_layer(
+    x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool, *, relu: bool
+) -> tuple[Tensor, ...]:
     """Run a layer in one direction; return the outputs and the last state."""
-    return apply(RNN, (x, *states, *weights[:4]), {"relu": False, "reverse": reverse})
+    return apply(RNN, (x, *states, *weights[:4]), {"relu": relu, "reverse": reverse})
 
 
-def rnn_relu_layer(x: Tensor, states: list[Tensor], weights: list[Tensor | None], reverse: bool) -> tuple[Tensor, ...]:
-    """Run a layer in one direction; return the outputs and the last state."""
-    return apply(RNN, (x, *states, *weights[:4]), {"relu": True, "reverse": reverse})
+rnn_tanh_layer, rnn_relu_layer = partial(rnn_layer, relu=False), partial(rnn_layer, relu=True)

@@ -52,23 +52,27 @@ def weight_gradients(
     out: Array,
     w_ih: Array,
     reverse: bool,
-    wanted: dict[str, bool],
-) -> dict[str, Array]:
-    """Return the gradients of x and the weights from those of the pre-activations, by one product each."""
+    wanted: tuple[bool, ...],
+    states: tuple[Array, ...],
+) -> tuple[Array, ...]:
+    """Return the wanted gradients: of x and the weights by one product each, and those of the states, which are given.
+
+    ``dx_gates`` and ``dh_gates`` are the gradients of the inputs' and the states' part of the pre-activations.
+    """
+    want_x, *want_states, want_w_ih, want_w_hh, want_b_ih, want_b_hh = wanted
     flat_x, flat_h = as_rows(dx_gates), as_rows(dh_gates)
-    found = {}
-    if wanted["x"]:
-        found["x"] = ordered(dot(flat_x, w_ih).reshape(x.shape), reverse)
-    if wanted["w_ih"]:
-        found["w_ih"] = dot(flat_x.T, as_rows(x))
-    if wanted["w_hh"]:
-        found["w_hh"] = dot(flat_h.T, as_rows(previous(h, out)))
-    if wanted["b_ih"]:
-        found["b_ih"] = accurate_sum(flat_x, (0,))
-    if wanted["b_hh"]:
-        shared = wanted["b_ih"] and dh_gates is dx_gates
-        found["b_hh"] = found["b_ih"].copy() if shared else accurate_sum(flat_h, (0,))
-    return found
+    found = [ordered(dot(flat_x, w_ih).reshape(x.shape), reverse)] if want_x else []
+    found += [state for state, want in zip(states, want_states, strict=True) if want]
+    if want_w_ih:
+        found.append(dot(flat_x.T, as_rows(x)))
+    if want_w_hh:
+        found.append(dot(flat_h.T, as_rows(previous(h, out))))
+    if want_b_ih:
+        found.append(accurate_sum(flat_x, (0,)))
+    if want_b_hh:
+        shared = want_b_ih and dh_gates is dx_gates
+        found.append(found[-1].copy() if shared else accurate_sum(flat_h, (0,)))
+    return tuple(found)
 
 
 def sigmoid_from_tanh(size: int, sigmoids: Sequence[bool], like: Array) -> Array:

@@ -16,7 +16,6 @@ from .sliding_windows import Window, for_axes, per_axis, with_batch
 def _operands(
     axes: int, input: Operand, weight: Operand, bias: Operand | None, groups: int, transposed: bool
 ) -> tuple[Tensor, Tensor, Tensor | None, bool]:
-    """Check the operands; return them with a batch axis, and whether it was added."""
     x, single = with_batch(operand(input), axes)
     w = operand(weight, "weight")
     if w.array.ndim != axes + 2:
@@ -58,15 +57,9 @@ def _recorded(
 
 
 def _convolve(
-    axes: int,
-    input: Operand,
-    weight: Operand,
-    bias: Operand | None,
-    stride: Size,
-    padding: Size | str,
-    dilation: Size,
-    groups: int,
-) -> Tensor:
+    axes: int, input: Operand, weight: Operand, bias: Operand | None, stride: Size, padding: Size | str,
+    dilation: Size, groups: int,
+) -> Tensor:  # fmt: skip
     x, w, b, single = _operands(axes, input, weight, bias, groups, False)
     size, kernel = tuple(x.array.shape[2:]), tuple(w.array.shape[2:])
     strides = per_axis("stride", stride, axes, 1)
@@ -95,22 +88,14 @@ def _convolve(
 
 
 def _empty(shape: tuple[int, ...], *inputs: Tensor | None) -> Tensor:
-    """Return an empty result with a history."""
     nothing = [x.reshape((-1,))[:0] for x in inputs if x is not None]
     return sum(nothing[1:], nothing[0]).reshape(shape)
 
 
 def _convolve_transposed(
-    axes: int,
-    input: Operand,
-    weight: Operand,
-    bias: Operand | None,
-    stride: Size,
-    padding: Size,
-    output_padding: Size,
-    groups: int,
-    dilation: Size,
-) -> Tensor:
+    axes: int, input: Operand, weight: Operand, bias: Operand | None, stride: Size, padding: Size,
+    output_padding: Size, groups: int, dilation: Size,
+) -> Tensor:  # fmt: skip
     y, w, b, single = _operands(axes, input, weight, bias, groups, True)
     out, kernel = tuple(y.array.shape[2:]), tuple(w.array.shape[2:])
     strides = per_axis("stride", stride, axes, 1)

@@ -80,12 +80,10 @@ def _layout(window: Window, channels: int, outs: int) -> Layout:
 
 
 def _few(x: Array, window: Window) -> bool:
-    """Return whether all columns of x are small enough to be gathered by one call."""
     return type(x) is ndarray and 0 < x.shape[0] * x.shape[1] * prod(window.kernel) * prod(window.out) <= FEW
 
 
 def _columns(x: Array, window: Window, groups: int) -> Array:
-    """Return all columns ``(N, groups, rows, windows)`` of small images by one gather."""
     table, padded = _column_indices(x.shape[:2], window, groups)
     if not padded:
         return x.ravel().take(table)
@@ -107,7 +105,6 @@ def _column_indices(planes: tuple[int, int], window: Window, groups: int) -> tup
 
 
 def _is_narrow(images: int, weights: int, window: Window, groups: int) -> bool:
-    """Return whether there are so few windows that reading the weight dominates the cost."""
     windows = images * prod(window.out)
     return groups == 1 and 0 < windows <= NARROW and weights >= WEIGHTY * windows
 
@@ -128,7 +125,6 @@ def _by_image(matrix: Array, images: int, window: Window) -> Array:
 
 
 def _rows_of_channels(y: Array) -> Array:
-    """Return ``(N, channels, ...)`` as a matrix with one row per channel."""
     return np.swapaxes(y, 0, 1).reshape(y.shape[1], -1)
 
 
@@ -157,7 +153,6 @@ def _unrolled(x: Array, layout: Layout, groups: int) -> Iterator[tuple[slice, An
 
 
 def _matrices(w: Array, layout: Layout, groups: int) -> Array:
-    """Return the weight as matrices ``(steps, groups, outs, rows)``, one per step and group."""
     shape = (groups, w.shape[0] // groups, w.shape[1], layout.steps, -1)
     matrices = np.moveaxis(w.reshape(shape), 3, 0) if w.size else w.reshape((layout.steps, *shape[:3], 0))
     return array_module(w).ascontiguousarray(matrices).reshape((layout.steps, *shape[:2], layout.rows))
@@ -176,7 +171,6 @@ def in_single_precision(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flat(x: Array) -> Any:
-    """Flatten the arrays of a stack to rows."""
     return x.reshape(len(x), prod(x.shape[1:]))
 
 
@@ -219,7 +213,6 @@ def _conv(x: Array, w: Array, b: Array | None = None, *, window: Window, groups:
 
 @lru_cache(maxsize=1024)
 def _mirrored(window: Window) -> Window:
-    """Return the windows of the transpose, for windows with stride 1."""
     padding = tuple([d * (k - 1) - p for d, k, p in zip(window.dilation, window.kernel, window.padding)])
     return Window(window.out, window.kernel, window.stride, padding, window.dilation, window.size)
 
@@ -318,16 +311,8 @@ def _over_channels(g: Array, window: Window) -> Array:
     return sums.reshape(sums.shape[1:]) if len(sums) == 1 else sums.sum(axis=0)
 
 
-def _conv_examples(call: Call) -> Any:
-    """Batch by more images of one convolution, or, if kernels differ, by more groups of channels."""
-    return _linear_examples(call, CONV)
-
-
-def _transpose_examples(call: Call) -> Any:
-    return _linear_examples(call, CONV_TRANSPOSE)
-
-
 def _linear_examples(call: Call, without_bias: Primitive) -> Any:
+    """Batch by more images of one convolution, or, if kernels differ, by more groups of channels."""
     if not call.size:
         return call.of_no_example()
     size, groups = call.size, call.params["groups"]
@@ -355,25 +340,6 @@ def _weight_examples(call: Call) -> Any:
     return unfold(call.below([fold(call.full(0), 1), fold(call.full(1), 1)], params), 0, call.size)
 
 
-_CONV_VJPS = [
-    lambda g, w, window, groups: CONV_TRANSPOSE(g, w, window=window, groups=groups),
-    lambda g, x, window, groups: CONV_WEIGHT(x, g, window=window, groups=groups),
-]
-_TRANSPOSE_VJPS = [
-    lambda g, w, window, groups: CONV(g, w, window=window, groups=groups),
-    lambda g, y, window, groups: CONV_WEIGHT(g, y, window=window, groups=groups),
-]
-# They are linear in each input.
-_CONV_JVPS = [
-    lambda t, w, window, groups: CONV(t, w, window=window, groups=groups),
-    lambda t, x, window, groups: CONV(x, t, window=window, groups=groups),
-]
-_TRANSPOSE_JVPS = [
-    lambda t, w, window, groups: CONV_TRANSPOSE(t, w, window=window, groups=groups),
-    lambda t, y, window, groups: CONV_TRANSPOSE(y, t, window=window, groups=groups),
-]
-
-
 def _conv_shape(
     make: Callable[..., ndarray], x: ndarray, w: ndarray, b: ndarray | None = None, *, window: Window, groups: int
 ) -> ndarray:
@@ -386,49 +352,52 @@ def _transpose_shape(
     return make((y.shape[0], groups * w.shape[1], *window.size), y.dtype)
 
 
-CONV: Primitive = Primitive(
+def _with_and_without_bias(
+    name: str,
+    forward: Callable[..., Any],
+    inputs: str,
+    vjps: list[Callable[..., Any]],
+    jvps: list[Callable[..., Any]],
+    batch: Callable[[Call], Any],
+    shaped: Callable[..., ndarray],
+) -> tuple[Primitive, Primitive]:
+    options: dict[str, Any] = {"promote": "strict", "piecewise_linear": True, "batch": batch, "shaped": shaped}
+    with_bias = Primitive(name, forward, f"{inputs} b", [*vjps, _over_channels], jvps=[*jvps, _as_channels], **options)
+    return Primitive(name, forward, inputs, vjps, jvps=jvps, **options), with_bias
+
+
+# They are linear in each input.
+CONV: Primitive
+CONV_TRANSPOSE: Primitive
+CONV, CONV_BIAS = _with_and_without_bias(
     "convolution",
     _conv,
     "x w",
-    _CONV_VJPS,
-    jvps=_CONV_JVPS,
-    promote="strict",
-    piecewise_linear=True,
-    batch=_conv_examples,
-    shaped=_conv_shape,
+    [
+        lambda g, w, window, groups: CONV_TRANSPOSE(g, w, window=window, groups=groups),
+        lambda g, x, window, groups: CONV_WEIGHT(x, g, window=window, groups=groups),
+    ],
+    [
+        lambda t, w, window, groups: CONV(t, w, window=window, groups=groups),
+        lambda t, x, window, groups: CONV(x, t, window=window, groups=groups),
+    ],
+    lambda call: _linear_examples(call, CONV),
+    _conv_shape,
 )
-CONV_BIAS: Primitive = Primitive(
-    "convolution",
-    _conv,
-    "x w b",
-    [*_CONV_VJPS, _over_channels],
-    jvps=[*_CONV_JVPS, _as_channels],
-    promote="strict",
-    piecewise_linear=True,
-    batch=_conv_examples,
-    shaped=_conv_shape,
-)
-CONV_TRANSPOSE: Primitive = Primitive(
+CONV_TRANSPOSE, CONV_TRANSPOSE_BIAS = _with_and_without_bias(
     "convolution_transpose",
     _conv_transpose,
     "y w",
-    _TRANSPOSE_VJPS,
-    jvps=_TRANSPOSE_JVPS,
-    promote="strict",
-    piecewise_linear=True,
-    batch=_transpose_examples,
-    shaped=_transpose_shape,
-)
-CONV_TRANSPOSE_BIAS: Primitive = Primitive(
-    "convolution_transpose",
-    _conv_transpose,
-    "y w b",
-    [*_TRANSPOSE_VJPS, _over_channels],
-    jvps=[*_TRANSPOSE_JVPS, _as_channels],
-    promote="strict",
-    piecewise_linear=True,
-    batch=_transpose_examples,
-    shaped=_transpose_shape,
+    [
+        lambda g, w, window, groups: CONV(g, w, window=window, groups=groups),
+        lambda g, y, window, groups: CONV_WEIGHT(g, y, window=window, groups=groups),
+    ],
+    [
+        lambda t, w, window, groups: CONV_TRANSPOSE(t, w, window=window, groups=groups),
+        lambda t, y, window, groups: CONV_TRANSPOSE(y, t, window=window, groups=groups),
+    ],
+    lambda call: _linear_examples(call, CONV_TRANSPOSE),
+    _transpose_shape,
 )
 CONV_WEIGHT: Primitive = Primitive(
     "convolution_weight",

@@ -39,7 +39,6 @@ MODES: dict[str, tuple[int | None, bool]] = {
 
 
 def _cubic(t: Array, a: float) -> Array:
-    """The kernel of cubic convolution at distance t."""
     t = np.abs(t)
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = (((t - 5) * t + 8) * t - 4) * a
@@ -200,7 +199,6 @@ def _sizes(
     mode: str,
     recompute: bool | None,
 ) -> tuple[Ints, tuple[float | None, ...]]:
-    """Return the spatial size of the result, and the scale factors (None: computed from the sizes)."""
     if (size is None) == (scale_factor is None):
         raise InvalidValue("exactly one of size and scale_factor should be defined")
     given = size if scale_factor is None else scale_factor

@@ -126,7 +126,6 @@ def _pad_edges(x: Array, widths: Widths, mode: str) -> Array:
 
 @lru_cache(maxsize=256)
 def _sources(length: int, pair: tuple[int, int], mode: str) -> Array:
-    """Return the source index of each element of a padded dimension."""
     return np.pad(np.arange(length), pair, _NUMPY_MODE[mode])  # type: ignore[call-overload]
 
 
@@ -158,8 +157,7 @@ def _widths(x: Tensor, pad: Size) -> Widths:
     if len(sizes) > 2 * x.array.ndim:
         raise RuntimeError(f"pad {sizes} has pairs for more dimensions than {describe(x)} has")
     pairs = [(sizes[place], sizes[place + 1]) for place in range(0, len(sizes), 2)]
-    widths = ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
-    return widths
+    return ((0, 0),) * (x.array.ndim - len(pairs)) + tuple(reversed(pairs))
 
 
 def _check_crop(x: Tensor, widths: Widths) -> None:

@@ -106,12 +106,10 @@ def _weights(t: Any, mode: str) -> list[Any]:
 
 
 def _cubic(d: Array, far: bool) -> Array:
-    """The cubic kernel at a distance."""
     return (((d - 5) * d + 8) * d - 4) * CUBIC if far else ((CUBIC + 2) * d - (CUBIC + 3)) * d * d + 1
 
 
 def _slopes(t: Array, mode: str) -> list[Array]:
-    """The derivatives of the weights."""
     if mode == "bilinear":
         return [t * 0 - 1, t * 0 + 1]
     return [_cubic_slope(t + 1, True), _cubic_slope(t, False), -_cubic_slope(1 - t, False), -_cubic_slope(2 - t, True)]
@@ -132,7 +130,6 @@ def _flat(found: Places, size: Ints) -> tuple[Array, Array]:
 
 
 def _multiplied(weights: list[Array]) -> Any:
-    """Return the products of the weights ``(terms, N, P)`` along each axis."""
     product = weights[0]
     for more in weights[1:]:
         product = (product[:, None] * more).reshape((len(product) * len(more), *product.shape[1:]))

@@ -104,12 +104,7 @@ def scatter_windows(columns: Array, x: Array, window: Window) -> None:
 
 
 def per_axis(argument: str, value: Size, axes: int, least: int | None = None) -> Ints:
-    """Return one integer per spatial axis, given as one integer or a sequence.
-
-    Raises:
-        TypeError: the value is neither an integer nor a sequence of integers.
-        RuntimeError: the number of integers is wrong, or an integer is below ``least``.
-    """
+    """Return one integer per spatial axis, given as one integer or a sequence."""
     if type(value) is int and (least is None or value >= least):
         return (value,) * axes
     values = value if isinstance(value, (tuple, list)) else (value,)
@@ -128,11 +123,7 @@ def per_axis(argument: str, value: Size, axes: int, least: int | None = None) ->
 
 
 def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
-    """Return the input as ``(N, C, *size)``, and whether the batch axis was added.
-
-    Raises:
-        RuntimeError: the number of dimensions is wrong.
-    """
+    """Return the input as ``(N, C, *size)``, and whether the batch axis was added."""
     ndim = x.array.ndim
     if ndim == axes + 2:
         return x, False
@@ -145,6 +136,7 @@ def with_batch(x: Tensor, axes: int) -> tuple[Tensor, bool]:
 _WORDS = {
     axes: {
         "n": axes,
+        "sizes": sizes,
         "dimensions": f"{axes} dimension{'s' * (axes > 1)}",
         "input": f"``(N, C, {sizes})``, or ``(C, {sizes})`` without a batch",
         "places": f"flattened ``{sizes.replace(', ', ' * ')}``" if axes > 1 else f"axis ``{sizes}``",
@@ -157,19 +149,22 @@ _WORDS = {
 }
 
 
-def for_axes(define: Callable[[int], Function], examples: dict[int, str], **options: Any) -> list[Function]:
+def for_axes(
+    define: Callable[[int], Function], examples: dict[int, str], suffix: str = "", **options: Any
+) -> list[Function]:
     """Register an operator for several numbers of spatial axes.
 
     Args:
         define: returns the function for a number of axes. Its docstring is that of the operators, with ``_WORDS``.
         examples: the numbers of axes, and the example of each docstring.
+        suffix: the end of the names, after the number of axes.
         options: the arguments of ``operator``.
     """
     entered = []
     for axes, example in examples.items():
         function: Any = define(axes)
         forms: Any = get_overloads(function)
-        name = f"{function.__name__}{axes}d"
+        name = f"{function.__name__}{axes}d{suffix}"
         for form in forms:  # each is known by its function's qualified name
             form.__qualname__ = name
             overload(form)

@@ -15,16 +15,9 @@ from ..arguments import only, tensors
 
 
 def _array(
-    like: Tensor,
-    object: object,
-    dtype: object = None,
-    *,
-    copy: object = True,
-    order: str = "K",
-    subok: bool = False,
-    ndmin: int = 0,
-    ndmax: int = 0,
-) -> Tensor:
+    like: Tensor, object: object, dtype: object = None, *, copy: object = True, order: str = "K", subok: bool = False,
+    ndmin: int = 0, ndmax: int = 0,
+) -> Tensor:  # fmt: skip
     only("array", "ndmax", ndmax, 0, 64)
     x = _asarray(like, object, dtype, copy=copy)
     return ops.reshape(x, (1,) * (ndmin - x.ndim) + tuple(x.shape)) if x.ndim < ndmin else x

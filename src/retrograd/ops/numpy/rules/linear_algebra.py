@@ -10,7 +10,7 @@ from ...._generated import linalg
 from ...._generated import toplevel as ops
 from ....core.arrays.devices import all_examples
 from ....core.tensor.tensor import Tensor
-from ...linear.decompositions.eigen import EigResult
+from ...linear.decompositions.spectral import EigResult
 from ..arguments import Rules, alike, flat, floating, only, tensor, tensors
 
 ALWAYS_COMPLEX = np.lib.NumpyVersion(np.__version__) >= "2.5.0"  # the results of eig

@@ -254,10 +254,6 @@ def _like(name: str) -> Callable[..., Tensor]:
     return rule
 
 
-def _empty_like(prototype: object, *args: object, **options: object) -> Tensor:
-    return _like("empty_like")(prototype, *args, **options)
-
-
 def _full_like(
     a: Any,
     fill_value: Any,
@@ -329,6 +325,6 @@ RULES: Rules = {
     "astype": lambda x, dtype, /, *, copy=True, device=None: tensor(x).astype(dtype, copy=copy),
     "zeros_like": _like("zeros_like"),
     "ones_like": _like("ones_like"),
-    "empty_like": _empty_like,
+    "empty_like": lambda prototype, *args, **options: _like("empty_like")(prototype, *args, **options),
     "full_like": _full_like,
 }

@@ -13,8 +13,7 @@ from ....core.arrays.devices import array_module
 from ....core.graph.primitive import ZEROS, apply1
 from ....core.tensor.tensor import Tensor, new_tensor
 from ...table.arguments import dimension
-from ...table.elementwise import unary
-from ...table.masks import zero_rule
+from ...table.elementwise import unary, zero_rule
 from ..arguments import (
     Rules,
     alike,
@@ -255,10 +254,6 @@ def _heaviside(x1: object, x2: object) -> Tensor:
     return ops.where(x == 0, at_zero, (ops.sign(x) + 1) / 2)
 
 
-def _divmod(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
-    return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
-
-
 def _modf(x: Any) -> tuple[Tensor, Tensor]:
     y = floating(x)
     # An infinity has the fraction 0.
@@ -299,7 +294,7 @@ UFUNC_RULES: Rules = {
     **{name: _extreme(name) for name in ("maximum", "minimum", "fmax", "fmin")},
     "cbrt": lambda x: apply1(CBRT, x),
     "heaviside": _heaviside,
-    "divmod": _divmod,
+    "divmod": lambda x1, x2: (ops.floor_divide(x1, x2), ops.remainder(x1, x2)),
     "modf": _modf,
     **{
         name: without_derivative(getattr(np, name))

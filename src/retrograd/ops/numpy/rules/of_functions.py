@@ -54,8 +54,4 @@ def _piecewise(x: object, condlist: object, funclist: Sequence[object], *args: o
     return y
 
 
-RULES: Rules = {
-    "apply_along_axis": _apply_along_axis,
-    "apply_over_axes": _apply_over_axes,
-    "piecewise": _piecewise,
-}
+RULES: Rules = {"apply_along_axis": _apply_along_axis, "apply_over_axes": _apply_over_axes, "piecewise": _piecewise}

@@ -17,7 +17,6 @@ from .mathematics import convolve
 
 
 def _polyval(p: object, x: object) -> Tensor:
-    """Evaluate by Horner's scheme."""
     coefficients, y = alike(p, x)
     return reduce(lambda total, coefficient: total * y + coefficient, coefficients, ops.zeros_like(y))
 
@@ -44,7 +43,6 @@ def _polymul(a1: object, a2: object) -> Tensor:
 
 
 def _polydiv(u: object, v: object) -> tuple[Tensor, Tensor]:
-    """Divide by long division."""
     rest, divisor = map(ops.atleast_1d, alike(*map(floating, tensors(u, v))))
     quotient = []
     for _ in range(len(rest) - len(divisor) + 1):

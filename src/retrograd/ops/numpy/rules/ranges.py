@@ -38,16 +38,9 @@ def _finished(y: Tensor, stop: Tensor, endpoint: bool, dtype: Any, axis: int) ->
 
 
 def _linspace(
-    start: object,
-    stop: object,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: object = None,
-    axis: int = 0,
-    *,
-    device: object = None,
-) -> Any:
+    start: object, stop: object, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: object = None,
+    axis: int = 0, *, device: object = None,
+) -> Any:  # fmt: skip
     first, last = _ends(start, stop)
     y = _finished(first + _fractions(first, num, endpoint) * (last - first), last, endpoint, dtype, axis)
     steps = num - 1 if endpoint else num

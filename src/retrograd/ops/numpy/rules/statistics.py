@@ -16,6 +16,7 @@ from ...reduce.common import reduce_
 from ...reduce.extremes import AMAX, AMIN
 from ..arguments import Rules, axes_of, floating, in_double, only, tensor, tensors, unwrapped
 from ..promotion import common_dtype, summed_dtype
+from .mathematics import scan
 from .selection import truth
 
 
@@ -87,10 +88,6 @@ def _extreme(name: str) -> Callable[..., Tensor]:
 max_, min_ = _extreme("amax"), _extreme("amin")
 
 
-def _ptp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
-    return max_(a, axis, keepdims) - min_(a, axis, keepdims)
-
-
 def logsumexp(a: object, axis: object = None, keepdims: bool = False) -> Tensor:
     """The rule of ``np.logaddexp.reduce``."""
     x, axis, keepdims = reduced(a, axis, keepdims)
@@ -140,11 +137,7 @@ def variance_of(
 
 
 def converted(x: Tensor, dtype: Any) -> Tensor:
-    """Return the elements in the requested dtype.
-
-    Raises:
-        TypeError: the dtype is real and the elements are complex.
-    """
+    """Return the elements in the requested dtype."""
     if x.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         raise TypeError(f"dtype={np.dtype(dtype)} would drop the imaginary parts; take np.real or np.abs first")
     return x.astype(dtype)
@@ -156,7 +149,7 @@ def root(variance: Tensor) -> Tensor:
     return ops.where(constant, 0, ops.sqrt(ops.where(constant, 1, variance)))
 
 
-def _deviation(name: str) -> Callable[..., Tensor]:
+def _deviation(name: str, ignore_nan: bool = False) -> Callable[..., Tensor]:
     def rule(
         a: object,
         axis: object = None,
@@ -171,10 +164,11 @@ def _deviation(name: str) -> Callable[..., Tensor]:
         x, axis, keepdims = reduced(a, axis, keepdims)
         x = floating(x) if dtype is None else converted(x, dtype)
         ddof = ddof if correction is None else correction
-        if where is True and mean is None:
+        if where is True and mean is None and not ignore_nan:
             return getattr(ops, name)(x, axis, correction=ddof, keepdim=keepdims)
         mean = None if mean is None else tensors(x, mean)[1]
-        total, count = variance_of(x, truth(where), axis, keepdims, ddof, mean)
+        present = truth(where) & ~ops.isnan(x) if ignore_nan else truth(where)
+        total, count = variance_of(x, present, axis, keepdims, ddof, mean)
         return total / count if name == "var" else root(total / count)
 
     return rule
@@ -220,13 +214,11 @@ def quantile(percent: float, name: str = "quantile") -> Callable[..., Tensor]:
 
 
 def _last(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Merge all reduced axes into one last dimension."""
     kept = [place for place in range(x.ndim) if place not in axes]
     return ops.reshape(ops.permute(x, (*kept, *axes)), [*(x.shape[place] for place in kept), -1])
 
 
 def _weights(weights: object, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return weights of all elements, given for each element or along the axes."""
     w = floating(tensors(x, weights)[1])
     if w.shape != x.shape:
         w = ops.reshape(w, [length if place in axes else 1 for place, length in enumerate(x.shape)])
@@ -260,7 +252,6 @@ def _median(a: object, axis: object = None, overwrite_input: bool = False, keepd
 
 
 def _variables(m: object, y: object, rowvar: bool) -> Tensor:
-    """Return the variables of ``m``, then those of ``y``, as rows."""
     given = [floating(x) for x in tensors(m, *[] if y is None else [y])]
     rows = [ops.atleast_2d(x if rowvar or x.ndim < 2 else ops.t(x)) for x in given]
     return _joined(rows) if len(rows) > 1 else in_double(given[0] if given[0].ndim < 2 else rows[0])
@@ -271,16 +262,9 @@ def _joined(rows: list[Tensor]) -> Tensor:
 
 
 def _cov(
-    m: object,
-    y: object = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: Any = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
-    dtype: Any = None,
-) -> Tensor:
+    m: object, y: object = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Tensor:  # fmt: skip
     x = _variables(m, y, rowvar)
     x = x if dtype is None else x.astype(dtype)
     counts = None if fweights is None else tensor(fweights)
@@ -302,7 +286,7 @@ RULES: Rules = {
     "amin": _extreme("amin"),
     "max": max_,
     "min": min_,
-    "ptp": _ptp,
+    "ptp": lambda a, axis=None, keepdims=False: max_(a, axis, keepdims) - min_(a, axis, keepdims),
     "var": _deviation("var"),
     "std": _deviation("std"),
     "median": _median,
@@ -310,4 +294,71 @@ RULES: Rules = {
     "percentile": quantile(100),
     "cov": _cov,
     "corrcoef": _corrcoef,
+}
+
+
+# Statistics that ignore NaN
+
+
+def _without_nan(a: object, fill: float) -> Tensor:
+    x = tensor(a)
+    return ops.where(ops.isnan(x), fill, x) if x.dtype.kind in INEXACT else x
+
+
+def _nan_sum(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
+    return sum_(_without_nan(a, 0), axis, dtype, keepdims, **among)
+
+
+def _nan_prod(a: object, axis: object = None, dtype: object = None, keepdims: bool = False, **among: object) -> Tensor:
+    return prod(_without_nan(a, 1), axis, dtype, keepdims, **among)
+
+
+def _nan_mean(
+    a: object, axis: object = None, dtype: object = None, keepdims: bool = False, *, where: object = True
+) -> Tensor:
+    x = floating(tensor(a))
+    present = ops.broadcast_to(truth(where), x.shape) & ~ops.isnan(x)
+    total = sum_(_without_nan(x, 0), axis, dtype, keepdims, where=present)
+    return total / sum_(present, axis, None, keepdims).astype(total.dtype)
+
+
+def _nan_extreme(extreme: Callable[..., Tensor], fill: float) -> Callable[..., Tensor]:
+    def rule(a: object, axis: object = None, keepdims: bool = False, **among: object) -> Tensor:
+        x = tensor(a)
+        if x.dtype.kind not in INEXACT:
+            return extreme(x, axis, keepdims, **among)
+        missing = ops.isnan(x)
+        result = extreme(ops.where(missing, fill, x), axis, keepdims, **among)
+        if among.get("initial") is not None:
+            return result
+        x, axis, keepdims = reduced(missing, axis, keepdims)
+        return ops.where(ops.all(x, axes_of(x, axis), keepdims), np.nan, result)
+
+    return rule
+
+
+def _nan_scan(name: str, fill: float) -> Callable[..., Tensor]:
+    def rule(a: object, axis: int | None = None, dtype: object = None) -> Tensor:
+        return scan(name)(_without_nan(a, fill), axis, dtype)
+
+    return rule
+
+
+def _nan_median(a: object, axis: object = None, overwrite_input: bool = False, keepdims: bool = False) -> Tensor:
+    return quantile(1, "nanquantile")(a, 0.5, axis, keepdims=keepdims)
+
+
+RULES |= {
+    "nansum": _nan_sum,
+    "nanmean": _nan_mean,
+    "nanprod": _nan_prod,
+    "nancumsum": _nan_scan("cumsum", 0),
+    "nancumprod": _nan_scan("cumprod", 1),
+    "nanvar": _deviation("var", True),
+    "nanstd": _deviation("std", True),
+    "nanmedian": _nan_median,
+    "nanmax": _nan_extreme(max_, -np.inf),
+    "nanmin": _nan_extreme(min_, np.inf),
+    "nanquantile": quantile(1, "nanquantile"),
+    "nanpercentile": quantile(100, "nanquantile"),
 }

@@ -13,11 +13,6 @@ from ..bare_arrays import refuse_examples
 
 
 def _target(name: str, target: object, *sources: object) -> Tensor:
-    """Return the Tensor to write to.
-
-    Raises:
-        TypeError: the target is an array, which cannot have a history.
-    """
     if isinstance(target, Tensor):
         return target
     if any(isinstance(source, Tensor) and source.requires_grad for source in sources):

@@ -34,7 +34,6 @@ def _right_side(b: MatrixLike, size: int, name: str) -> Tensor:
 
 
 def _solution(A: SparseArray, b: Tensor, solver: Factorized | Krylov, transposed: bool = False) -> Tensor:
-    """Return the solutions of a sparse system for the columns of b."""
     array = A.sum_duplicates()
     data, right = promoted(array.data if array.dtype.kind in "fc" else array.data.to(np.float64), b)
     params = {"places": array.places, "solver": solver, "transposed": transposed}
@@ -245,8 +244,7 @@ class _MatrixFree(LinearSolve):
                 f"{self.what}: the linear system of the derivative did not converge in {info} iterations"
             )
         self.info = int(info) if self.info is None else self.info
-        found: Array = x.astype(right.dtype, copy=False)
-        return found
+        return x.astype(right.dtype, copy=False)
 
 
 def cg(

@@ -130,9 +130,7 @@ def einsum_calls(rng: np.random.Generator) -> Iterator[Call]:
     yield Call(rng.standard_normal((2, 3)), [0, 1], [1, 0])
 
 
-CASES += [
-    Case("einsum", einsum_calls, np.einsum),
-]
+CASES += [Case("einsum", einsum_calls, np.einsum)]
 
 
 # vector_products: Cases of products of vectors and of chains of matrices.

@@ -297,10 +297,7 @@ def reals(rng: np.random.Generator) -> Iterator[Call]:
 CASES += [
     Case("complex", binary_calls(normal, number=False), lambda x, y: x + 1j * y, dtypes=("float32",)),
     Case(
-        "polar",
-        binary_calls(positive, normal, number=False),
-        lambda r, phi: r * np.exp(1j * phi),
-        dtypes=("float32",),
+        "polar", binary_calls(positive, normal, number=False), lambda r, phi: r * np.exp(1j * phi), dtypes=("float32",)
     ),
     Case("isreal", reals, np.isreal, order=0, dtypes=()),
 ]

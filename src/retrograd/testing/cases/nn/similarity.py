@@ -1,4 +1,4 @@
-"""Cases of distances and similarities."""
+"""Cases of distances and similarities, and of rows looked up by number."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...case import Call, Case
+from ..shape import integers, normals
 
 
 def cosine_calls(rng: np.random.Generator) -> Iterator[Call]:
@@ -61,4 +62,38 @@ CASES = [
     Case("pairwise_distance", pairwise_calls),
     Case("cdist", cdist_calls, edge_calls=coinciding_pairs),
     Case("nn.functional.pdist", pdist_calls, edge_calls=coinciding),
+]
+
+
+BAGS = integers([0, 2, 2], [3, 1, 0])
+LINE = integers(0, 2, 2, 3, 1, 0)
+OFFSETS = integers(0, 2, 2, 5)
+
+CASES += [
+    Case(
+        "nn.functional.embedding",
+        normals(
+            lambda n: Call(BAGS, n(4, 3)),
+            lambda n: Call(np.array(1), n(4, 3)),
+            lambda n: Call(np.zeros((0, 2), np.int64), n(4, 3)),
+        ),
+        lambda index, weight: weight[index],
+    ),
+    Case(
+        "nn.functional.embedding_bag",
+        normals(
+            lambda n: Call(BAGS, n(4, 3)),
+            lambda n: Call(BAGS, n(4, 3), mode="sum"),
+            lambda n: Call(BAGS, n(4, 3), mode="max"),
+            lambda n: Call(LINE, n(4, 3), OFFSETS),
+            lambda n: Call(LINE, n(4, 3), OFFSETS, mode="max"),
+            lambda n: Call(LINE, n(4, 3), OFFSETS, mode="sum", include_last_offset=True),
+            lambda n: Call(BAGS, n(4, 3), mode="sum", per_sample_weights=n(2, 3)),
+        ),
+    ),
+    Case(
+        "nn.functional.one_hot",
+        normals(lambda n: Call(BAGS), lambda n: Call(LINE, 5), lambda n: Call(np.array(2), num_classes=4)),
+        order=0,
+    ),
 ]
