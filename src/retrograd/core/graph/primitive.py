@@ -458,13 +458,14 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
         if isinstance(value, Tensor):
             if value._requires:
                 mask |= bit
-                edge = value._node or value
+                edge = value if value._node is None else value._node
             value = value.array
         arrays.append(value)
         parents.append(edge)
         bit += bit
-    if primitive.promote is not None and (  # a single array is converted only to floating numbers
-        bit != 2 or type(value) is not ndarray or primitive.floats and value.dtype.kind not in INEXACT
+    if primitive.promote is not None and (  # arrays of one dtype are converted only to floating numbers
+        (type(value) is not ndarray or primitive.floats and value.dtype.kind not in INEXACT)
+        or (bit != 2 and (bit != 4 or type(x := arrays[0]) is not ndarray or x.dtype is not value.dtype))
     ):
         arrays = promoted(primitive.name, primitive.promote, inputs, tuple(arrays))
     try:
