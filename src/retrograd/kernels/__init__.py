@@ -24,12 +24,13 @@ from numpy import ndarray
 from ..core.arrays import Array
 from ..core.arrays.devices import Wrapping
 from ..core.arrays.dtypes import float32
+from ..core.arrays.fp_warnings import silent_forms, silently
 from ..core.arrays.memory import large_array_met
 from ..core.arrays.summation import LARGE
 from ..core.graph.modes import watchers
 from ..core.opaque_calls import LoopMissing, whole
 from ..core.source_location import user_level
-from .runtime.result_arrays import empty
+from .runtime.result_arrays import empty, offering
 from .runtime.threads import launch
 
 USEFUL = 1 << 15  # elements from which a loop gains more time than its call costs
@@ -215,31 +216,51 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
     of ``vmap``) and is then broadcast.
     """
 
-    def enter(reference: Reference) -> Reference:
+    def enter(reference: Reference, refer: Reference) -> Reference:
+        entries: list[Reference] = []  # the loop's functions in machine code, once it has run
+
+        def run(size: int, *arrays: Array) -> None:
+            nonlocal entries
+            found = loop(BASIC, name)
+            launch(found, size, WORTH_SHARING, *[array.ravel() for array in arrays])
+            entries = found.entries
+
+        # Small arrays, for which each call of a function counts, pass by ``takes``, ``empty`` and ``launch``.
         if _arity(reference) == 1:
 
             @wraps(reference)
             def run_loop(x: Array) -> Array:
                 if not takes(x, least=least):
                     dense = _dense(x) if least == SEVERAL else None
-                    return run_loop(*dense) if dense else reference(x)
+                    return run_loop(*dense) if dense else refer(x)
                 out = empty(x.shape, x.dtype)
-                launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
+                run(x.size, x, out)
                 return out
 
             @wraps(reference)
             def dispatch_loop(x: Any) -> Any:
-                if type(x) is ndarray and x.size < least:
-                    return reference(x)
-                try:
-                    return shared(x) if watchers else run_loop(x)
-                except LoopMissing:
-                    return reference(x)
+                if type(x) is ndarray:
+                    size = x.size
+                    if size < least:
+                        return refer(x)
+                    if (
+                        size <= WORTH_SHARING
+                        and x.dtype is float32
+                        and x.flags.c_contiguous
+                        and not (watchers or offering)
+                        and compiled() is not None
+                    ):
+                        out = np.empty(x.shape, float32)
+                        flat, result = x.ravel(), out.ravel()
+                        for entry in entries:
+                            if entry(0, 1, 0, size, 0, flat, result) is not NotImplemented:
+                                return out
+                return shared(x)
 
             def write(out: Array, x: Array) -> None:
                 if x.size >= least and suits(out) and takes(x, least=least):
                     try:
-                        launch(loop(BASIC, name), x.size, WORTH_SHARING, x.ravel(), out.ravel())
+                        run(x.size, x, out)
                         return
                     except LoopMissing:
                         pass
@@ -249,32 +270,45 @@ def mapped(name: str, least: int = USEFUL) -> Callable[[Reference], Reference]:
         else:
 
             @wraps(reference)
-            def run_loop(x: Array, *others: Array) -> Array:
-                differ = any(other.shape != x.shape for other in others)
-                if not takes(x, *others, least=least) or differ and not _repeats(x, *others):
-                    dense = _dense(x, *others) if least == SEVERAL and not differ else None
-                    return run_loop(*dense) if dense else reference(x, *others)
+            def run_loop(x: Array, y: Array) -> Array:
+                differ = y.shape != x.shape
+                if not takes(x, y, least=least) or differ and not _repeats(x, y):
+                    dense = _dense(x, y) if least == SEVERAL and not differ else None
+                    return run_loop(*dense) if dense else refer(x, y)
                 out = empty(x.shape, x.dtype)
-                arrays = [array.ravel() for array in (x, *others, out)]
-                launch(loop(BASIC, name), x.size, WORTH_SHARING, *arrays)
+                run(x.size, x, y, out)
                 return out
 
             @wraps(reference)
-            def dispatch_loop(x: Any, *others: object) -> Any:
-                if type(x) is ndarray and x.size < least:
-                    return reference(x, *others)
-                try:
-                    return shared(x, *others) if watchers else run_loop(x, *others)
-                except LoopMissing:
-                    return reference(x, *others)
+            def dispatch_loop(x: Any, y: Any) -> Any:
+                if type(x) is ndarray:
+                    size = x.size
+                    if size < least:
+                        return refer(x, y)
+                    if (
+                        size <= WORTH_SHARING
+                        and x.dtype is float32
+                        and type(y) is ndarray
+                        and y.shape == (shape := x.shape)
+                        and x.flags.c_contiguous
+                        and not (watchers or offering)
+                        and compiled() is not None
+                    ):
+                        out = np.empty(shape, float32)
+                        flat, other, result = x.ravel(), y.ravel(), out.ravel()
+                        for entry in entries:
+                            if entry(0, 1, 0, size, 0, flat, other, result) is not NotImplemented:
+                                return out
+                return shared(x, y)
 
         MAPPED.add(name)
         run_loop.loop, run_loop.reference = name, reference  # type: ignore[attr-defined]
-        shared = whole(run_loop)
+        shared: Reference = whole(run_loop)
         dispatch_loop.loop, dispatch_loop.reference = name, reference  # type: ignore[attr-defined]
+        silent_forms[dispatch_loop] = lambda: enter(reference, silently(reference))
         return dispatch_loop
 
-    return enter
+    return lambda reference: enter(reference, reference)
 
 
 def _dense(*arrays: Array) -> list[Any] | None:
@@ -293,11 +327,11 @@ def _dense(*arrays: Array) -> list[Any] | None:
     return list(map(np.ascontiguousarray, arrays))
 
 
-def _repeats(x: Array, *others: Any) -> bool:
-    """Return whether there is one other array, broadcast only along leading dimensions, of at least ``REPEATED``."""
-    if len(others) != 1 or others[0].size < REPEATED:
+def _repeats(x: Array, y: Any) -> bool:
+    """Return whether y is broadcast only along leading dimensions, and has at least ``REPEATED`` elements."""
+    if y.size < REPEATED:
         return False
-    shape = others[0].shape
+    shape = y.shape
     while shape[0] == 1:
         shape = shape[1:]
     return shape == x.shape[-len(shape) :]

@@ -72,8 +72,12 @@ def test_an_activation_in_one_pass_is_its_reference(name, kind, shape, monkeypat
     called = []
     launch = elementwise.launch
     monkeypatch.setattr(elementwise, "launch", lambda *args: called.append(args[0].name) or launch(*args))
+    monkeypatch.setattr(elementwise, "offering", [None])  # small arrays call loops without ``launch`` otherwise
     ours = results(name, x, g)
     assert len(called) == (0 if name == "floor" else 1 if name in ONE else 2 + (name in IN_PLACE))
+    monkeypatch.setattr(elementwise, "offering", [])
+    for one, other in zip(results(name, x, g), ours, strict=True):
+        np.testing.assert_array_equal(one, other)
     monkeypatch.setattr(elementwise, "compiled", lambda: None)
     for one, other in zip(ours, results(name, x, g), strict=True):
         assert one.dtype == other.dtype

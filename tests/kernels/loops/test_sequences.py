@@ -215,3 +215,29 @@ def test_functions_of_one_number(dtype, monkeypatch):
         )
     both(np.full(1, np.nan, dtype), *found[:, :1])
     assert np.isnan(found[:, 0]).all()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["multi_margin_loss", "multilabel_margin_loss"])
+def test_margins_of_classes_agree_with_the_reference(name, dtype, reduction, monkeypatch):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((9, 7)).astype(dtype)
+    x[0, 2], x[1] = np.nan, 0.0
+    single = name == "multi_margin_loss"
+    target = rng.integers(7, size=9) if single else np.where(rng.random((9, 7)) < 0.3, -1, rng.integers(7, size=(9, 7)))
+    options = {"weight": rg.tensor(rng.random(7).astype(dtype))} if single else {}
+
+    def run():
+        leaf = rg.tensor(x, requires_grad=True)
+        loss = getattr(F, name)(leaf, rg.tensor(target), reduction=reduction, **options)
+        loss.nansum().backward()
+        return loss.detach().numpy(), leaf.grad.numpy()
+
+    launched = []
+    launch = lookups.launch
+    monkeypatch.setattr(lookups, "launch", lambda *args: launched.append(args[0].name) or launch(*args))
+    ours = run()
+    assert launched == ["class_margins"]
+    for found, wanted in zip(ours, kernels.by_reference(run, (), {}), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=8 * np.finfo(dtype).eps)

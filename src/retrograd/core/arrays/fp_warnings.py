@@ -18,6 +18,10 @@ from ..graph.modes import AtomicExit
 P = ParamSpec("P")
 R = TypeVar("R")
 
+# For some functions, what makes a version that suppresses warnings only around its calls of NumPy: changing NumPy's
+# state costs more than a short compiled loop.
+silent_forms: dict[Callable[..., object], Callable[[], Callable[..., Any]]] = {}
+
 _extobj_contextvar: Any = None
 _SILENT: Any = None
 try:
@@ -58,6 +62,8 @@ if _extobj_contextvar is not None:
 
     def silently(function: Callable[..., R]) -> Callable[..., R]:
         """Decorate a function so that it raises no floating-point warnings."""
+        if function in silent_forms:
+            return silent_forms[function]()
         look, put, state = _extobj_contextvar.get, _extobj_contextvar.set, _SILENT
 
         def without_fp_warnings(*args: object, **kwargs: object) -> R:

@@ -454,19 +454,19 @@ def apply(primitive: Primitive, inputs: tuple[Any, ...], params: Params, beside:
     parents: list[Any] = []
     mask, bit = 0, 1
     for value in inputs:
+        edge = None
         if isinstance(value, Tensor):
-            arrays.append(value.array)
             if value._requires:
                 mask |= bit
-                edge = value._node
-                parents.append(value if edge is None else edge)
-            else:
-                parents.append(None)
-        else:
-            arrays.append(value)
-            parents.append(None)
+                edge = value if value._node is None else value._node
+            value = value.array
+        arrays.append(value)
+        parents.append(edge)
         bit += bit
-    if primitive.promote is not None:
+    if primitive.promote is not None and (  # arrays of one dtype are converted only to floating numbers
+        (type(value) is not ndarray or primitive.floats and value.dtype.kind not in INEXACT)
+        or (bit != 2 and (bit != 4 or type(x := arrays[0]) is not ndarray or x.dtype is not value.dtype))
+    ):
         arrays = promoted(primitive.name, primitive.promote, inputs, tuple(arrays))
     try:
         out = primitive.forward(*arrays, **params)

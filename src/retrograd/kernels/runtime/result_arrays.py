@@ -26,14 +26,14 @@ class _Here(local):
 
 
 _here = _Here()
-_offering: list[None] = []  # one item per running call with an allocator, on any thread: cheaper to read than ``_here``
+offering: list[None] = []  # one item per running call with an allocator, on any thread: cheaper to read than ``_here``
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
     """Return an uninitialised array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
-    if _offering and (offers := _here.offers) is not None:
+    if offering and (offers := _here.offers) is not None:
         return offers(shape, np.dtype(dtype))
     return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
@@ -48,11 +48,11 @@ def empty_like(x: Any) -> Any:
 
 def _offered(offers: Callable[..., object], function: Callable[..., object], args: Any, kwargs: Any) -> Any:
     before, _here.offers = _here.offers, offers
-    _offering.append(None)
+    offering.append(None)
     try:
         return function(*args, **kwargs)
     finally:
-        _offering.pop()
+        offering.pop()
         _here.offers = before
 
 

@@ -40,7 +40,7 @@ _LOGISTIC = activations(Functions(one_plus_exp=one_plus_exp))
 SIGMOID = unary(
     "sigmoid",
     mapped("sigmoid", SEVERAL)(in_single(_LOGISTIC["sigmoid"])),
-    mapped("sigmoid_backward")(_LOGISTIC["sigmoid_backward"]),
+    mapped("sigmoid_backward", SEVERAL)(_LOGISTIC["sigmoid_backward"]),
     signals=True,
     compiled="f",
 )

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.arrays.fp_warnings import silent_forms, silently
 from ...core.arrays.layout import memory_order
+from ...kernels import Reference
 
 BLOCK = 16384
 
@@ -46,13 +48,19 @@ def widened(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return wraps(function)(lambda x: function(wide(x)))
 
 
-def in_single(function: Callable[..., Any]) -> Callable[..., Any]:
+def in_single(function: Reference) -> Reference:
     """Decorate a function of one array (and parameters): float16 is computed in float32 and rounded once."""
 
-    @wraps(function)
-    def computed(x: Array, *args: object, **params: object) -> Array:
-        if x.dtype.char == "e":
-            return function(x.astype(np.float32), *args, **params).astype(np.float16)
-        return function(x, *args, **params)
+    def rounded(x: Array, *args: object, **params: object) -> Array:
+        return function(x.astype(np.float32), *args, **params).astype(np.float16)
 
+    def enter(function: Reference, rounded: Reference) -> Reference:
+        @wraps(function)
+        def computed(x: Array, *args: object, **params: object) -> Array:
+            return rounded(x, *args, **params) if x.dtype.char == "e" else function(x, *args, **params)
+
+        return computed
+
+    computed = enter(function, rounded)
+    silent_forms[computed] = lambda: enter(silently(function), silently(rounded))
     return computed

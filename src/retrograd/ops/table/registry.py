@@ -289,7 +289,10 @@ def named_errors(name: str, function: Function, real: bool = False) -> Function:
     def named(*args: object, **kwargs: object) -> Any:
         try:
             if real:
-                _refuse_complex(name, function, args, kwargs)
+                for value in (*args, *kwargs.values()) if kwargs else args:
+                    if value.array.dtype.kind == "c" if isinstance(value, Tensor) else value.__class__ not in _REAL:
+                        _refuse_complex(name, function, args, kwargs)
+                        break
             if kwargs and other_names:
                 _rename(name, other_names, kwargs)
             if watchers:

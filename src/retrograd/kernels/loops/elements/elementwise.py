@@ -14,9 +14,10 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
+from ....core.arrays.fp_warnings import silent_forms, silently
 from ....core.opaque_calls import LoopMissing
 from ... import REPEATED, SEVERAL, USEFUL, WORTH_SHARING, Reference, compiled, loop, or_reference, suits
-from ...runtime.result_arrays import empty
+from ...runtime.result_arrays import empty, offering
 from ...runtime.threads import launch
 
 BLOCK = 1 << 14  # elements of a block for sums of losses
@@ -79,22 +80,38 @@ def _with_loop(
     The compiler traces the function's own steps.
     """
 
-    def enter(reference: Reference) -> Reference:
+    def enter(reference: Reference, refer: Reference) -> Reference:
+        entries: list[Reference] = []  # the loop's functions in machine code, once it has run
+
         def run_loop(out: Any, arrays: tuple[Any, ...], numbers: Any) -> None:
-            typed = _typed(out.dtype.type, numbers)
+            nonlocal entries
+            found = loop(module, name)
             flat = [array.ravel() for array in arrays]
-            launch(loop(module, name), out.size, WORTH_SHARING, *flat, typed, out.ravel())
+            launch(found, out.size, WORTH_SHARING, *flat, _typed(out.dtype.type, numbers), out.ravel())
+            entries = found.entries
 
         @wraps(reference)
         def dispatch_loop(*args: Any, **params: Any) -> Any:
-            arrays = args[:count]
+            x, *others = arrays = args[:count]
+            if type(x) is ndarray and SEVERAL <= (size := x.size) <= WORTH_SHARING and entries and not offering:
+                dtype, shape = x.dtype, x.shape  # small arrays pass by ``_takes`` and ``launch``
+                suited = dtype.char in kinds and x.flags.c_contiguous and compiled() is not None
+                for other in others:
+                    suited = suited and type(other) is ndarray and other.shape == shape
+                if suited:
+                    out = np.empty(shape, dtype)
+                    numbers = _typed(dtype.type, map(params.__getitem__, names) if params else args[count:])
+                    rest = *[array.ravel() for array in arrays], numbers, out.ravel()
+                    for entry in entries:
+                        if entry(0, 1, 0, size, 0, *rest) is not NotImplemented:
+                            return out
             if not _takes(*arrays, least=SEVERAL, kinds=kinds):
-                return reference(*args, **params)
-            out = empty(args[0].shape, args[0].dtype)
+                return refer(*args, **params)
+            out = empty(x.shape, x.dtype)
             try:
                 run_loop(out, arrays, [params[name] for name in names] if params else args[count:])
             except LoopMissing:
-                return reference(*args, **params)
+                return refer(*args, **params)
             return out
 
         def write(out: Any, x: Any, **params: Any) -> None:
@@ -108,9 +125,10 @@ def _with_loop(
 
         dispatch_loop.write = write  # type: ignore[attr-defined]  # for what is written over its input
         dispatch_loop.loop, dispatch_loop.reference = name, reference  # type: ignore[attr-defined]
+        silent_forms[dispatch_loop] = lambda: enter(reference, silently(reference))
         return dispatch_loop
 
-    return enter
+    return lambda reference: enter(reference, reference)
 
 
 def special(name: str) -> Callable[[Reference], Reference]:

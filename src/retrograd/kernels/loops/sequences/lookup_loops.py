@@ -124,3 +124,38 @@ def cross_entropy_in_place(
         if spread.size:
             _subtract(row, spread[n], class_weight)
         row[index[n]] -= picked[n]
+
+
+@shared()
+def class_margins(
+    x: np.ndarray,
+    index: np.ndarray,
+    margin: float,
+    weight: np.ndarray,
+    divisor: float,
+    own: np.ndarray,
+    rows: np.ndarray,
+    slopes: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """Compute losses and slopes; ``own`` and ``slopes`` are zeros, and ``weight`` is empty if not given."""
+    for n in range(start, stop):
+        row, mine, slope, total = x[n], own[n], slopes[n], 0.0
+        for target in index[n]:
+            if target >= 0:
+                mine[target] = True
+        for target in index[n]:
+            if target >= 0:
+                base = margin - row[target]
+                for j in range(row.size):
+                    hinge = base + row[j]
+                    if not (mine[j] or hinge <= 0):  # NaN, too
+                        total += hinge
+                        if hinge > 0:
+                            slope[j] += 1
+                            slope[target] -= 1
+        share = weight[n] if weight.size else 1.0
+        rows[n] = total / row.size * share
+        for j in range(row.size):
+            slope[j] = slope[j] / divisor * share

@@ -1,6 +1,6 @@
 """Lookups by compiled loops: rows of a table, and the classes of logits.
 
-The references are in ops/indexing/indexing.py and, with the same signatures, in ops/nn/losses/classes.py.
+The references are in ops/indexing/indexing.py, ops/nn/losses/classes.py and class_margins.py.
 """
 
 from __future__ import annotations
@@ -71,6 +71,22 @@ def cross_entropy(x: Array, index: Any, class_weight: Any, smoothing: float) -> 
     arguments = x, _numbers(index), _vector(class_weight, x), whole, smoothing > 0, rows, top, total
     launch(loop("loops.sequences.lookup_loops", "cross_entropy"), n, _least(x), *arguments)
     return rows[0], rows[1] if smoothing else None, top, total
+
+
+def class_margins(
+    x: Array, index: Array, weight: Array | None, margin: float, divisor: int
+) -> tuple[Array, Array] | None:
+    """Return the losses of rows and their slopes by ``divisor``; None to use the reference.
+
+    ``index`` has the targets of each row; those below 0 do not count.
+    """
+    if not takes_logits(x, index, 0):
+        return None
+    rows, slopes = empty((len(x),), x.dtype), np.zeros(x.shape, x.dtype)
+    arguments = x, np.ascontiguousarray(index, np.int64), x.dtype.type(margin), _vector(weight, x), float(divisor)
+    own = np.zeros(x.shape, np.bool_)
+    launch(loop("loops.sequences.lookup_loops", "class_margins"), len(x), _least(x), *arguments, own, rows, slopes)
+    return rows, slopes
 
 
 def _lanes(x: Array) -> tuple[int, int, int]:

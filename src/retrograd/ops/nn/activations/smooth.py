@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from ....core.arrays import Array
-from ....core.arrays.dtypes import FLOATING, get_default_dtype
+from ....core.arrays.dtypes import FLOATING, float32, get_default_dtype
 from ....core.arrays.layout import order_like
 from ....core.graph.primitive import Primitive, apply, apply1, apply2, operand
 from ....core.tensor.mutation import apply_inplace
@@ -79,7 +79,8 @@ def log1p_exp(x: Array) -> Array:
 
 def _softplus(x: Array, beta: float, threshold: float) -> Array:
     if beta == 1:
-        return select(x > threshold, x, log1p_exp(x))
+        y = log1p_exp(x)
+        return y if x.dtype is float32 and threshold >= 17 else select(x > threshold, x, y)  # x + 4e-8 is rounded to x
     z = beta * x
     return select(z > threshold, x, log1p_exp(z) * (1 / beta if beta else np.inf))
 

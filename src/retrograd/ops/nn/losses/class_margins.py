@@ -17,6 +17,8 @@ from ....core.arrays.summation import accurate_sum
 from ....core.errors import InvalidValue, describe
 from ....core.graph.primitive import Primitive, apply, operand
 from ....core.tensor.tensor import Tensor, new_tensor
+from ....kernels import or_reference
+from ....kernels.loops.sequences import lookups
 from ...table.arguments import floating_operand
 from ...table.batching import fold, folded_array, unfold
 from ...table.registry import operator
@@ -27,21 +29,28 @@ if TYPE_CHECKING:
     from ....core.mapping.batching import Call
 
 
+def _divisor(x: Array, reduction: str) -> int:
+    return x.shape[1] * len(x) if reduction == "mean" else x.shape[1]
+
+
 def _rows(hinge: Array, slopes: Array, weight: Array | None, reduction: str) -> tuple[Array, Array]:
     """Reduce the losses of rows; return them and the slopes, both from terms without the factor ``1 / C``."""
     n, classes = slopes.shape
     rows = accurate_sum(hinge.reshape(n, prod(hinge.shape[1:])), (1,)) / hinge.dtype.type(classes)
-    slopes /= slopes.dtype.type(classes * n if reduction == "mean" else classes)
+    slopes /= slopes.dtype.type(_divisor(slopes, reduction))
     if weight is not None:
         rows *= weight
         slopes *= weight[:, None]
     return reduced_array(rows, reduction), slopes
 
 
+@or_reference
 def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, reduction: str) -> tuple[Array, Array]:
+    found = lookups.class_margins(x, index[:, None], weight, margin, _divisor(x, reduction))
+    if found is not None:
+        return reduced_array(found[0], reduction), found[1]
     at = at_classes(index)
-    hinge = x - x[at][:, None]
-    hinge += x.dtype.type(margin)
+    hinge = x + (x.dtype.type(margin) - x[at])[:, None]
     hinge[at] = 0
     np.maximum(hinge, 0, out=hinge)
     slopes = (hinge > 0).astype(x.dtype)
@@ -49,8 +58,12 @@ def _multi_margin(x: Array, index: Array, weight: Array | None, margin: float, r
     return _rows(hinge, slopes, weight, reduction)
 
 
+@or_reference
 def _multilabel_margin(x: Array, index: Array, weight: None, reduction: str) -> tuple[Array, Array]:
     """Compute the loss; ``index`` has the targets of each row first, followed by -1."""
+    found = lookups.class_margins(x, index, weight, 1.0, _divisor(x, reduction))
+    if found is not None:
+        return reduced_array(found[0], reduction), found[1]
     xp = array_module(x)
     one = index[:, :, None] == xp.arange(x.shape[1])  # the j-th target of row n is class i
     hinge = x[:, None] + (1 - x[xp.arange(len(x))[:, None], index])[:, :, None]
