@@ -21,7 +21,7 @@ BOUNDS = {
     "lines of operators' docstrings that repeat another one": 34,
     "lines of docstrings that repeat another one": 288,
     "files of 60 lines and fewer, without `__init__.py` and generated ones": 72,
-    "uses of Any": 3575,
+    "uses of Any": 3568,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 144,
 }
