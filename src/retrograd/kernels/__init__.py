@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache, wraps
 from math import prod
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy import ndarray
@@ -32,6 +32,9 @@ from ..core.opaque_calls import LoopMissing, whole
 from ..core.source_location import user_level
 from .runtime.result_arrays import empty, offering
 from .runtime.threads import launch
+
+if TYPE_CHECKING:
+    from .runtime.loop_calls import Loop
 
 USEFUL = 1 << 15  # elements from which a loop gains more time than its call costs
 SLOW = 1 << 13  # the same for a loop that replaces one slow or two ordinary NumPy calls
@@ -167,7 +170,7 @@ def _call_waiting() -> None:
 
 
 @cache
-def loop(module: str, name: str) -> Any:
+def loop(module: str, name: str) -> Loop:
     """Return a loop by its name and that of its module, without importing the module. ``compiled()`` must be true."""
     from .runtime.loop_calls import loops
 

@@ -17,12 +17,14 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.arrays.devices import array_module
+from ...core.arrays.dtypes import DType
 from ...core.arrays.layout import empty_lines, memory_order, order_like
 from ...core.arrays.summation import LARGE
 
 
 class _Here(local):
-    offers: Callable[[tuple[int, ...], Any], Any] | None = None  # the allocator of this thread's kernels
+    # The allocator of this thread's kernels; it returns None for a new array
+    offers: Callable[[tuple[int, ...], DType], Array | None] | None = None
 
 
 _here = _Here()
@@ -33,8 +35,8 @@ def empty(shape: tuple[int, ...], dtype: Any, like: object = None) -> Any:
     """Return an uninitialised array, of the library of ``like``."""
     if like is not None and type(like) is not np.ndarray:
         return array_module(like).empty(shape, dtype)
-    if offering and (offers := _here.offers) is not None:
-        return offers(shape, np.dtype(dtype))
+    if offering and (offers := _here.offers) is not None and (offered := offers(shape, np.dtype(dtype))) is not None:
+        return offered
     return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
 
 
@@ -46,7 +48,9 @@ def empty_like(x: Any) -> Any:
     return empty(tuple([x.shape[axis] for axis in order]), x.dtype).transpose(np.argsort(order))
 
 
-def _offered(offers: Callable[..., object], function: Callable[..., object], args: Any, kwargs: Any) -> Any:
+def _offered(
+    offers: Callable[[tuple[int, ...], DType], Array | None], function: Callable[..., object], args: Any, kwargs: Any
+) -> Any:
     before, _here.offers = _here.offers, offers
     offering.append(None)
     try:
@@ -60,11 +64,9 @@ def into(slots: Sequence[Array | None], function: Callable[..., object], *args: 
     """Call the function so that it allocates the arrays ``slots``, in order; None stands for a new array."""
     left = iter(slots)
 
-    def offers(shape: tuple[int, ...], dtype: Any) -> Any:
+    def offers(shape: tuple[int, ...], dtype: DType) -> Array | None:
         slot = next(left, None)
-        if slot is not None and slot.shape == shape and slot.dtype == dtype:
-            return slot
-        return np.empty(shape, dtype) if prod(shape) < LARGE else empty_lines(shape, dtype)
+        return slot if slot is not None and slot.shape == shape and slot.dtype == dtype else None
 
     return _offered(offers, function, args, kwargs)
 
@@ -73,7 +75,7 @@ def noted(function: Callable[..., object], *args: object, **kwargs: object) -> t
     """Return the function's result and the arrays that it allocated."""
     asked: list[Any] = []
 
-    def offers(shape: tuple[int, ...], dtype: Any) -> Any:
+    def offers(shape: tuple[int, ...], dtype: DType) -> Array:
         asked.append(np.empty(shape, dtype))
         return asked[-1]
 

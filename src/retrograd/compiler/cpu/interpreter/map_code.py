@@ -23,7 +23,12 @@ _COMPARISONS = {
 }  # fmt: skip
 _LOGICAL = {"and": at.AND, "or": at.OR, "xor": at.NOT_EQUAL}
 _CALLS = {"sqrt": at.SQRT, "fabs": at.ABSOLUTE}
-_FLOATS: dict[str, np.dtype] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+# The dtypes in which operations compute, by their type in LLVM. Selections of bytes are exact in float32.
+_DTYPES: dict[str, np.dtype] = {
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    "i8": np.dtype(np.float32),
+}
 # The elementwise functions of floating dtypes that have code; NumPy's inner loops compute all others.
 SUPPORTED = {
     "add", "subtract", "multiply", "divide", "negative", "reciprocal", "square", "sqrt", "absolute", "fabs", "maximum",
@@ -109,12 +114,13 @@ class _Reader:
         self.out, self.inputs, self.strides, self.lengths = out, inputs, strides, lengths
         self.lines = [self._parsed(line) for line in lines]
         types = {words.split()[0 if name != "fcmp" else 1] for _, name, words in self.lines if name in _ARITHMETIC}
-        types = {kind for kind in types if kind in _FLOATS} or {TYPES[out.dtype.name]}
-        if len(types) != 1 or not types <= _FLOATS.keys():
+        types = {kind for kind in types if kind in _DTYPES} or {TYPES[out.dtype.name]}
+        if len(types) != 1 or not types <= _DTYPES.keys() or types == {"i8"} and out.dtype != np.uint8:
             raise Unlowered(f"operations of {', '.join(sorted(types))}")
         (self.type,) = types
-        self.dtype = _FLOATS[self.type]
-        constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+\.\d+)(?!\w)", "\n".join(lines))
+        self.dtype = _DTYPES[self.type]
+        self.stored = out.dtype if self.type == "i8" else self.dtype  # the dtype of operands and result
+        constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+(?:\.\d+)?)(?!\w)", "\n".join(lines))
         self.numbers = {text: number for number, text in enumerate(dict.fromkeys(constants))}
         self.rows = Code(1 + len(inputs), len(self.numbers))
         self.group = 1
@@ -135,10 +141,10 @@ class _Reader:
         for name, operation, words in self.lines:
             self.slots[name] = self._row(operation, words)
         slot, stores, kept = self.slot(result), list[list[int]](), {0}
-        if self.out.dtype not in (np.bool_, self.dtype):
+        if self.out.dtype not in (np.bool_, self.stored):
             raise Unlowered(f"{self.dtype} to {self.out.dtype}")
-        byte = self.out.dtype == np.bool_
-        if not self._adjacent(0):
+        byte = self.out.dtype.itemsize == 1
+        if not self._adjacent(0) or self.stored == np.uint8:
             made = any(row[1] == slot for row in self.rows.rows)
             block = slot if made else self.rows.do(at.COPY, None, slot)
             stores, kept = [[region_code.STORE_BYTE if byte else region_code.STORE, 0, block]], {block}
@@ -191,7 +197,7 @@ class _Reader:
         if not name.startswith("%x"):
             raise Unlowered(name)
         place = self.inputs[int(name[2:])]
-        if place.dtype not in (self.dtype, np.bool_):
+        if place.dtype not in (self.stored, np.bool_):
             raise Unlowered(f"operations of {place.dtype}")
         self.slots[name] = self._operand(name)
         return self.slots[name]

@@ -98,33 +98,41 @@ def _change(operation: int, out: np.ndarray, x: np.ndarray, y: np.ndarray, z: np
 
 
 @_step
-def _loaded(out: np.ndarray, x: int, step: int, number: Any) -> None:
+def _loaded(out: np.ndarray, x: int, step: int, outer: int, columns: int, number: Any) -> None:
     """Load elements of an array of numbers like ``number`` from an address on."""
     values = _vector(x, out.size, number)
-    if step == values.itemsize:
+    if columns == out.size and step == values.itemsize:
         for j in range(out.size):
             out[j] = values[j]
-    elif step == 0:
+    elif columns == out.size and step == 0:
         value = values[0]
         for j in range(out.size):
             out[j] = value
-    else:
+    elif columns == out.size:
         for j in range(out.size):
             out[j] = _vector(x + j * step, 1, number)[0]
+    else:
+        left = columns
+        for j in range(out.size):
+            out[j] = _vector(x, 1, number)[0]
+            x, left = x + step, left - 1
+            if left == 0:
+                x, left = x + outer - columns * step, columns
 
 
 @_step
-def _load(operation: int, out: np.ndarray, x: int, step: int) -> None:
+def _load(operation: int, out: np.ndarray, x: int, step: int, outer: int, columns: int) -> None:
+    """Load rows of ``columns`` elements at a distance of ``step`` bytes; the rows are ``outer`` bytes apart."""
     if operation == at.LOAD_FLOAT32:
-        _loaded(out, x, step, np.float32(0))
+        _loaded(out, x, step, outer, columns, np.float32(0))
     elif operation == at.LOAD_FLOAT64:
-        _loaded(out, x, step, np.float64(0))
+        _loaded(out, x, step, outer, columns, np.float64(0))
     elif operation == at.LOAD_INT32:
-        _loaded(out, x, step, np.int32(0))
+        _loaded(out, x, step, outer, columns, np.int32(0))
     elif operation == at.LOAD_INT64:
-        _loaded(out, x, step, np.int64(0))
+        _loaded(out, x, step, outer, columns, np.int64(0))
     else:
-        _loaded(out, x, step, np.uint8(0))
+        _loaded(out, x, step, outer, columns, np.uint8(0))
     if operation == at.LOAD_BOOL:
         for j in range(out.size):
             out[j] = out[j] != 0
@@ -223,7 +231,7 @@ def _executed(functions: Callable[..., None]) -> Callable[..., None]:
                             continue
                         out = _vector(target, n, none)
                         if operation >= at.LOAD_FLOAT32 and operation < at.STORE_BOOL:
-                            _load(operation, out, at_x, places[code[k, 2], 4])
+                            _load(operation, out, at_x, places[code[k, 2], 4], 0, out.size)
                             continue
                         x, y = _vector(at_x, n, none), _vector(slots[code[k, 3]], n, none)
                         if operation < at.NEGATIVE:

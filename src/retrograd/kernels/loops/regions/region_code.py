@@ -10,6 +10,7 @@ from __future__ import annotations
 AXES = 4  # axes of an elementwise step or a copy
 LANES = 512  # numbers of a register
 GROUPED = 64  # elements of the last axis below which a register has those of several neighbors along the third axis
+SHORT_ROW = 16  # elements of a row below which neighboring rows are loaded and stored by one loop
 HEADER = 2  # words before the first step: all words, and the number of buffers, after which the code itself is one
 
 # After the operation and the number of words. A type is FLOAT32 or FLOAT64.
@@ -47,7 +48,7 @@ FLOAT32, FLOAT64 = 4, 8  # the bytes of an element
 
 MAX_MULTIPLICATIONS = 1 << 13  # multiplications of a PRODUCT; beyond, a GEMM, by BLAS, is faster
 
-# The stores of MAP: write a register to the target, whose elements are not adjacent, or bools.
+# The stores of MAP: write a register to the target, whose elements are not adjacent, or are bytes (0 to 255).
 STORE, STORE_BYTE = 64, 65
 
 # Memory at the beginning of the arena, in bytes

@@ -69,21 +69,29 @@ def _fill(out: np.ndarray, value: object) -> None:
 def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int, rows: int) -> None:
     """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
     columns = out.size // rows
+    if columns < at.SHORT_ROW:
+        _load(operation, out, x, step, outer, columns)
+        return
     for r in range(rows):
-        _load(operation, out[r * columns : (r + 1) * columns], x + r * outer, step)
+        _load(operation, out[r * columns : (r + 1) * columns], x + r * outer, step, 0, columns)
 
 
 @_step
 def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndarray, rows: int, number: object) -> None:
     """Write a register to rows of elements, laid out as in ``_loaded_rows``."""
-    columns = x.size // rows
-    for r in range(rows):
-        for j in range(columns):
-            place = address + r * outer + j * step
-            if operation == at.STORE_BYTE:
-                _vector(place, 1, np.uint8(0))[0] = x[r * columns + j] != 0
-            else:
-                _vector(place, 1, number)[0] = x[r * columns + j]
+    columns = left = x.size // rows
+    if operation == at.STORE and step == x.itemsize and columns >= at.SHORT_ROW:
+        for r in range(rows):
+            _moved(_vector(address + r * outer, columns, number), x[r * columns : (r + 1) * columns])
+        return
+    for j in range(x.size):
+        if operation == at.STORE_BYTE:
+            _vector(address, 1, np.uint8(0))[0] = np.uint8(x[j])
+        else:
+            _vector(address, 1, number)[0] = x[j]
+        address, left = address + step, left - 1
+        if left == 0:
+            address, left = address + outer - columns * step, columns
 
 
 @_step
@@ -100,7 +108,7 @@ def _converted(rows: int, count: int, table: int, number: object) -> None:
     for k in range(count):
         row = rows + 24 * k
         target, source = _word_at(table + 8 * _word_at(row + 8)), _word_at(table + 8 * _word_at(row + 16))
-        _load(_word_at(row), _vector(target, 1, number), source, 0)
+        _load(_word_at(row), _vector(target, 1, number), source, 0, 0, 1)
 
 
 @_step
@@ -183,13 +191,39 @@ def _place(words: np.ndarray, p: int, buffers: np.ndarray, i0: int, i1: int, i2:
 
 @_step
 def _added_up(words: np.ndarray, first: int, buffers: np.ndarray) -> None:
-    target = first + 6
+    target, source, columns = first + 6, first + 12, words[first + 5]
+    out_step, x_step = words[target + 5], words[source + 5]
     for i0 in range(words[first + 2]):
         for i1 in range(words[first + 3]):
             for i2 in range(words[first + 4]):
-                for i3 in range(words[first + 5]):
-                    total = _vector(_place(words, target, buffers, i0, i1, i2, i3), 1, 0.0)
-                    total[0] += _vector(_place(words, target + 6, buffers, i0, i1, i2, i3), 1, np.float32(0))[0]
+                out = _place(words, target, buffers, i0, i1, i2, 0)
+                x = _place(words, source, buffers, i0, i1, i2, 0)
+                if out_step == 0:
+                    _vector(out, 1, 0.0)[0] += _total(x, x_step, columns)
+                elif out_step == at.FLOAT64 and x_step == at.FLOAT32:
+                    _totals(_vector(out, columns, 0.0), _vector(x, columns, np.float32(0)))
+                else:
+                    for i3 in range(columns):
+                        _vector(out + i3 * out_step, 1, 0.0)[0] += _vector(x + i3 * x_step, 1, np.float32(0))[0]
+
+
+@_compiled("reassoc")
+def _total(x: int, step: int, count: int) -> float:
+    """Add float32 elements in double precision, by vectors."""
+    total, row = 0.0, _vector(x, count, np.float32(0))
+    if step == at.FLOAT32:
+        for j in range(count):
+            total += np.float64(row[j])
+    else:
+        for j in range(count):
+            total += np.float64(_vector(x + j * step, 1, np.float32(0))[0])
+    return total
+
+
+@_step
+def _totals(out: np.ndarray, x: np.ndarray) -> None:
+    for j in range(out.size):
+        out[j] += x[j]
 
 
 @_step
