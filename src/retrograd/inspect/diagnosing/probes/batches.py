@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ....core.tensor.tensor import Tensor, new_tensor
+from ..findings import figure
 from ..recording import Array, Params, Step
 from ..run import Run
 from .proof import train_over
@@ -22,6 +23,7 @@ from .replay import NOTHING, Budget, Changes, Program, reproduces
 
 if TYPE_CHECKING:
     from ....nn.base.module import Module
+    from ..kinds import Case
 
 _MOST = 5  # batches
 STEPS = 60  # of a trial
@@ -97,6 +99,24 @@ def carried_over(
     except Exception:
         return None
     return None if fixed is None or plain is None else Carried(plain[0], fixed[-1], plain[-1])
+
+
+def gain(case: Case, edit: Changes, how: str, below: float, most: int = 0) -> str:
+    """Return what copies reach with an edit, and as written, on a batch that they were not trained with.
+
+    It is empty unless the edit brings the loss below this share of the loss as written, and of that of the whole run.
+    ``how`` says what the copies do, and ``most`` bounds the steps, which are those of the run.
+    """
+    program = case.program
+    if program is None or program.step is not case.step:
+        return ""
+    carried = carried_over(case.run, program, edit, case.budget, most or len(case.losses))
+    if carried is None or not carried.fixed < below * min(carried.plain, carried.start if most else case.ends()[1]):
+        return ""
+    return (
+        f"Copies of the network {how} reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+        f"trained with, as written {figure(carried.plain)}."
+    )
 
 
 def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Program:

@@ -12,10 +12,10 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
-from ..findings import figure, listing
+from ..findings import listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
-from ..probes.batches import carried_over
+from ..probes.batches import gain
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
@@ -444,13 +444,12 @@ def _cut_scores(case: Case) -> Found | None:
         if call.index not in program.order or not _is_output(step, call) or bool(alive.all()):
             continue
         bounded = Edit("without it", Changes(calls={call.index: same}), one_loss=True)
-        carried = carried_over(case.run, program, bounded.changes, case.budget, len(case.losses))
-        if carried is None or not carried.fixed < _LESS * min(carried.plain, last):
+        reached = gain(case, bounded.changes, "without it", _LESS)
+        if not reached:
             continue
         what = (
             f"this relu is the output of the network: {int((~alive).sum())} of its {alive.size} units are 0 for every "
-            f"example of a batch, and get no gradient. Copies without it reach a loss of {figure(carried.fixed)} on a "
-            f"recorded batch that they were not trained with, as written {figure(carried.plain)}."
+            f"example of a batch, and get no gradient. {reached}"
         )
         return Found(case.edited(step, call), {}, bounded, message=what, fix="remove this relu")
     return None
