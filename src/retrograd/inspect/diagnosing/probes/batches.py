@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +17,10 @@ import numpy as np
 
 from ....core.tensor.tensor import Tensor, new_tensor
 from ..findings import figure
-from ..recording import Array, Params, Step
+from ..recording import Array, Inputs, Params, Step
 from ..run import Run
 from .proof import train_over
-from .replay import NOTHING, Budget, Changes, Program, reproduces
+from .replay import NOTHING, Budget, Changes, Program, Replacement, reproduces
 
 if TYPE_CHECKING:
     from ....nn.base.module import Module
@@ -54,7 +55,8 @@ def batches(run: Run, program: Program) -> list[Changes]:
 
 
 def data_of(program: Program, step: Step) -> Changes | None:
-    """Return the constants and parameters of the calls of another step, if it made the same calls."""
+    """Return the constants, random numbers and parameters of the calls of another step, if it made the same calls."""
+    drawn: dict[int, Replacement] = {}
     inputs: dict[tuple[int, int], Array] = {}
     params: dict[int, Params] = {}
     for index in program.order:
@@ -63,12 +65,18 @@ def data_of(program: Program, step: Step) -> Changes | None:
         if other is None or other.name != mine.name or len(other.inputs) != len(mine.inputs):
             return None
         params[index] = other.params
+        if mine.record.creates and other.outputs and not mine.record.requires_grad:
+            drawn[index] = partial(_given, other.outputs)
         for place, (x, y) in enumerate(zip(mine.inputs, other.inputs, strict=True)):
             if (x.call < 0) != (y.call < 0) or x.leaf is not y.leaf:
                 return None
             if x.leaf is None and (x.call < 0 or program.is_given(x)) and hasattr(y.value, "dtype"):
                 inputs[index, place] = y.value
-    return Changes(inputs=inputs, params=params)
+    return Changes(drawn, params, inputs)
+
+
+def _given(outputs: Inputs, *args: object, **params: object) -> Inputs:
+    return tuple(map(new_tensor, outputs))
 
 
 def carried_over(
@@ -141,4 +149,5 @@ def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Pro
 
 
 def _both(given: Changes, edit: Changes) -> Changes:
-    return Changes({**given.calls, **edit.calls}, {**given.params, **edit.params}, {**given.inputs, **edit.inputs})
+    calls, params = {**given.calls, **edit.calls}, {**given.params, **edit.params}
+    return replace(edit, calls=calls, params=params, inputs={**given.inputs, **edit.inputs})

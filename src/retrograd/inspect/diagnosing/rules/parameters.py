@@ -301,8 +301,9 @@ def constant_init(case: Case) -> Found | None:
     for p in leaves.values():
         if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
             continue
-        start = main.start.get(id(p), steps[0].values.get(id(p)))
-        used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
+        step = next((x for x in steps if id(p) in x.values), steps[0])
+        start = main.start.get(id(p), step.values.get(id(p)))
+        used = [call for call in step.calls if any(x.leaf is p for x in call.inputs)]
         columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
         end = p.array.T if columns else p.array
         gates = _GATES.get(used[0].name, 1) if used else 1
@@ -313,12 +314,12 @@ def constant_init(case: Case) -> Found | None:
         if not used or used[0].name == "embedding" and (id(p) not in case.still or end.any()):
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
-        owner = _owner(steps[0], p)
+        owner = _owner(step, p)
         made = _made(case, owner, p) if owner is not None else None
-        site = where or replaced_data(case.run, used[0].site) or made or assigned_line(used[0].site, steps[0].name(p))
+        site = where or replaced_data(case.run, used[0].site) or made or assigned_line(used[0].site, step.name(p))
         edit = Edit("with random weights", values=_random(main))
         zero = "" if end.any() else " (all are 0)"
-        return Found(site, {"units": len(end) // gates, "name": steps[0].name(p), "zero": zero}, edit)
+        return Found(site, {"units": len(end) // gates, "name": step.name(p), "zero": zero}, edit)
     return None
 
 
