@@ -130,7 +130,9 @@ def _before_the_loss(case: Case, step: Step) -> Found | None:
     for given in (step.calls[i] for i in sorted(step.below(end)) if step.calls[i].record.requires_grad):
         for place, x in enumerate(given.inputs):
             data = step.array(x) if not given.needs(place) and x.leaf is None and case.has_array(step, x) else None
-            if isinstance(data, np.ndarray) and data.dtype.kind == "f" and data.ndim > 1 and len(data) == count:
+            if isinstance(data, np.ndarray) and data.dtype.kind == "f" and data.ndim > 1 and data.shape[0] == count:
+                if count in data.shape[1:]:
+                    return None  # either dimension may be that of the examples
                 return None if _time_is_first(case, step, x, count) else _mixing(case, step, x, end, count)
     return None
 
@@ -226,7 +228,7 @@ def _met(
         return None
     call = meeting(program, step, [of_rows(base, params, row) for row in (-1, 0, count - 1)])
     fix = remedy(call) or _MIXERS.get(call.name, "") if call is not None else ""
-    if call is None or not fix or _along_last(call):
+    if call is None or not fix or _along_last(call) or _is_square(call):
         return None
     values = {"operator": call.record.call, "row": 0, "count": count, "other": count - 1, "fix": fix}
     return Found(case.edited(step, call), values)
