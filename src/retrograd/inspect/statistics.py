@@ -47,6 +47,14 @@ class Statistics:
         count = self.size * (1 - self.nans - self.infinities)
         return math.sqrt(count * (self.std**2 + self.mean**2)) if count else 0.0
 
+    def pooled(self, other: Statistics) -> Statistics:
+        """Return the statistics of the elements of two arrays of one size, given as for one array of this size."""
+        low, high = min(self.minimum, other.minimum), max(self.maximum, other.maximum)
+        mean = (self.mean + other.mean) / 2
+        std = math.sqrt(max(0.0, (self.std**2 + self.mean**2 + other.std**2 + other.mean**2) / 2 - mean**2))
+        shares = ((getattr(self, x) + getattr(other, x)) / 2 for x in ("zeros", "nans", "infinities"))
+        return Statistics(self.size, low, high, mean, std, *shares)
+
 
 def statistics(array: Any, exact: bool = True) -> Statistics:
     """Return the statistics of a NumPy or CuPy array; mean and std are to 1e-5 if they need not be ``exact``."""

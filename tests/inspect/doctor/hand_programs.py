@@ -167,18 +167,18 @@ for step in range(20):
         + UPDATE,
     ),
     Program(
-        "wrong-reduction-scale",
+        "learning-rate-too-high",
         """
 w, b, c = torch.randn(8, 3).mul(0.1).requires_grad_(), torch.zeros(3, requires_grad=True), torch.randn(3, 8)
 for step in range(24):
     y = torch.randint(0, 3, (512,))
     x = c[y] + torch.randn(512, 8)
     picked = torch.log_softmax(x @ w + b, 1).gather(1, y[:, None])
-    loss = -picked.mean() || loss = -picked.sum() #!
+    loss = -picked.mean() || loss = -picked.sum()
     grads = torch.autograd.grad(loss, [w, b])
     with torch.no_grad():
         for p, g in zip((w, b), grads):
-            p -= 0.1 * g
+            p -= 0.1 * g || p -= 0.1 * g #!
 """,
     ),
     Program(

@@ -508,7 +508,7 @@ for step in range(40):
         "accumulation-unscaled",
         """
 model = nn.Linear(6, 3)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.3)
 for step in range(12):
     for _ in range(8):
         x = torch.randn(16, 6)

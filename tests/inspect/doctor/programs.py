@@ -520,12 +520,12 @@ for step in range(60):
         """
 layers = [nn.Linear(16, 16) for _ in range(10)]
 for layer in layers:
-    nn.init.normal_(layer.weight, std=0.25) || nn.init.normal_(layer.weight, std=3.0)
+    nn.init.normal_(layer.weight, std=0.25) || nn.init.normal_(layer.weight, std=3.0) #!
 model = nn.Sequential(nn.Linear(6, 16), *layers, nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(30):
     x = torch.randn(32, 6)
-    loss = F.mse_loss(model(x), x[:, :1]) || loss = F.mse_loss(model(x), x[:, :1]) #!
+    loss = F.mse_loss(model(x), x[:, :1])
 """
         + UPDATE,
     ),
@@ -616,7 +616,7 @@ for step in range(60):
         "accumulation-unscaled",
         """
 model = nn.Linear(5, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.2)
 w = torch.randn(5, 1)
 for step in range(20):
     optimizer.zero_grad()

@@ -22,8 +22,9 @@ from tests.inspect.doctor.size_programs import SIZES
 from tests.inspect.doctor.still_programs import STILL
 from tests.inspect.doctor.style_programs import STYLES
 from tests.inspect.doctor.thread_programs import THREADS
+from tests.inspect.doctor.trial_programs import TRIALS
 
-ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED, *THREADS, *ERRORS, *FORMS]
+ALL = [*PROGRAMS, *MORE, *BY_HAND, *STYLES, *STILL, *SIZES, *COMPUTED, *THREADS, *ERRORS, *FORMS, *TRIALS]
 IDS = [f"{number}-{program.kind}" for number, program in enumerate(ALL)]
 
 

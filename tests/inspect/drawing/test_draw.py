@@ -189,6 +189,17 @@ def reads_another(i, h, w):
     return h.relu() * (w if i == 3 else 2.0)
 
 
+def test_loops_inside_of_a_loop_are_folded_though_later_rounds_read_earlier_ones():
+    w = rg.randn(4, 4, requires_grad=True)
+    h = g = rg.zeros(2, 4)
+    for t in range(70):
+        h, g = rg.tanh(h @ w + g), rg.sigmoid(g @ w + h)
+        h = h * 2 if t % 7 == 0 else h
+    picture = inspect.draw((h + g).sum()).picture
+    assert sorted(box.times for box in picture.boxes if box.times > 1) == [6, 6, 9]
+    assert len(picture.vertices) < 40
+
+
 @pytest.mark.parametrize("step", [different, reads_another])
 def test_blocks_that_differ_are_not_folded_into_one(step):
     w = rg.ones(2, 2, requires_grad=True)

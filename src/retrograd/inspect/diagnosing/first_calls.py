@@ -14,8 +14,8 @@ from ...core.graph.observers import Observer, detach
 from ...core.graph.plan import Recordable
 from ...core.source_location import Site, user_site
 from ...core.tensor.tensor import Tensor, is_dense
-from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, exchanges, moves, tensors_in
-from .run import Data, Evaluation, Run, View
+from .recording import SELECTIONS, Array, Inputs, Params, StepRecorder, moves, tensors_in
+from .run import Data, Evaluation, Run
 
 if TYPE_CHECKING:
     from ...nn.base.module import Module
@@ -83,7 +83,7 @@ class UntilGraph(Observer):
             self._note_data(primitive, inputs, outputs)
 
     def _note_data(self, primitive: Recordable, inputs: Inputs, outputs: tuple[Tensor, ...]) -> None:
-        """Record the line that computes many numbers, and reshapes that exchange dimensions."""
+        """Record the line that computes many numbers."""
         x, given = getattr(outputs[0], "array", None), getattr(inputs[0], "array", None) if inputs else None
         if not isinstance(x, np.ndarray) or x.size < _DATA or len(self.run.data) >= _MOST_DATA:
             return
@@ -92,8 +92,6 @@ class UntilGraph(Observer):
         known = self.run.data_site(given) if moves(primitive) else None
         if x.dtype.kind == "f" and (known is not None or primitive.name not in SELECTIONS):
             self.run.data.append(Data(known or user_site(4), start, x.nbytes, ref(x), ref(_owner(x))))
-        if primitive.name in ("view", "reshape") and isinstance(given, np.ndarray) and exchanges(given.shape, x.shape):
-            self.run.views.append(View(user_site(4), primitive.name, given.shape, x.shape, start, x.nbytes))
 
     def _note_batch(self, inputs: Inputs) -> None:
         """Record the line that computed the data whose rows the first batch has, which a DataLoader copies."""

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ..drawing.draw import laid_out
+from ..drawing.draw import prepared
 from ..drawing.formats.page import page_of
 from ..drawing.grouping import group
+from ..drawing.layout.scene import Scene
 from ..drawing.picture import Picture, Vertex
 from ..drawing.steps import Step
 from ..drawing.traced import forward_records, traced_picture
@@ -70,7 +71,7 @@ def doctor_page(d: Doctor) -> str:
     curve = _thinned(d.history, 0)
     steps = _with_norms(recorded, history)
     names = list(dict.fromkeys(name for x in history for name in x.gradients))
-    scene = laid_out(lambda: _picture(d, history, steps))
+    scene = Scene(prepared(_picture(d, history, steps), True))
     data = {
         "watched": d.watched(),
         "recorded": sorted(step.number for step in steps),

@@ -408,10 +408,11 @@ class StepRecorder(Recorder):
 
     def record_statistics(self, record: Record, array: Array, gradient: bool) -> None:
         """Record statistics of an operator's output or its gradient, as fast as texts of four digits allow."""
-        if gradient:
-            record.gradients = statistics(array, exact=False)
+        found = statistics(array, exact=False)
+        if gradient:  # of all backward passes through the operator, whichever of them is the last
+            record.gradients = found if record.gradients is None else record.gradients.pooled(found)
         else:
-            record.values = statistics(array, exact=False)
+            record.values = found
         record.samples[gradient] = sample(array)
 
     def record_use(self, leaf: Tensor, node: Node, gradient: object) -> None:
@@ -507,17 +508,6 @@ def scale_of(x: Tensor) -> float:
             if number >= _LEAST_SCALE and math.frexp(number)[0] == 0.5:
                 return number
     return 1.0
-
-
-def exchanges(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Return whether a reshape exchanges the lengths of the first two dimensions, but not the elements."""
-    if len(before) < 2 or len(after) < 2:
-        return False
-    first, second, *rest = before
-    if first == second or min(first, second) < 2 or after[0] != second:
-        return False
-    ones = [x for x in after[2:] if x != 1] == [x for x in rest if x != 1]
-    return after[1] == first and ones or bool(rest) and after == (second, first * math.prod(rest))
 
 
 def first_parents(node: Node, depth: int) -> list[Node]:

@@ -96,23 +96,6 @@ class Optimized:
         self.name = type(self.optimizer).__name__
 
 
-@dataclass
-class View:
-    """A reshape of data before the first step that exchanges the lengths of two dimensions."""
-
-    site: Site
-    name: str
-    before: tuple[int, ...]
-    shape: tuple[int, ...]
-    start: int  # the address of its memory
-    size: int  # in bytes
-
-    def holds(self, array: np.ndarray) -> bool:
-        """Return whether an array is in this memory, and has these dimensions."""
-        inside = self.start <= array.__array_interface__["data"][0] < self.start + self.size
-        return inside and array.ndim > 1 and self.shape[0] == array.shape[0]
-
-
 class Data(NamedTuple):
     """Data that the program computed before the first step."""
 
@@ -212,7 +195,6 @@ class Run:
     thawed: list[Thawed] = field(default_factory=list)
     loaded: set[int] = field(default_factory=set)  # ids of parameters that were loaded from a state dict
     written: dict[int, Site] = field(default_factory=dict)  # address of memory: where the setup wrote to it
-    views: list[View] = field(default_factory=list)  # of data, by the setup
     data: list[Data] = field(default_factory=list)
     fed: tuple[Site, tuple[int, ...]] | None = None  # the line that computed what the first batch is taken from
     evaluations: dict[str, Evaluation] = field(default_factory=dict)

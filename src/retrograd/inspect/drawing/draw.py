@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ..pages.template import framed
@@ -12,7 +11,6 @@ from .formats.text import dot_of, mermaid_of
 from .gradients import usual_norm
 from .graph_picture import named_outputs, parameter_names, picture_of
 from .grouping import group, shorten_names
-from .layout.layering import CircleError
 from .layout.scene import Scene
 from .nested_boxes import add_box_flows, divide, name_once
 from .picture import Picture
@@ -133,17 +131,7 @@ def draw(output: object, *, depth: int | None = None, params: object = None, rep
         raise TypeError(f"draw: depth must be an int or None, got {type(depth).__name__}")
     if depth is not None and depth < 0:
         raise ValueError(f"draw: depth must not be negative, got {depth}")
-    return Drawing(laid_out(lambda: picture_for(output, params, "draw"), depth, repeats))
-
-
-def laid_out(picture: Callable[[], Picture], depth: int | None = None, repeats: bool = True) -> Scene:
-    """Return the layout of a new picture, which is made again where two repetitions read each other."""
-    try:
-        return Scene(prepared(picture(), repeats), depth)
-    except CircleError:
-        if not repeats:
-            raise
-        return Scene(prepared(picture(), False), depth)
+    return Drawing(Scene(prepared(picture_for(output, params, "draw"), repeats), depth))
 
 
 def prepared(picture: Picture, repeats: bool) -> Picture:

@@ -69,7 +69,7 @@ class _Folding:
             self.inputs[edge.target].append(edge)
             self.readers[edge.source].add(edge.target)
         self.stands_for: dict[int, int] = {}  # by hidden vertex: the vertex shown in its place
-        self.dropped: set[int] = set()  # indices of edges from one piece to the next
+        self.dropped: set[int] = set()  # indices of edges from one piece to the next, and inside of hidden pieces
         self.members: dict[int, list[Item]] = self._members()
 
     def _members(self) -> dict[int, list[Item]]:
@@ -218,7 +218,7 @@ class _Folding:
             _add_hidden_details(self.vertices[shown], [self.vertices[key] for key in keys])
         for number, edge in enumerate(self.picture.edges):
             pair = place.get(edge.source), place.get(edge.target)
-            if None not in pair and pair[0] != pair[1]:
+            if None not in pair and pair != (0, 0):  # also those inside of hidden pieces, which the first piece shows
                 self.dropped.add(number)
         first = items[run.start]
         if run.period == 1 and first.box >= 0:

@@ -9,19 +9,22 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ....core.tensor.tensor import Tensor, new_tensor
-from ..recording import Array, Params, Step
+from ..findings import figure
+from ..recording import Array, Inputs, Params, Step
 from ..run import Run
 from .proof import train_over
-from .replay import NOTHING, Budget, Changes, Program, reproduces
+from .replay import NOTHING, Budget, Changes, Program, Replacement, reproduces
 
 if TYPE_CHECKING:
     from ....nn.base.module import Module
+    from ..kinds import Case
 
 _MOST = 5  # batches
 STEPS = 60  # of a trial
@@ -52,7 +55,8 @@ def batches(run: Run, program: Program) -> list[Changes]:
 
 
 def data_of(program: Program, step: Step) -> Changes | None:
-    """Return the constants and parameters of the calls of another step, if it made the same calls."""
+    """Return the constants, random numbers and parameters of the calls of another step, if it made the same calls."""
+    drawn: dict[int, Replacement] = {}
     inputs: dict[tuple[int, int], Array] = {}
     params: dict[int, Params] = {}
     for index in program.order:
@@ -61,12 +65,18 @@ def data_of(program: Program, step: Step) -> Changes | None:
         if other is None or other.name != mine.name or len(other.inputs) != len(mine.inputs):
             return None
         params[index] = other.params
+        if mine.record.creates and other.outputs and not mine.record.requires_grad:
+            drawn[index] = partial(_given, other.outputs)
         for place, (x, y) in enumerate(zip(mine.inputs, other.inputs, strict=True)):
             if (x.call < 0) != (y.call < 0) or x.leaf is not y.leaf:
                 return None
             if x.leaf is None and (x.call < 0 or program.is_given(x)) and hasattr(y.value, "dtype"):
                 inputs[index, place] = y.value
-    return Changes(inputs=inputs, params=params)
+    return Changes(drawn, params, inputs)
+
+
+def _given(outputs: Inputs, *args: object, **params: object) -> Inputs:
+    return tuple(map(new_tensor, outputs))
 
 
 def carried_over(
@@ -99,6 +109,24 @@ def carried_over(
     return None if fixed is None or plain is None else Carried(plain[0], fixed[-1], plain[-1])
 
 
+def gain(case: Case, edit: Changes, how: str, below: float, most: int = 0) -> str:
+    """Return what copies reach with an edit, and as written, on a batch that they were not trained with.
+
+    It is empty unless the edit brings the loss below this share of the loss as written, and of that of the whole run.
+    ``how`` says what the copies do, and ``most`` bounds the steps, which are those of the run.
+    """
+    program = case.program
+    if program is None or program.step is not case.step:
+        return ""
+    carried = carried_over(case.run, program, edit, case.budget, most or len(case.losses))
+    if carried is None or not carried.fixed < below * min(carried.plain, carried.start if most else case.ends()[1]):
+        return ""
+    return (
+        f"Copies of the network {how} reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
+        f"trained with, as written {figure(carried.plain)}."
+    )
+
+
 def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Program:
     """Return a program in which each call of a module has weights of its own, later ones with exchanged elements."""
     step, rng = program.step, np.random.default_rng(0)
@@ -121,4 +149,5 @@ def untied(program: Program, module: Module, starts: Mapping[int, Array]) -> Pro
 
 
 def _both(given: Changes, edit: Changes) -> Changes:
-    return Changes({**given.calls, **edit.calls}, {**given.params, **edit.params}, {**given.inputs, **edit.inputs})
+    calls, params = {**given.calls, **edit.calls}, {**given.params, **edit.params}
+    return replace(edit, calls=calls, params=params, inputs={**given.inputs, **edit.inputs})

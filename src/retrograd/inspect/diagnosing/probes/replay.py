@@ -308,10 +308,11 @@ class Budget:
 
 
 def estimate(step: Step) -> float:
-    """Return about how many seconds a step takes on one core, from the shapes of its calls."""
+    """Return about how many seconds a step takes on one core, from the shapes of the calls below its losses."""
     seconds = 0.0
-    for call in step.calls:
-        sizes = [math.prod(shape) for shape in call.shapes]
+    below = set[int]().union(*[step.below(root.source, through_cuts=True) for root in step.roots])
+    for call in map(step.calls.__getitem__, below):
+        sizes = [math.prod(shape) for shape in ((call.shape,) if call.moves else call.shapes)]  # of rows of a data set
         seconds += _CALL + _BYTE * 4 * sum(sizes)
         if not call.elementwise and not call.moves and len(sizes) > 1 and call.shapes[1]:
             seconds += 3 * _PRODUCT * math.prod(call.shape) * sizes[1] / max(1, call.shapes[1][0])

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ....core.source_location import Site
-from ....core.tensor.tensor import Tensor, new_tensor
-from ...record import Record
+from ....core.tensor.tensor import new_tensor
 from ..findings import figure
 from ..kinds import Case, Found, kind
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Edit, Program
-from ..recording import Array, Call, Params, Source, Step, exchanges, same_source
+from ..recording import Array, Call, Params, Source, Step, same_source
 from .dimensions.layouts import first_layer, torn_inputs, torn_slices
 from .dimensions.mixing import meeting, of_rows, remedy
 
@@ -106,7 +105,7 @@ def batch_mixing(case: Case) -> Found | None:
     step = case.step
     if step is None:
         return None
-    found = _reordered(step) or _reordered_before(case, step) or torn_slices(case, step) or torn_inputs(case, step)
+    found = torn_slices(case, step) or torn_inputs(case, step)
     if found is not None:
         return found
     for entry in step.outermost():
@@ -118,57 +117,24 @@ def batch_mixing(case: Case) -> Found | None:
                 found = _mixing(case, step, given, end, count) if rows or turned and entry.grad_enabled else None
                 if found is not None:
                     return found
+    return _before_the_loss(case, step)
+
+
+def _before_the_loss(case: Case, step: Step) -> Found | None:
+    """Return the finding for an operator between the data and the predictions of the loss, in any layer or in none."""
+    call = case.loss_call(step)
+    target = None if call is None else case.target(step, call)
+    if call is None or target is None or not target.ndim or call.shapes[0][:1] != target.shape[:1] or len(target) < 2:
+        return None
+    end, count = call.inputs[0], len(target)
+    for given in (step.calls[i] for i in sorted(step.below(end)) if step.calls[i].record.requires_grad):
+        for place, x in enumerate(given.inputs):
+            data = step.array(x) if not given.needs(place) and x.leaf is None and case.has_array(step, x) else None
+            if isinstance(data, np.ndarray) and data.dtype.kind == "f" and data.ndim > 1 and data.shape[0] == count:
+                if count in data.shape[1:]:
+                    return None  # either dimension may be that of the examples
+                return None if _time_is_first(case, step, x, count) else _mixing(case, step, x, end, count)
     return None
-
-
-def _reordered(step: Step) -> Found | None:
-    """Return the finding for a reshape that exchanges the lengths of the first two dimensions, but not the elements."""
-    below: set[int] = set()
-    for root in step.roots:
-        below |= step.below(root.source)
-    for index in sorted(below):
-        call = step.calls[index]
-        if call.name not in ("view", "reshape", "flatten") or len(call.shapes[0]) < 2 or len(call.shape) < 2:
-            continue
-        if exchanges(call.shapes[0], call.shape):
-            return _view(call.record, call.name, call.shapes[0], call.shape, _transposed(call))
-    return None
-
-
-def _transposed(call: Call) -> Edit:
-    """Return the edit that exchanges the first two dimensions with their elements."""
-    shape = call.shape
-
-    def exchanged(x: Tensor, **params: object) -> Tensor:
-        return x.transpose(0, 1).reshape(shape)
-
-    return Edit("with transpose", Changes(calls={call.index: exchanged}), one_loss=True)
-
-
-def _reordered_before(case: Case, step: Step) -> Found | None:
-    """Return the finding for such a reshape of the data before the first step, if a step reads its result."""
-    for view in case.run.views:
-        for call in step.passed():
-            arrays = [x.value for x in call.inputs if x.leaf is None and isinstance(x.value, np.ndarray)]
-            arrays += [step.array(x) for x in call.inputs if x.call >= 0 and Case.has_array(step, x)]
-            if any(isinstance(x, np.ndarray) and view.holds(x) for x in arrays):
-                return _view(view.site, view.name, view.before, view.shape)
-    return None
-
-
-def _view(
-    where: Record | Site, name: str, before: tuple[int, ...], shape: tuple[int, ...], edit: Edit | None = None
-) -> Found:
-    """Return the finding for a reshape; the edit is tried if the examples are those of a recorded step."""
-    what = (
-        f"{name} makes shape {shape} of shape {before}: it exchanges the lengths of the first two dimensions, but not "
-        "the elements, so that rows of one example become those of others."
-    )
-    fix = f"use transpose(0, 1) in place of {name}"
-    if shape != (before[1], before[0], *before[2:]):
-        fix = f"exchange the dimensions before: transpose(0, 1).reshape(...) in place of {name}(...)"
-    why = "the edit is about the data, before the recorded steps" if edit is None else ""
-    return Found(where, {"operator": name, "row": 0, "count": before[0]}, edit, unproved=why, message=what, fix=fix)
 
 
 def _exchanged(given: tuple[int, ...], result: tuple[int, ...]) -> bool:
@@ -262,7 +228,7 @@ def _met(
         return None
     call = meeting(program, step, [of_rows(base, params, row) for row in (-1, 0, count - 1)])
     fix = remedy(call) or _MIXERS.get(call.name, "") if call is not None else ""
-    if call is None or not fix or _along_last(call):
+    if call is None or not fix or _along_last(call) or _is_square(call):
         return None
     values = {"operator": call.record.call, "row": 0, "count": count, "other": count - 1, "fix": fix}
     return Found(case.edited(step, call), values)

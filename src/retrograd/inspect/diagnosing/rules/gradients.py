@@ -35,7 +35,7 @@ ONE_LOSS = "the recorded step is that of another optimizer's loss"
 def without_call(case: Case, method: str, near: HasPlace | None) -> Place | None:
     """Return the line that names a method and does not call it, such as ``optimizer.step``."""
     file = near.file if near is not None else case.run.script
-    pattern = re.compile(rf"^\s*[\w.]+\.{method}\s*(#.*)?$")
+    pattern = re.compile(rf"^\s*[^#=]+\.{method}\s*(#.*)?$")
     for number, line in enumerate(linecache.getlines(file), start=1):
         if pattern.match(line):
             return Place(file, number)

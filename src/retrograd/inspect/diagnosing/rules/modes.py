@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import os
 
+import numpy as np
+
 from ....core.source_location import Site, line_of
 from ....core.tensor.tensor import Tensor
 from ....ops.nn.normalization.statistics import batch_norm
 from ..first_calls import AS_FUNCTION
 from ..kinds import Case, Found, Place, kind
 from ..probes.replay import Changes, Edit
-from ..recording import Opened, Step, same_source
+from ..recording import Call, Opened, Step, same_source
 from .program_text import expression_of
 
+_EQUAL = 1e-5  # of the largest number of a result
 _NEAR = 5  # lines before an evaluation
 _OF_ONE = "one value per channel has no variance"
 _TO_EVALUATION = "call model.eval() before the evaluation, and model.train() after it"
@@ -147,8 +150,8 @@ def train_mode_in_evaluation(case: Case) -> Found | None:
         fix = _OF_FUNCTION if found.module == AS_FUNCTION else _TO_EVALUATION
         undone, site = found.undone, found.site
         if undone is not None and undone.file == site.file and 0 < site.line - undone.line <= _NEAR:
-            fix = f"remove {undone.code.strip()} in line {undone.line}: it switches the model back to training mode"
-        return Found(found.site, {**values, "effect": effect, "fix": fix})
+            fix, site = f"remove {undone.code.strip()}: it switches the model back to training mode", undone
+        return Found(site, {**values, "effect": effect, "fix": fix})
     return _evaluated_with_gradients(case)
 
 
@@ -239,6 +242,10 @@ def _centred_one(case: Case) -> Found | None:
     for index in sorted(below, reverse=True):
         call = step.calls[index]
         values = call.record.values
+        if "norm" in call.name and len(call.shape) > 1 and call.shape[0] > 1 and _is_constant(step, call):
+            what = {"layer": call.name, "shape": f"shape {call.shapes[0]}"}
+            consequence = "its statistics are those of single numbers, and it gives all examples the same result"
+            return Found(case.edited(step, call), {**what, "consequence": consequence})
         if call.name != "sub" or values is None or values.minimum != 0 or values.maximum != 0 or values.size < 2:
             continue
         mean = step.producer(step.origin(call.inputs[1])) if len(call.inputs) == 2 else None
@@ -248,6 +255,17 @@ def _centred_one(case: Case) -> Found | None:
             text = {"layer": "this line", "shape": f"shape {mean.shapes[0]}"}
             return Found(call.record, {**text, "consequence": f"{_OF_ONE}: all results are 0"})
     return None
+
+
+def _is_constant(step: Step, call: Call) -> bool:
+    """Return whether the result of a call is the same for all examples, and its input is not."""
+    if not call.outputs or not Case.has_array(step, call.inputs[0]):
+        return False
+    if any(p.leaf is not None and not p.leaf.array.any() for p in call.inputs[1:2]):
+        return False  # by its scale
+    x, y = np.asarray(step.array(call.inputs[0])), np.asarray(call.outputs[0])
+    spread = np.abs(y - y[:1]).max() <= _EQUAL * max(1.0, float(np.abs(y).max()))
+    return bool(spread) and bool((x != x[:1]).any())
 
 
 def place_of(error: BaseException) -> Place | None:

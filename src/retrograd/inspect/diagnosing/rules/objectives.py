@@ -67,7 +67,7 @@ def loss_sign(case: Case) -> Found | None:
     if step is None or not last < first and sign > 0:
         return None
     held = {id(p) for x in stepping for p in x.parameters}
-    logs = [call for call in step.passed() if call.name in LOGARITHMS and _is_likelihood(step, call)]
+    logs = [call for call in step.passed() if _is_likelihood(step, call)]
     minimized = bool(logs) and last < 0 and all(_is_minimized(step, call, sign) for call in logs)
     for call in step.passed():
         slope, g = call.cotangent, call.record.gradients
@@ -159,11 +159,15 @@ def _wrong_way(case: Case, what: str) -> dict[str, object]:
 
 
 def _is_likelihood(step: Step, call: Call) -> bool:
-    """Return whether a call gives logarithms of several probabilities: of what softmax or sigmoid computed."""
+    """Return whether a call gives logarithms of several probabilities: of what softmax or sigmoid computed, or of
+    numbers whose sum is 1."""
     values = call.record.values
     if values is None or values.size < 2 or values.maximum > 1e-6 or call.record.gradients is None:
         return False
-    current: Call | None = call
+    x = call.outputs[0] if call.outputs else None
+    if isinstance(x, np.ndarray) and x.ndim and x.shape[-1] > 1 and np.allclose(np.exp(x).sum(-1), 1, atol=1e-4):
+        return True
+    current: Call | None = call if call.name in LOGARITHMS else None
     for _ in range(12):
         if current is None or current.name in ("log_softmax", "logsigmoid", "softmax", "sigmoid"):
             return current is not None

@@ -12,10 +12,10 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
-from ..findings import figure, listing
+from ..findings import listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
-from ..probes.batches import carried_over
+from ..probes.batches import gain
 from ..probes.proof import better, compare
 from ..probes.replay import Changes, Curves, Edit, Replacement, same
 from ..recording import Array, Call, Opened, Step
@@ -301,8 +301,9 @@ def constant_init(case: Case) -> Found | None:
     for p in leaves.values():
         if p.array.ndim < 2 or p.array.dtype.kind != "f" or not p._requires:
             continue
-        start = main.start.get(id(p), steps[0].values.get(id(p)))
-        used = [call for call in steps[0].calls if any(x.leaf is p for x in call.inputs)]
+        step = next((x for x in steps if id(p) in x.values), steps[0])
+        start = main.start.get(id(p), step.values.get(id(p)))
+        used = [call for call in step.calls if any(x.leaf is p for x in call.inputs)]
         columns = bool(used) and used[0].name in ("mm", "matmul") and p.array.ndim == 2 and used[0].inputs[-1].leaf is p
         end = p.array.T if columns else p.array
         gates = _GATES.get(used[0].name, 1) if used else 1
@@ -313,12 +314,12 @@ def constant_init(case: Case) -> Found | None:
         if not used or used[0].name == "embedding" and (id(p) not in case.still or end.any()):
             continue
         where = case.run.written.get(p.array.__array_interface__["data"][0])
-        owner = _owner(steps[0], p)
+        owner = _owner(step, p)
         made = _made(case, owner, p) if owner is not None else None
-        site = where or replaced_data(case.run, used[0].site) or made or assigned_line(used[0].site, steps[0].name(p))
+        site = where or replaced_data(case.run, used[0].site) or made or assigned_line(used[0].site, step.name(p))
         edit = Edit("with random weights", values=_random(main))
         zero = "" if end.any() else " (all are 0)"
-        return Found(site, {"units": len(end) // gates, "name": steps[0].name(p), "zero": zero}, edit)
+        return Found(site, {"units": len(end) // gates, "name": step.name(p), "zero": zero}, edit)
     return None
 
 
@@ -444,13 +445,12 @@ def _cut_scores(case: Case) -> Found | None:
         if call.index not in program.order or not _is_output(step, call) or bool(alive.all()):
             continue
         bounded = Edit("without it", Changes(calls={call.index: same}), one_loss=True)
-        carried = carried_over(case.run, program, bounded.changes, case.budget, len(case.losses))
-        if carried is None or not carried.fixed < _LESS * min(carried.plain, last):
+        reached = gain(case, bounded.changes, "without it", _LESS)
+        if not reached:
             continue
         what = (
             f"this relu is the output of the network: {int((~alive).sum())} of its {alive.size} units are 0 for every "
-            f"example of a batch, and get no gradient. Copies without it reach a loss of {figure(carried.fixed)} on a "
-            f"recorded batch that they were not trained with, as written {figure(carried.plain)}."
+            f"example of a batch, and get no gradient. {reached}"
         )
         return Found(case.edited(step, call), {}, bounded, message=what, fix="remove this relu")
     return None

@@ -496,14 +496,19 @@ def _frozen_along(
     """
     sites = {id(w): case.run.frozen.get(id(w)) for _, w in order}
     entries = [(entry, w) for _, entry, w in fresh if sites[id(w)] is not None]
-    if not entries or len(case.losses) < _LONG or not case.stuck:
+    if not entries or len(case.losses) < _LONG:
         return None
     site = sites[id(entries[0][1])]
     entries = [(entry, w) for entry, w in entries if sites[id(w)] == site]
-    given = [entry for entry, w in order if not w._requires and sites[id(w)] == site and _is_given(case, entry, w)]
-    curves = compare(case.run, case.program, _THAWED, case.budget)
-    if not given and (curves is None or not better(curves)):
+    same = [(entry, w) for entry, w in order if not w._requires and sites[id(w)] == site]
+    given = [entry for entry, w in same if _is_given(case, entry, w)]
+    trained = [entry for entry, w in same if id(w) in case.graded]
+    if not case.stuck and not trained:
         return None
+    curves = compare(case.run, case.program, _THAWED, case.budget)
+    if (not given or not case.stuck) and (curves is None or not better(curves)):
+        return None
+    given += trained
     names = listing(
         [expression_of(case.step, entry.module) or entry.path for entry, _ in entries if case.step is not None]
     )

@@ -141,12 +141,12 @@ def _masked_infinity(case: Case) -> Found | None:
         if not any(x.gradients is not None and x.gradients.nans for x in step.records):
             continue
         for call in reversed(below):
-            if call.name not in ("where", "masked_fill", "mul") or call.record.values is None:
+            if call.record.values is None:
                 continue
             given = [x.source for x in call.record.inputs if x.requires_grad]
             bad = [x for x in given if isinstance(x, Record) and x.values is not None and not x.values.finite]
-            if bad and call.record.values.finite:
-                nans = any(x.values is not None and x.values.nans for x in bad)
+            nans = any(x.values is not None and x.values.nans for x in bad)
+            if bad and call.record.values.finite and (nans or call.name in ("where", "masked_fill", "mul")):
                 what = (
                     f"{call.name} removes {'NaN' if nans else 'infinite'} elements from the value, and not from the "
                     f"gradient: on the way back 0 times {'NaN' if nans else 'infinity'} is NaN."
@@ -534,6 +534,9 @@ def _beyond(case: Case, step: Step, source: Source, target: np.ndarray) -> Found
     before = step.producer(step.origin(source))
     if before is None or (bounds := _bounds(before)) is None:
         return None
+    values = before.record.values
+    if values is not None and values.minimum == values.maximum and before.name == "relu":
+        return None  # no gradient passes it, whatever the targets are
     bottom, top = bounds
     outside = float(((target < bottom - 0.05) | (target > top + 0.05)).mean())
     excess = np.maximum(0, np.maximum(bottom - target, target - top)).astype(np.float64)

@@ -17,10 +17,6 @@ from .nesting import Level
 SWEEPS, PLACES = 12, 200_000
 
 
-class CircleError(RuntimeError):
-    """Folded items read each other, so no order of rows exists."""
-
-
 def arrange(level: Level, leaves: set[int]) -> None:
     """Fill ``level.rows``; ``leaves`` are the indices of items to place as low as possible."""
     row = _rows_of(level, leaves)
@@ -78,7 +74,7 @@ def _rows_of(level: Level, leaves: set[int]) -> list[int]:
             if not waiting[target]:
                 order.append(target)
     if len(order) != count:
-        raise CircleError("the items of a level form a cycle")
+        raise RuntimeError("the items of a level form a cycle")
     for item in reversed(order):
         if gives[item] and (item in leaves or len(reads[item]) <= len(gives[item])):
             row[item] = min(row[target] for target in gives[item]) - 1

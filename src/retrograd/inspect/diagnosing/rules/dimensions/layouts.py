@@ -12,7 +12,7 @@ import numpy as np
 from .....core.tensor.tensor import Tensor
 from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found
-from ...probes.batches import carried_over
+from ...probes.batches import STEPS, gain
 from ...probes.relations import related
 from ...probes.replay import Changes, Edit, Program, Replacement
 from ...recording import Array, Call, Step
@@ -68,18 +68,12 @@ def torn_slices(case: Case, step: Step) -> Found | None:
         for source, target in _torn(call.shapes[0], call.shape):
             again = same_calls(program, call)
             changes = Changes(calls=dict.fromkeys(again, _moved(source, target, call.shape)))
-            carried = carried_over(case.run, program, changes, case.budget)
-            if (
-                carried is None
-                or not carried.fixed < _LOWER * carried.plain
-                or not carried.fixed < _LEARNED * carried.start
-            ):
+            reached = gain(case, changes, "that move it", _LOWER, STEPS)
+            if not reached:
                 continue
             what = (
                 f"{call.name} makes shape {call.shape} of shape {call.shapes[0]}: a dimension of length "
-                f"{call.shapes[0][source]} seems to be moved, but its slices get elements of others. Copies of the "
-                f"network that move it reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
-                f"trained with, as written {figure(carried.plain)}."
+                f"{call.shapes[0][source]} seems to be moved, but its slices get elements of others. {reached}"
             )
             fix = f"move the dimension before: movedim({source}, {target}), then {call.name}"
             values = {"operator": call.name, "row": 0, "count": call.shapes[0][0]}
@@ -105,14 +99,10 @@ def other_dims(case: Case, step: Step) -> Found | None:
             if other == dim % size or call.shape[other] < 2:
                 continue
             changes = Changes(params=dict.fromkeys(again, {"dim": other}))
-            carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
-            if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+            reached = gain(case, changes, f"in which it runs along dimension {other}", _FAR_LOWER)
+            if not reached:
                 continue
-            what = (
-                f"{call.name} runs along dimension {dim} of shape {call.shape}. Copies of the network in which it runs "
-                f"along dimension {other} reach a loss of {figure(carried.fixed)} on a recorded batch that they were "
-                f"not trained with, as written {figure(carried.plain)}."
-            )
+            what = f"{call.name} runs along dimension {dim} of shape {call.shape}. {reached}"
             edit = Edit(f"with dim={other}", changes, one_loss=True)
             return Found(case.edited(step, call), {}, edit, message=what, fix=f"pass dim={other - size}")
     return None
@@ -180,17 +170,13 @@ def torn_data(case: Case, step: Step) -> Found | None:
         return result
 
     changes = Changes(calls={call.index: turned})
-    carried = carried_over(case.run, program, changes, case.budget, len(case.losses))
-    if carried is None or not carried.fixed < _FAR_LOWER * min(carried.plain, last):
+    reached = gain(case, changes, "that read them in this order", _FAR_LOWER)
+    if not reached:
         return None
     entry = next((one for one in step.outermost() if one.start <= call.index < one.end), None)
     where = reshaping_line(call.site if entry is None else entry.site)
     before = (shape[0], *shape[2:], shape[1])
-    what = (
-        f"the elements of the inputs of shape {shape} are in the order of shape {before}. Copies of the network that "
-        f"read them in this order reach a loss of {figure(carried.fixed)} on a recorded batch that they were not "
-        f"trained with, as written {figure(carried.plain)}."
-    )
+    what = f"the elements of the inputs of shape {shape} are in the order of shape {before}. {reached}"
     edit = Edit("with movedim", changes, one_loss=True)
     fix = "move the last dimension in place of the reshape: movedim(-1, 1)"
     values = {"operator": "reshape", "row": 0, "count": shape[0]}

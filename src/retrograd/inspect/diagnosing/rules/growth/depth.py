@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .....core.source_location import Site
 from .....ops.nn.activations.rectifiers import relu
 from ...findings import figure
 from ...kinds import CLASS_LOSSES, Case, Found, HasPlace, kind
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Edit, Replacement
-from ...recording import Array, Call, Source, Step
+from ...recording import Array, Call, Source, Step, start_of
 from .rates import LARGE, largest_step, moved, rate_place, rate_texts
 
 _LEAST_LAYERS = 4
@@ -135,7 +136,7 @@ def exploding_gradient(case: Case) -> Found | None:
     clips = any("clip_grad" in line.partition("#")[0] for line in lines)
     if clips:
         values["fix"] = "use an initialization that keeps the variance (nn.init.kaiming_normal_)"
-    where = _set_by_program(case, step, first[0]) or first[0].record
+    where = _set_by_program(case, step, layers) or first[0].record
     if clips or curves is not None and better(curves):
         return Found(where, values, scaled, curves)
     clipped = Edit("with clipped gradients", clip=1.0)
@@ -223,15 +224,19 @@ def _at_input(step: Step, call: Call) -> float | None:
     return math.hypot(below.mean, below.std) / max(math.hypot(above.mean, above.std), 1e-45)
 
 
-def _set_by_program(case: Case, step: Step, call: Call) -> HasPlace | None:
-    """Return the line that gave a layer's weights other values than those of its creation, before the training."""
-    entry = step.module_of(call)
-    made = case.created(entry.module) if entry is not None else None
-    for p in [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim > 1]:
-        site = case.run.written.get(p.array.__array_interface__["data"][0])
-        if site is not None and made is not None and (site.file, site.line) != (made.file, made.line):
-            return site
-    return None
+def _set_by_program(case: Case, step: Step, layers: Sequence[tuple[Call, float, float]]) -> HasPlace | None:
+    """Return the line that gave weights other values than those of their creation, before the training: of several,
+    the one whose values are the largest beside those that keep the variance."""
+    found: list[tuple[float, Site]] = []
+    for call, _, _ in layers:
+        entry = step.module_of(call)
+        made = case.created(entry.module) if entry is not None else None
+        for p in [x.leaf for x in call.inputs if x.leaf is not None and x.leaf.array.ndim > 1]:
+            site, start = case.run.written.get(start_of(p.array)), case.at_start(p)
+            if site is not None and made is not None and (site.file, site.line) != (made.file, made.line):
+                size = 0.0 if start is None else float(start.std()) * math.sqrt(start[0].size)
+                found.append((size, site))
+    return max(found, key=lambda x: x[0])[1] if found else None
 
 
 def _initialized(case: Case, step: Step, call: Call) -> HasPlace | None:

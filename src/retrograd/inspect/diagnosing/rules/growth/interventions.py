@@ -14,6 +14,7 @@ from .....core.tensor.tensor import Tensor
 from ....record import Departure
 from ...findings import figure, listing
 from ...kinds import Case, Found, HasPlace
+from ...probes.batches import gain
 from ...probes.proof import better, compare
 from ...probes.replay import Changes, Curves, Edit
 from ...recording import Array, Step
@@ -42,9 +43,36 @@ def intervene(case: Case) -> tuple[str, Found] | None:
     found = torn_data(case, step)
     if found is not None:
         return "batch-mixing", found
+    cut = _cut_before_layers(case, step)
+    if cut is not None:
+        return "detached", cut
     if case.baseline is None or not case.stuck:
         return None
     return _joined(case, step) or _initialized(case, step) or _normalized(case, step)
+
+
+def _cut_before_layers(case: Case, step: Step) -> Found | None:
+    """Try the step without what cuts values of trained parameters off before further trained layers."""
+    held = {id(p) for x in case.run.optimizers if x.steps for p in x.parameters}
+    cut: set[int] = set()  # calls whose results depend on what is cut off
+    first: Departure | HasPlace | None = None
+    for call in step.calls:
+        for x in call.inputs:
+            lost = x.cut is not None or call.untracked
+            if lost and held & {id(p) for p in step.leaves(x._replace(cut=None))}:
+                cut.add(call.index)
+                first = first or x.cut or call.record
+        if any(x.call in cut for x in call.inputs):
+            cut.add(call.index)
+    below = step.below(step.roots[-1].source, through_cuts=True)
+    if len(step.roots) > 1 or not any(step.calls[i].weighted for i in cut & below):
+        return None
+    edit = Edit("without cuts of the graph", Changes(joined=True), one_loss=True)
+    reached = gain(case, edit.changes, "in which gradients pass it", _FALLS)
+    how = getattr(first, "how", "no_grad")
+    what = f"{how} on this line cuts values off from the trained parameters that they depend on. {reached}"
+    fix = f"leave out {how}; for a sample of a distribution, call rsample() in place of sample()"
+    return Found(first, {"what": what, "how": how}, edit, message=what, fix=fix) if reached else None
 
 
 def _learns(case: Case, edit: Edit) -> Curves | None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
 import math
-import re
-import tokenize
-from functools import lru_cache
-from io import StringIO
 
 import numpy as np
 
@@ -15,53 +10,28 @@ from .....core.source_location import Site
 from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...findings import figure
-from ...kinds import Case, Found, HasPlace
+from ...kinds import Case, Found
 from ...probes.replay import Changes, Program
-from ...recording import Array, Call, Params, Root, Source, Step, start_of
+from ...recording import LOGARITHMS, Array, Call, Params, Root, Source, Step, start_of
 
-_REWARDS = frozenset(
-    ["reward", "rewards", "rew", "rews", "returns", "ret", "rets", "advantage", "advantages", "adv"]
-    + ["gain", "gains", "payoff", "payoffs", "utility", "utilities"]
-)
-_REWARD = re.compile(rf"(?<![^\W_])(?:{'|'.join(_REWARDS)})(?![^\W_])", re.IGNORECASE)
-_COSTS = frozenset({"cost", "costs", "regret", "penalty"})
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
+_ROUNDING = 1e-6  # of a log-probability, which is not above 0
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
 
 def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
-    The sign of a reward and that of a cost differ by their meaning only, so the program has to name rewards, and no
-    costs.
+    Numbers that weigh log-probabilities are taken for rewards: a cost differs from a reward by its meaning only.
     """
     for step in reversed(case.run.steps):
         for root in step.roots:
-            if root.source.call < 0 or root.inside or not _rewarded(root.site):
+            if root.source.call < 0 or root.inside:
                 continue
             found = _weighted(step, root) or _value_of_critic(case, step, root)
             if found is not None:
                 return *found, root
     return None
-
-
-@lru_cache(maxsize=8)
-def _words(program: str) -> set[str]:
-    """Return the words in the names of a program, without its comments and texts."""
-    try:
-        lines = StringIO(program).readline
-        names = [x.string.lower() for x in tokenize.generate_tokens(lines) if x.type == tokenize.NAME]
-    except (SyntaxError, tokenize.TokenError):
-        return set()
-    return {word for name in names for word in (name, *name.split("_"))}
-
-
-def _rewarded(where: HasPlace) -> bool:
-    program = "".join(linecache.getlines(where.file))
-    if _REWARD.search(program) is None:  # also in comments and texts
-        return False
-    words = _words(program)
-    return bool(words & _REWARDS) and not words & _COSTS
 
 
 def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
@@ -170,18 +140,10 @@ def _is_spread(step: Step, call: Call, head: Call) -> bool:
     return min(even - near, near - far) > 1e-2 * abs(even) and abs(turned - near) < 1e-3 * abs(even) and even > 0
 
 
-def _named(code: str) -> bool:
-    """Return whether a piece of code names a reward."""
-    return any(word in _REWARDS for name in re.findall(r"[a-z_]+", code.lower()) for word in name.split("_"))
-
-
 def slope_of(call: Call) -> float:
-    """Return the sign of the gradient of the loss with respect to all elements of a result; 0 if they differ.
-
-    It is 0 also below several backward passes, such as those of a critic and a generator.
-    """
+    """Return the sign of the gradient of all losses with respect to all elements of a result; 0 if they differ."""
     g = call.record.gradients
-    if g is None or call.record.passes > 1 or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
+    if g is None or g.minimum < 0 < g.maximum or g.minimum == g.maximum == 0:
         return 0.0
     return 1.0 if g.maximum > 0 else -1.0
 
@@ -194,7 +156,9 @@ def likelihood(step: Step, source: Source) -> float:
         if call is None:
             return 0.0
         divisor = step.producer(call.inputs[1]) if call.name == "sub" else None
-        if call.name in ("log_softmax", "logsigmoid", "log") or divisor is not None and divisor.name == "logsumexp":
+        values = call.record.values
+        is_log = call.name in LOGARITHMS and values is not None and values.maximum <= _ROUNDING
+        if is_log or divisor is not None and divisor.name == "logsumexp":
             return sign
         if call.name in ("cross_entropy", "nll_loss"):
             return -sign
@@ -219,11 +183,8 @@ def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | 
         if call is None:
             return sign, values
         if call.name == "neg":
-            left, _, right = call.site.code.partition("=")
-            if _named(left) and not _named(right):
-                return sign, values  # this line defines the reward
-            if call.record.line != line and not _named(right):
-                return 0.0, None
+            if call.record.line != line:
+                return 0.0, None  # this line may define the reward, or turn its sign
             sign = -sign
         place = 0
         if call.name == "sub" and len(call.inputs) == 2 and _is_computed(step, call.inputs[0]):

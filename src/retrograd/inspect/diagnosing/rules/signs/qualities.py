@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import linecache
 import math
 import re
@@ -11,29 +10,17 @@ import numpy as np
 
 from .....core.tensor.tensor import new_tensor
 from ...findings import figure
-from ...kinds import LOSSES, PAIR_LOSSES, Case, HasPlace, Place
+from ...kinds import PAIR_LOSSES, Case, HasPlace, Place
 from ...probes.replay import Changes, Program
 from ...recording import Call, Source, Step, start_of
 from ..cuts import sums
 from ..growth.rates import of_parameters
-from ..stillness import depending
 from .policies import slope_of
 
-_MEASURES = frozenset(
-    ["accuracy", "acc", "similarity", "sim", "sims", "cos", "cosine", "dice", "iou", "jaccard", "f1", "psnr", "ssim"]
-    + ["corr", "correlation", "pearson", "ncc", "r2", "elbo", "likelihood", "loglik", "likelihoods", "logprob", "logp"]
-    + ["overlap", "precision", "recall", "auc", "ll"]
-)
-_OPPOSITE = frozenset(
-    ["loss", "losses", "err", "error", "dist", "distance", "neg", "negative", "negatives", "nll", "not", "one", "minus"]
-    + ["penalty", "reg", "cost", "inv", "dis", "unlike", "diss", "wrong", "bad"]
-)
 _SELECTIONS = frozenset({"gather", "getitem", "take_along_dim", "index_select", "take"})
 _REDUCTIONS = frozenset({"mean", "sum", "neg"})
-_SHAPING = frozenset({"mean", "sum", "squeeze", "view", "reshape", "flatten"})
 _PERMUTATIONS = 5
 _LEAST_ROWS = 8
-_LOG_PROB = re.compile(r"\blog_prob\(")
 _ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)\s*(?::[^=]+)?=(?!=)")
 
 
@@ -55,39 +42,28 @@ def wrong_way(case: Case, step: Step, sign: float) -> tuple[HasPlace, str] | Non
         slope = sign * slope_of(call)
         if not slope:
             continue
-        name = _measured(path, place)
         last = place == 0 or path[place - 1].record.call != call.record.call
         what = ""
         if slope > 0 and call.record.call == "cosine_similarity" and last:
             what = "cosine_similarity, which is 1 for equal directions, is minimized"
-        elif slope > 0 and name and not _has_loss(step, call, sign):
-            what = f"{name} is minimized, whose name stands for something that is better the larger it is"
         elif slope > 0 and _is_cosine(step, call):
             what = "the product of vectors of length 1, which is 1 for equal directions, is minimized"
         elif slope > 0 and _is_overlap(case, step, call):
             what = "the overlap of predictions and targets (a sum of products divided by sums) is minimized"
         elif slope > 0 and _is_probability(case, step, call):
             what = "the probabilities of the targets are minimized"
-        elif slope * _sign_of_log_prob(call) > 0 and _is_density(step, path, place):
-            what = "log-probabilities of data (log_prob) are minimized, without a minus sign"
         elif slope < 0 and _is_hinge(call) and _is_reduced([x for x in path[:place] if x.name != "mul"]):
             what = "a hinge, whose smallest value 0 is the best one, is maximized"
         elif slope < 0 and is_distance(step, call):
             what = "the distances between predictions and targets are maximized"
         if what:
-            return _edited(path, call, name), what
+            return _edited(path, call), what
     terms = [path[0], *sums(step, step.roots[-1].source)] if path else []
     for term in {x.index: x for x in terms if sign * slope_of(x) > 0 or x is path[0]}.values():
         agreement = _agreement(case, step, sign, term)
         if agreement:
-            return _edited(path, path[0], "") if term is path[0] else _added(step, term), agreement
+            return _edited(path, path[0]) if term is path[0] else _added(step, term), agreement
     return None
-
-
-def _has_loss(step: Step, call: Call, sign: float) -> bool:
-    """Return whether a known loss, or a distance from data, below a result becomes smaller by steps."""
-    below = [step.calls[i] for i in step.below(Source(call.index, 0, None, None))]
-    return any((x.name in LOSSES or is_distance(step, x)) and sign * slope_of(x) > 0 for x in below)
 
 
 def _added(step: Step, term: Call) -> HasPlace:
@@ -135,7 +111,7 @@ def _agreement(case: Case, step: Step, sign: float, term: Call) -> str:
 
 
 def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.ndarray] | None:
-    """Return the call that computes the predictions, and the data of their shape, if a loss depends on nothing else.
+    """Return the call that computes the predictions, and the data of their size, if a loss depends on nothing else.
 
     With ``computed``, results of operators on data are data.
     """
@@ -148,6 +124,7 @@ def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.nda
         return None
     prediction = predicted[0]
     shape = step.calls[prediction.call].shape
+    count = math.prod(shape)
     data: dict[int, np.ndarray] = {}
     pending, seen = [root], {prediction.call}
     while pending:
@@ -158,7 +135,7 @@ def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.nda
         call = step.producer(x)
         array = step.array(x) if Case.has_array(step, x) else None
         given = call is None or (call.moves or computed) and not call.record.requires_grad
-        is_data = given and (call is None or getattr(array, "shape", ()) == shape)
+        is_data = given and (call is None or getattr(array, "size", 0) == count)
         if call is not None and call.index >= entry.end and not is_data:
             pending += call.inputs
         elif x.leaf is not None or x.call >= entry.start and x.call < entry.end or array is None:
@@ -168,8 +145,8 @@ def _pair(step: Step, root: Source, computed: bool = False) -> tuple[int, np.nda
     if len(data) != 1:
         return None
     (array,) = data.values()
-    fits = isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == shape
-    return (prediction.call, array) if fits and len(array) >= _LEAST_ROWS else None
+    fits = isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.size == count
+    return (prediction.call, array.reshape(shape)) if fits and len(array) >= _LEAST_ROWS else None
 
 
 def turned_term(step: Step, sign: float) -> tuple[Call, Call] | None:
@@ -205,20 +182,6 @@ def _is_penalty(step: Step, call: Call) -> bool:
     return known or "norm" in call.name
 
 
-def _measured(path: list[Call], place: int) -> str:
-    """Return the name of a quality that the program gives to a result: of a variable, or of a function."""
-    call = path[place]
-    if place and _same_line(path[place - 1], call):
-        return ""  # the line goes on
-    if call.name == "neg" or call.name in ("sub", "mul", "rsub") and not call.needs(0):
-        return ""  # such as 1 - dice, which the program may call dice
-    code = call.site.code
-    match = _ASSIGNED.match(code)
-    name = match[1] if match is not None else call.site.function if code.startswith("return ") else ""
-    words = set(re.findall(r"[a-z0-9]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().replace("_", " ")))
-    return name if words & _MEASURES and not words & _OPPOSITE else ""
-
-
 def _same_line(a: Call, b: Call) -> bool:
     return (a.record.file, a.record.line) == (b.record.file, b.record.line)
 
@@ -238,57 +201,6 @@ def _is_probability(case: Case, step: Step, call: Call) -> bool:
     if rows.ndim < 2 or rows.shape != before.shape:
         return False
     return bool(((rows == 0) | (rows == 1)).all() & (rows.sum(-1) == 1).all())
-
-
-def _sign_of_log_prob(call: Call) -> float:
-    """Return the sign with which the only ``log_prob(...)`` of a line is its value or mean, 0 for another use of it."""
-    code = call.site.code
-    if not _LOG_PROB.search(code):
-        return 0.0
-    try:
-        tree = ast.parse(code)
-    except SyntaxError:
-        return 0.0
-    parents = {child: one for one in ast.walk(tree) for child in ast.iter_child_nodes(one)}
-    calls = [x for x in parents if isinstance(x, ast.Call) and _called(x) == "log_prob"]
-    if len(calls) != 1:
-        return 0.0
-    child: ast.AST = calls[0]
-    sign = 1.0
-    while child in parents:
-        above = parents[child]
-        if isinstance(above, ast.UnaryOp) and isinstance(above.op, ast.USub):
-            sign = -sign
-        elif isinstance(above, ast.BinOp):
-            sign *= isinstance(above.op, ast.Div) and above.left is child
-        elif isinstance(above, ast.Call):
-            sign *= _called(above) in _SHAPING
-        elif not isinstance(above, (ast.Attribute, ast.Assign, ast.AnnAssign, ast.Return, ast.Module)):
-            return 0.0
-        child = above
-    return sign
-
-
-def _called(call: ast.Call) -> str:
-    """Return the name of a called function or method."""
-    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
-
-
-def _is_density(step: Step, path: list[Call], place: int) -> bool:
-    """Return whether the loss is a mean or a sum of a call of its path, whose value no parameter has sampled.
-
-    A value that depends on parameters is no data: such as an action that the program samples.
-    """
-    call = path[place]
-    if place and _same_line(path[place - 1], call):
-        return False  # the line goes on, with the sign of all of it
-    if not _is_reduced(path[:place]):
-        return False  # such as a weight, by which rewards enter the loss
-    source = Source(call.index, 0, None, None)
-    depends = depending(step, {id(p) for p in step.leaves(source)})
-    return not any(
-        i in depends and not step.calls[i].record.requires_grad for i in step.below(source, through_cuts=True)
-    )
 
 
 def _is_reduced(path: list[Call]) -> bool:
@@ -346,7 +258,7 @@ def is_distance(step: Step, call: Call) -> bool:
     return before is not None and before.name == "sub" and before.needs(0) != before.needs(1)
 
 
-def _edited(path: list[Call], call: Call, name: str) -> HasPlace:
+def _edited(path: list[Call], call: Call) -> HasPlace:
     """Return the line of the sign between a result and the loss, else the one that makes the result the loss."""
     for one in path[: path.index(call)]:
         if one.name in ("exp", "log", "pow", "sigmoid", "softmax"):
@@ -356,11 +268,11 @@ def _edited(path: list[Call], call: Call, name: str) -> HasPlace:
             return one.record
     top = path[0]
     lines = linecache.getlines(top.record.file)
-    if top.site.code.startswith("return ") and top.site.function == name:
-        calls = re.compile(rf"\s*[\w.]*(loss|objective|cost)\w*\s*\+?=.*\b{name}\(")
+    if top.site.code.startswith("return "):
+        calls = re.compile(rf"\s*[\w.]+\s*\+?=.*\b{top.site.function}\(")
         return next((Place(top.record.file, n) for n, x in enumerate(lines, 1) if calls.match(x)), top.record)
     match = _ASSIGNED.match(top.site.code)
-    written = match[1] if match is not None else name
+    written = match[1] if match is not None else ""
     if written:
         ends = re.compile(rf"\s*(return|[\w.]*loss\w*\s*\+?=)\s*{written}\s*(#.*)?$")
         for number in range(top.record.line, min(len(lines), top.record.line + 20)):
