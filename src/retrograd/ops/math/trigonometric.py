@@ -12,7 +12,7 @@ from ...core.graph.primitive import Primitive, apply1, apply2
 from ...core.tensor.tensor import Tensor
 from ...elements.activations import activations
 from ...elements.arithmetic import Functions
-from ...kernels import SEVERAL, mapped
+from ...kernels import USEFUL, mapped
 from ..table.blocks import in_single
 from ..table.elementwise import KEEP, WHERE, binary, elementwise, unary
 from ..table.registry import operator
@@ -29,7 +29,7 @@ SINH = unary("sinh", np.sinh, lambda g, x: g * COSH(x), signals=True)
 COSH: Primitive = unary("cosh", np.cosh, lambda g, x: g * SINH(x), signals=True)
 # The gradient is one primitive: written as products and differences, every tangent would need half a dozen arrays.
 _tanh_backward = activations(Functions())["tanh_backward"]
-_with_loop = mapped("tanh_backward", SEVERAL)(_tanh_backward)
+_with_loop = mapped("tanh_backward")(_tanh_backward)
 TANH_BACKWARD: Primitive = elementwise(
     "tanh_backward",
     _with_loop,
@@ -41,7 +41,7 @@ TANH_BACKWARD: Primitive = elementwise(
 def _tanh_vjp(g: Array, ans: Array) -> Array:
     if isinstance(g, Tensor):
         return TANH_BACKWARD(g, ans)
-    return _with_loop(g, ans)
+    return _tanh_backward(g, ans) if g.size < USEFUL else _with_loop(g, ans)
 
 
 TANH = unary("tanh", mapped("tanh")(np.tanh), _tanh_vjp, compiled="f")

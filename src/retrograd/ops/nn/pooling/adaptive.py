@@ -16,7 +16,6 @@ from ....core.graph.primitive import apply
 from ....core.tensor.tensor import Tensor
 from ....kernels import or_reference
 from ....kernels.loops.images import pooling
-from ....kernels.loops.images.pooling import TABLED
 from ...table.arguments import floating_operand
 from ...table.batching import takes_rows
 from ...table.types import Size
@@ -98,24 +97,11 @@ def _window_indices(size: Ints, out: Ints) -> Array:
     return tables.flat([_spans(length, t)[0] for length, t in zip(size, out, strict=True)], size).T.copy()
 
 
-@lru_cache(maxsize=64)
-def _span_table(planes: int, size: Ints, out: Ints) -> tuple[Array, Array, Array]:
-    """Return the positions read in all planes, the same within a plane, and the numbers of the windows."""
-    places = _window_indices(size, out).T
-    own = np.tile(places, planes)
-    return tables.in_planes(places, planes, size), own, np.arange(own.shape[1])
-
-
 @takes_rows
 @or_reference
 def _span_maxima(x: Array, out: Ints) -> Array:
     """Return the position of each window's maximum in the flattened spatial axes: the first one, or the last NaN."""
     size = x.shape[2:]
-    if type(x) is np.ndarray and 0 < x.size <= TABLED and 0 not in out:
-        places, own, windows = _span_table(x.shape[0] * x.shape[1], size, out)
-        found = tables.maxima(x, places)
-        if found is not None:
-            return own[found[1].argmax(0), windows].reshape(*x.shape[:2], *out)
     if 0 not in out and pooling.reads(x, x.size):
         return pooling.max_among(x, _window_indices(size, out)).reshape(*x.shape[:2], *out)
     xp = array_module(x)

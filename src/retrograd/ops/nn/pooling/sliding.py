@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+import numpy as np
+
 from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.errors import describe
@@ -71,9 +73,15 @@ def strides_of(stride: Size | None, kernel: Ints) -> Ints:
 
 def _in_all_planes(index: Array, size: Ints) -> Array:
     """Convert positions in flattened planes to positions in the whole flattened array."""
-    planes = index.shape[:2]
-    starts = array_module(index).arange(prod(planes)) * prod(size)
-    return index + starts.reshape(planes + (1,) * len(size))
+    return index + array_module(index).asarray(_starts(index.shape[:2], size))
+
+
+@lru_cache(maxsize=16)
+def _starts(planes: Ints, size: Ints) -> Array:
+    """Return the position of each plane's first element."""
+    starts = np.arange(prod(planes)) * prod(size)
+    starts.flags.writeable = False
+    return starts.reshape(planes + (1,) * len(size))
 
 
 def _read_at(x: Array, index: Array, size: Ints) -> Array:
