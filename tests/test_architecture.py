@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "src" / "retrograd"
 BOUNDS = {
     "lines of operators' docstrings that repeat another one": 34,
     "lines of docstrings that repeat another one": 288,
-    "files of 60 lines and fewer, without `__init__.py` and generated ones": 72,
+    "files of 60 lines and fewer, without `__init__.py` and generated ones": 71,
     "uses of Any": 3568,
     "files with a `# mypy:` switch": 15,
     "`type: ignore` comments": 144,
