@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import retrograd as rg
+from retrograd.kernels.loops.regions.accumulator_code import vectors_of
 from retrograd.nn import functional as F
 from tests.compiler.passes.test_regions import backend, both, regions  # noqa: F401  a fixture
 
@@ -78,3 +79,9 @@ def test_where_of_bytes_is_exact():
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found.numpy(), wanted.numpy())
     assert regions(step)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_the_code_runs_on_ever_fewer_elements_to_the_last(lanes):
+    sizes = [vectors * together for vectors, together in vectors_of(lanes)]
+    assert sizes[0] == 8 * lanes and sizes[-1] == 1 and sizes == sorted(set(sizes), reverse=True)

@@ -53,14 +53,16 @@ def drawn(shape, kind):
 
 
 def results(name, x, g):
-    leaf = rg.tensor(x, requires_grad=True)
+    device = rg.get_default_device()
+    leaf = rg.tensor(x, device=device, requires_grad=True)
     y = ACTIVATIONS[name](leaf)
-    y.backward(rg.tensor(g))
+    y.backward(rg.tensor(g, device=device))
     found = [y.detach(), leaf.grad]
     if name in IN_PLACE:
-        over = rg.tensor(x)
+        over = rg.tensor(x, device=device)
         assert ACTIVATIONS[name](over, inplace=True) is over
         found.append(over)
+    assert all(each.device.type == device.type for each in found)
     return [each.numpy() for each in found]
 
 
@@ -82,6 +84,18 @@ def test_an_activation_in_one_pass_is_its_reference(name, kind, shape, monkeypat
     for one, other in zip(ours, results(name, x, g), strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=32 * np.finfo(kind).eps, atol=1e-37)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_its_reference_on_either_backend(name, backend):
+    x, g = drawn((5, 37), "f")
+    with np.errstate(all="ignore"):
+        wanted = kernels.by_reference(results, (name, x, g), {})
+        with backend():
+            ours = results(name, x, g)
+    for one, other in zip(ours, wanted, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=4e-6, atol=1e-37)
 
 
 @pytest.mark.parametrize("name", ["hardtanh", "hardswish", "leaky_relu"])

@@ -80,6 +80,30 @@ def test_resampling_loops_agree_with_the_reference(mode, dtype, by_reference):
     assert_close(run(), by_reference(run), dtype)
 
 
+POOLED = {
+    "maxima": lambda x: F.max_pool2d(x, 3, 2, padding=1),
+    "means": lambda x: F.avg_pool2d(x, 3, 2, padding=1),
+    "samples": lambda x: F.grid_sample(x, rg.zeros(3, 4, 4, 2, device=x.device) + 0.3, align_corners=False),
+}
+
+
+@pytest.mark.parametrize("name", [*RESIZED, *POOLED])
+def test_images_are_resized_and_pooled_by_the_reference_on_either_backend(name, backend, by_reference):
+    shape, options = RESIZED.get(name, RESIZED["area"])
+    function = POOLED.get(name, lambda x: F.interpolate(x, mode=name, **options))
+
+    def run():
+        x = rg.tensor(points(shape, np.float32), device=rg.get_default_device(), requires_grad=True)
+        y = function(x)
+        (y * y).sum().backward()
+        assert y.device.type == x.grad.device.type == rg.get_default_device().type
+        return [y.detach().numpy(), x.grad.numpy()]
+
+    wanted = by_reference(run)
+    with backend():
+        assert_close(run(), wanted, np.float32)
+
+
 @pytest.mark.slow  # compiles loops
 def test_the_loop_of_fractional_pooling_chooses_what_the_reference_chooses(by_reference):
     x = points((2, 3, 12, 11), np.float32)

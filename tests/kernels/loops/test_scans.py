@@ -61,6 +61,20 @@ def threads(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_are_their_references_on_either_backend(name, backend):
+    scan, kinds = SCANS[name]
+    for kind in kinds:
+        x = numbers((37, 61), kind)
+        for dim in (0, 1):
+            wanted = kernels.by_reference(lambda: scan(rg.tensor(x), dim).numpy(), (), {})  # noqa: B023
+            with backend():
+                device = rg.get_default_device()
+                found = scan(rg.tensor(x, device=device), dim)
+                assert found.device.type == device.type
+                np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", SCANS)
 def test_a_scan_and_its_gradient_are_those_of_the_reference(name, shape, references):

@@ -54,3 +54,12 @@ def with_operand(operation: int, mode: int) -> int:
 def choosing(first: int, second: int) -> int:
     """Return the number of the selection between two operands by the accumulator."""
     return STORE_BOOL + 1 + 3 * first + second
+
+
+def vectors_of(lanes: int) -> list[tuple[int, int]]:
+    """Return the vectors, and the lanes of each, with which the code runs, from many elements to a single one.
+
+    Short arrays, and the last elements of longer ones, take few dispatches of fewer and shorter vectors.
+    """
+    found = [(VECTORS, lanes), (VECTORS // 2, lanes), (1, lanes), (1, lanes // 4), (1, 1)]
+    return [shape for shape in found[:-1] if shape[1] > 1] + found[-1:]

@@ -222,9 +222,7 @@ def run_rows(typing_context: object, rows: object, slots: object, count: object,
     def generate(context: Any, builder: ir.IRBuilder, signature: object, arguments: Sequence[ir.Value]) -> object:
         rows, slots, count, _ = arguments
         real, begin = context.get_value_type(number), _WORD(0)
-        lanes = width() // (number.bitwidth // 8)
-        # Short arrays, and the last elements of longer ones, take few dispatches of fewer and shorter vectors.
-        for vectors, together in ((at.VECTORS, lanes), (at.VECTORS // 2, lanes), (1, lanes), (1, lanes // 4), (1, 1)):
+        for vectors, together in at.vectors_of(width() // (number.bitwidth // 8)):
             begin = _Loop(builder, real, vectors, together).generate(rows, slots, begin, count)
         return context.get_dummy_value()
 
