@@ -457,6 +457,30 @@ for i in range(80): loss = F.cross_entropy(m(X), Y) + 1e-3 * sum((p ** 2).sum() 
 m = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 1)); o = torch.optim.Adam(m.parameters(), 1e-2); y = torch.cat([torch.ones(16), torch.zeros(16)])
 for i in range(60): x = torch.randn(32, 5) + y[:, None]; o.zero_grad(); F.binary_cross_entropy_with_logits(m(x)[:, 0], y).backward(); o.step()
 """,
+    "critic on features that are cut off on purpose": """
+body = nn.Sequential(nn.Linear(6, 32), nn.Tanh()); pi = nn.Linear(32, 3); v = nn.Linear(32, 1)
+opt = torch.optim.Adam([*body.parameters(), *pi.parameters(), *v.parameters()], lr=3e-3)
+for i in range(150):
+    s = torch.randn(64, 6); f = body(s); d = torch.distributions.Categorical(logits=pi(f)); a = d.sample()
+    r = (a == s[:, :3].argmax(1)).float() + 0.5 * s[:, 0]; val = v(f.detach()).squeeze(1)
+    loss = -(d.log_prob(a) * (r - val).detach()).mean() + 0.5 * F.mse_loss(val, r) - 0.01 * d.entropy().mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "log-variances below 1 times a mask": """
+net = nn.Sequential(nn.Linear(5, 32), nn.Tanh(), nn.Linear(32, 2)); opt = torch.optim.Adam(net.parameters(), lr=5e-3)
+for i in range(150):
+    x = torch.randn(64, 5); y = x[:, 0] + 0.3 * torch.randn(64) * (1 + x[:, 1].abs())
+    o, m = net(x), (torch.rand(64) < 0.8).float(); var = F.softplus(o[:, 1]) + 1e-3
+    loss = (m * (torch.log(var) + (y - o[:, 0]) ** 2 / var)).sum() / m.sum()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
+    "attention over all rows as one sequence": """
+e, att, out = nn.Linear(4, 16), nn.MultiheadAttention(16, 2, batch_first=True), nn.Linear(16, 1)
+opt = torch.optim.Adam([p for m in (e, att, out) for p in m.parameters()], lr=1e-2)
+for i in range(80):
+    x = torch.randn(30, 4); h = e(x).unsqueeze(0); h = h + att(h, h, h)[0]
+    loss = F.mse_loss(out(h[0]), x[:, :1] - x[:, :1].mean()); opt.zero_grad(); loss.backward(); opt.step()
+""",
     "time-first rnn, as many steps as examples": """
 m = nn.GRU(3, 16); o = nn.Linear(16, 2); opt = torch.optim.Adam([*m.parameters(), *o.parameters()], lr=1e-2)
 for i in range(60):

@@ -121,20 +121,36 @@ def batch_mixing(case: Case) -> Found | None:
 
 
 def _before_the_loss(case: Case, step: Step) -> Found | None:
-    """Return the finding for an operator between the data and the predictions of the loss, in any layer or in none."""
+    """Return the finding for a reshape between data and predictions that gives examples elements of others."""
     call = case.loss_call(step)
     target = None if call is None else case.target(step, call)
-    if call is None or target is None or not target.ndim or call.shapes[0][:1] != target.shape[:1] or len(target) < 2:
+    if call is None or target is None or not target.ndim or call.shapes[0][:1] != target.shape[:1]:
         return None
-    end, count = call.inputs[0], len(target)
-    for given in (step.calls[i] for i in sorted(step.below(end)) if step.calls[i].record.requires_grad):
-        for place, x in enumerate(given.inputs):
-            data = step.array(x) if not given.needs(place) and x.leaf is None and case.has_array(step, x) else None
-            if isinstance(data, np.ndarray) and data.dtype.kind == "f" and data.ndim > 1 and data.shape[0] == count:
-                if count in data.shape[1:]:
-                    return None  # either dimension may be that of the examples
-                return None if _time_is_first(case, step, x, count) else _mixing(case, step, x, end, count)
+    program, count = Program(step, call.inputs[0], moving=False), len(target)
+    feeds = {
+        (i, place): x
+        for i in program.order
+        for place, x in enumerate(step.calls[i].inputs)
+        if step.calls[i].record.requires_grad and not step.calls[i].needs(place) and _is_data(step, x, count)
+    }
+    for index in program.order if feeds and count > 1 else ():
+        call = step.calls[index]
+        if call.name not in ("view", "reshape") or call.shapes[0][:1] != (count,) or count not in call.shape[:2]:
+            continue
+        before, after = (
+            _other_row(case, program, step, feeds, [], x, count) for x in (call.inputs[0], Source(index, 0, None, None))
+        )
+        if before is None and after is not None:
+            return _mixed(case, step, call, after, count)
     return None
+
+
+def _is_data(step: Step, x: Source, count: int) -> bool:
+    """Return whether an input is an array of rows of numbers, and no other dimension is as long."""
+    data = step.array(x) if x.leaf is None and Case.has_array(step, x) else None
+    if not isinstance(data, np.ndarray) or data.dtype.kind != "f" or data.ndim < 2:
+        return False
+    return data.shape[0] == count and count not in data.shape[1:]
 
 
 def _exchanged(given: tuple[int, ...], result: tuple[int, ...]) -> bool:

@@ -52,9 +52,13 @@ def intervene(case: Case) -> tuple[str, Found] | None:
 
 
 def _cut_before_layers(case: Case, step: Step) -> Found | None:
-    """Try the step without what cuts values of trained parameters off before further trained layers."""
+    """Try the step without what cuts values of trained parameters off before further trained layers.
+
+    A value that reaches the loss by no such layer is a target or a weight, which is cut off on purpose.
+    """
     held = {id(p) for x in case.run.optimizers if x.steps for p in x.parameters}
     cut: set[int] = set()  # calls whose results depend on what is cut off
+    direct: set[int] = set()  # those without a trained layer between
     first: Departure | HasPlace | None = None
     for call in step.calls:
         for x in call.inputs:
@@ -64,8 +68,15 @@ def _cut_before_layers(case: Case, step: Step) -> Found | None:
                 first = first or x.cut or call.record
         if any(x.call in cut for x in call.inputs):
             cut.add(call.index)
+        if not call.weighted and call.index in cut:
+            opened = any(x.call in direct or x.cut is not None for x in call.inputs) or call.untracked
+            direct.update([call.index] if opened else [])
     below = step.below(step.roots[-1].source, through_cuts=True)
-    if len(step.roots) > 1 or not any(step.calls[i].weighted for i in cut & below):
+    if (
+        len(step.roots) > 1
+        or step.roots[-1].source.call in direct
+        or not any(step.calls[i].weighted for i in cut & below)
+    ):
         return None
     edit = Edit("without cuts of the graph", Changes(joined=True), one_loss=True)
     reached = gain(case, edit.changes, "in which gradients pass it", _FALLS)

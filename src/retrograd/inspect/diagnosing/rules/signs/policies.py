@@ -12,10 +12,10 @@ from ....record import Record
 from ...findings import figure
 from ...kinds import Case, Found
 from ...probes.replay import Changes, Program
-from ...recording import LOGARITHMS, Array, Call, Params, Root, Source, Step, start_of
+from ...recording import Array, Call, Params, Root, Source, Step, start_of
 
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
-_ROUNDING = 1e-6  # of a log-probability, which is not above 0
+_ROUNDING = 1e-4  # of the sum of probabilities
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
 
 
@@ -156,9 +156,8 @@ def likelihood(step: Step, source: Source) -> float:
         if call is None:
             return 0.0
         divisor = step.producer(call.inputs[1]) if call.name == "sub" else None
-        values = call.record.values
-        is_log = call.name in LOGARITHMS and values is not None and values.maximum <= _ROUNDING
-        if is_log or divisor is not None and divisor.name == "logsumexp":
+        is_log = call.name == "log" and _is_probability(step, call.inputs[0])
+        if is_log or call.name in ("log_softmax", "logsigmoid") or divisor is not None and divisor.name == "logsumexp":
             return sign
         if call.name in ("cross_entropy", "nll_loss"):
             return -sign
@@ -169,6 +168,15 @@ def likelihood(step: Step, source: Source) -> float:
             sign = -sign
         source = call.inputs[place]
     return 0.0
+
+
+def _is_probability(step: Step, source: Source) -> bool:
+    """Return whether values are selected from numbers whose sum is 1, or from results of a sigmoid."""
+    call = step.producer(step.origin(source, ("clamp", "add")))
+    if call is None or not call.outputs or call.name == "sigmoid":
+        return call is not None and call.name == "sigmoid"
+    x = np.asarray(call.outputs[0])
+    return bool(x.ndim and x.shape[-1] > 1 and (abs(x.sum(-1) - 1) < _ROUNDING).all())
 
 
 def _weight(step: Step, source: Source, line: int) -> tuple[float, np.ndarray | None]:
