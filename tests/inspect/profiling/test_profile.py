@@ -66,8 +66,8 @@ def test_groups_come_slowest_first_and_add_up(measured, what):
 
 
 def test_backward_time_belongs_to_the_line_that_ran_the_operator():
-    w = rg.randn(400, 400, requires_grad=True)
-    x = rg.randn(400, 400, requires_grad=True)
+    w = rg.randn(1000, 1000, requires_grad=True)
+    x = rg.randn(1000, 1000, requires_grad=True)
     with inspect.profile() as p:
         slow = x @ w  # slow
         y = slow.sum() * 2
