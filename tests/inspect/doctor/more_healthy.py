@@ -702,4 +702,16 @@ for step in range(40):
     loss = F.mse_loss(parts.mean(-1), y)
     opt.zero_grad(); loss.backward(); opt.step()
 """,
+    "a policy whose costs are minimized": """
+policy = nn.Sequential(nn.Linear(4, 32), nn.Tanh(), nn.Linear(32, 5))
+opt = torch.optim.Adam(policy.parameters(), lr=0.01)
+prices = torch.randn(4, 5)
+for step in range(60):
+    state = torch.randn(64, 4)
+    chosen = torch.distributions.Categorical(logits=policy(state))
+    action = chosen.sample()
+    cost = (state @ prices).gather(1, action[:, None])[:, 0]
+    loss = ((cost - cost.mean()) * chosen.log_prob(action)).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+""",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 
 import numpy as np
 
@@ -10,10 +12,11 @@ from .....core.source_location import Site
 from .....core.tensor.tensor import new_tensor
 from ....record import Record
 from ...findings import figure
-from ...kinds import Case, Found
+from ...kinds import Case, Found, HasPlace
 from ...probes.replay import Changes, Program
 from ...recording import Array, Call, Params, Root, Source, Step, start_of
 
+_COSTS = re.compile(r"(?<![^\W_])(?:costs?|regrets?|penalty|penalties)(?![^\W_])", re.IGNORECASE)
 _REGRESSIONS = frozenset({"mse_loss", "smooth_l1_loss", "huber_loss", "l1_loss"})
 _ROUNDING = 1e-4  # of the sum of probabilities
 _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean", "stack", "cat"})
@@ -22,16 +25,21 @@ _BETWEEN = frozenset({"exp", "sub", "add", "sum", "clamp", "where", "neg", "mean
 def minimized_reward(case: Case) -> tuple[Record, str, Root] | None:
     """Return the line that needs the other sign, what it does, and the backward pass, if a policy avoids rewards.
 
-    Numbers that weigh log-probabilities are taken for rewards: a cost differs from a reward by its meaning only.
+    Numbers that weigh log-probabilities are taken for rewards. A cost differs from a reward by its meaning only, so a
+    program that names one has no finding.
     """
     for step in reversed(case.run.steps):
         for root in step.roots:
-            if root.source.call < 0 or root.inside:
+            if root.source.call < 0 or root.inside or _names_costs(root.site):
                 continue
             found = _weighted(step, root) or _value_of_critic(case, step, root)
             if found is not None:
                 return *found, root
     return None
+
+
+def _names_costs(where: HasPlace) -> bool:
+    return any(map(_COSTS.search, linecache.getlines(where.file)))
 
 
 def _weighted(step: Step, root: Root) -> tuple[Record, str] | None:
