@@ -96,6 +96,17 @@ def test_conversions_have_the_bits_of_ml_dtypes():
     assert np.isnan(found.astype(np.float32)[~number]).all()
 
 
+def test_conversions_keep_the_order_of_dense_arrays_and_read_views():
+    base = np.random.default_rng(0).standard_normal((40, 12, 20, 30)).astype(np.float32)
+    dense = base.transpose(0, 2, 3, 1), base.transpose(3, 0, 1, 2)
+    for x in (base, *dense, base[:, ::2], base[..., 3:], base[::-1], np.broadcast_to(base[:1], base.shape)):
+        for dtype in (BFLOAT16, np.dtype(np.float16)):
+            found = copies.converted(x, dtype)
+            assert (found == x.astype(dtype)).all()
+            assert (copies.converted(found, np.dtype(np.float32)) == found.astype(np.float32)).all()
+    assert [copies.converted(x, BFLOAT16).strides for x in dense] == [x.astype(BFLOAT16).strides for x in dense]
+
+
 @pytest.mark.parametrize("layer", ["linear", "matmul", "mm"])
 def test_gradients_are_those_of_float32_within_eight_bits(by_pairs, layer):
     x, w = rg.tensor(drawn(300, 200)), rg.tensor(drawn(400, 200, seed=1))

@@ -13,7 +13,7 @@ from ....core.arrays import Array
 from ....core.arrays.devices import array_module
 from ....core.arrays.fp_warnings import silent
 from ....core.arrays.layout import LARGE as LARGE
-from ....core.arrays.layout import order_like, row_major
+from ....core.arrays.layout import memory_order, order_like, row_major
 from ... import WORTH_SHARING, compiled, loop, or_reference
 from ...runtime.result_arrays import empty
 from ...runtime.threads import in_shares, launch
@@ -44,7 +44,13 @@ def cloned(x: Array) -> Any:
 
 def converted(x: Array, dtype: Any) -> Any:
     """Return a copy in another dtype, in the memory order of ``cloned``."""
-    return _filled(np.empty_like(x, dtype, order=order_like(x)), x)
+    out: Array = np.empty_like(x, dtype, order=order_like(x))
+    if x.dtype.char + out.dtype.char not in _HALF_LOOPS or x.flags.forc:
+        return _filled(out, x)
+    order = memory_order(out)  # the loops convert adjacent numbers
+    x = x.transpose(order)
+    _filled(out.transpose(order), x if x.flags.c_contiguous else copied(x))
+    return out
 
 
 def joined(xs: Sequence[Array], dim: int) -> Any:
