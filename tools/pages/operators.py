@@ -235,7 +235,9 @@ def _parsed(file: Path) -> tuple[list[str], dict[str, ast.stmt]]:
             found[statement.name] = statement
         elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            found |= {target.id: statement for target in targets if isinstance(target, ast.Name)}
+            if statement.value is not None:  # a type without a value defines nothing
+                single = [x for target in targets for x in (target.elts if isinstance(target, ast.Tuple) else [target])]
+                found |= {target.id: statement for target in single if isinstance(target, ast.Name)}
     return text.splitlines(), found
 
 
