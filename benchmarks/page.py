@@ -120,10 +120,11 @@ def _ratios(results: dict[str, Any], figure: str, mean: bool = True) -> str:
 def _losses(record: dict[str, Any], results: dict[str, Any]) -> str:
     """Say where PyTorch is faster: this comes before the tables."""
     language = {f"{way} of the language model": found for way, found in record.get("language", {}).items()}
+    half = {f"{name} in bfloat16": found for name, found in record.get("half", {}).items()}
     ratios = {
         name + how: ratio(one, library, "seconds_median") or 0.0
         for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
-        for name, one in (results | language).items()
+        for name, one in (results | half | language).items()
     }
     slower = sorted(((quotient, name) for name, quotient in ratios.items() if quotient > 1), reverse=True)
     lost = [f"{name} ({quotient:.2f})" for quotient, name in slower]
