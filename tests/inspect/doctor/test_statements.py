@@ -1,5 +1,6 @@
 """What the doctor says of a program is true: figures of trials, edits, counts, and no finding without evidence."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import retrograd as rg
-from retrograd.inspect.diagnosing.probes.proof import better
-from retrograd.inspect.diagnosing.probes.replay import Curves
+from retrograd.inspect.diagnosing.probes.proof import better, sentence
+from retrograd.inspect.diagnosing.probes.replay import Curves, Edit
 from retrograd.kernels import by_reference
 from tests.inspect.doctor.programs import HEAD
 from tests.inspect.doctor.test_kinds import examined
@@ -452,3 +453,10 @@ for _ in range(6):
     line = next(n for n, x in enumerate(program.splitlines(), start=1) if x.endswith("# here"))
     assert (found.kind, found.line) == ("labels-unrelated", line)
     assert examined(program.replace("# labels", "labels"), tmp_path / "train.py").findings == []
+
+
+def test_losses_are_compared_after_equally_many_steps():
+    curves = Curves([4.0, 1.0, 0.5], [4.0, 8.0, 64.0, 1e9]).compared()  # the steps for trials ended with the edit
+    assert sentence(Edit("with lr=0.1"), curves).endswith("with lr=0.1 4 -> 0.5, as written 4 -> 64.")
+    exploded = Curves([4.0, 1.0, 0.5], [4.0, math.inf]).compared()
+    assert sentence(Edit("with lr=0.1"), exploded).endswith("as written 4 -> inf after 1 step.")

@@ -340,6 +340,7 @@ def _repeats(kind: Kind, found: Found, earlier: Kind, other: Found) -> bool:
 def _with_proof(case: Case, one: Kind, found: Found, first: bool) -> Finding:
     curves, said = found.curves, ""
     if curves is not None:
+        curves = curves.compared()
         said = sentence(found.edit or Edit("with the edit"), curves)
     elif found.edit is not None and first and not case.budget.spent:
         edit = found.edit

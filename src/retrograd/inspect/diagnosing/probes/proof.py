@@ -61,7 +61,8 @@ def compare(run: Run, program: Program | None, edit: Edit, budget: Budget, steps
     except Exception:
         return None
     short = len(fixed) < 3 or len(plain) < 3 and math.isfinite(plain[-1])
-    return None if short else Curves(fixed, plain, () if repr(own) == repr(plain) else own)  # NaN is unlike NaN
+    own = [] if repr(own) == repr(plain) else own  # NaN is unlike NaN
+    return None if short else Curves(fixed, plain, own).compared()
 
 
 def sentence(edit: Edit, curves: Curves) -> str:

@@ -72,6 +72,11 @@ class Curves(NamedTuple):
     plain: list[float]
     own: Sequence[float] = ()
 
+    def compared(self) -> Curves:
+        """Return the curves up to the last step with the edit, so that the ends are those of equally many steps."""
+        steps = len(self.fixed)
+        return Curves(self.fixed, self.plain[:steps], self.own[:steps])
+
 
 @dataclass(frozen=True)
 class Edit:
