@@ -69,6 +69,18 @@ def test_lines_and_modules_are_those_of_the_program():
     assert names == [f"blocks.{index}.0.qkv.weight" for index in range(3)] + ["head.weight"]
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_shape_changed_in_place_comes_from_the_view(requires_grad):
+    x = rg.randn(2, 3, requires_grad=requires_grad)
+    with inspect.trace() as t:
+        y = (x * 2).transpose_(0, 1)
+        y.unsqueeze_(0)
+        y.sum(1)
+    mul, transposed, unsqueezed, total = t.records
+    assert (transposed.inputs[0].source, unsqueezed.inputs[0].source) == (mul, transposed)
+    assert total.inputs[0].source is unsqueezed
+
+
 def test_every_node_of_the_graph_tells_its_line_and_module_afterwards():
     model, x = Model(), rg.randn(2, 5, 4)
     with inspect.trace() as t:

@@ -171,6 +171,18 @@ def test_writes_in_place_are_followed():
     np.testing.assert_allclose(run(exported(function, x), x)[0], function(x).numpy(), atol=1e-6)
 
 
+def test_shapes_changed_in_place_are_followed():
+    def function(x):
+        y = (x * 2).transpose_(0, 1)
+        y.unsqueeze_(0)
+        z = x.cumsum(0)
+        return y * x.shape[1], z.t_() + y
+
+    x = rg.randn(2, 3)
+    for found, expected in zip(run(exported(function, x), x), function(x), strict=True):
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6)
+
+
 def rows(x):
     return sum(x[i] for i in range(len(x)))
 

@@ -307,6 +307,10 @@ class Recorder(Observer):
             self._of_tensor[id(result)] = ref(result), departure
         own.seconds += perf_counter() - start
 
+    def reshaped(self, x: Tensor, view: Tensor) -> None:
+        if id(view) in self._of_tensor:
+            self._of_tensor[id(x)] = ref(x), self._of_tensor[id(view)][1]
+
     def begin_under(self, no_grad: Site | None) -> None:
         """Record the line that switched recording off before this record began."""
         self._no_grad = no_grad

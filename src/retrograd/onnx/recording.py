@@ -17,8 +17,8 @@ import numpy as np
 from ..core.graph.modes import no_grad
 from ..core.graph.observers import Observer, observing
 from ..core.graph.plan import Params
-from ..core.tensor.tensor import Tensor
-from ..func.nests import flatten
+from ..core.tensor.tensor import Tensor, new_tensor
+from ..func.nests import flatten, mapped
 from ..ops.make.creation import tensor
 from ..ops.table.registry import OPERATORS
 from .graph import UnsupportedError
@@ -111,6 +111,19 @@ class _Recorder(Observer):
                     self.recording.unknown[id(x)] = name
                     self.recording.references.append(x)
                     self.live.add(id(x))
+
+    def reshaped(self, x: Tensor, view: Tensor) -> None:
+        if self.skipping:
+            return
+        before = new_tensor(x.array)  # what earlier calls read and returned has the shape that it had
+        for call in self.recording.calls:
+            call.inputs, call.params, call.outputs = mapped(
+                lambda y: before if y is x else y, (call.inputs, call.params, call.outputs)
+            )
+        self.recording.inputs = [before if y is x else y for y in self.recording.inputs]
+        for known in (self.live, self.results):
+            known.update({id(before)} if id(x) in known else ())
+        self._note(Call("identity", (view,), {}, (x,)))
 
     def departed(self, x: Tensor, how: str, result: Tensor | None) -> None:
         if id(x) not in self.live or self.skipping:

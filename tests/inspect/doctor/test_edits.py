@@ -208,3 +208,18 @@ for i in range(3):
     one = found(text, tmp_path)
     assert (one.kind, one.code) == ("detached", "w = w - 0.1 * w.grad")
     assert one.fix.startswith("change the parameter in place")
+
+
+def test_a_transpose_in_place_is_part_of_the_recorded_step(tmp_path: Path) -> None:
+    text = """
+lstm, out = nn.LSTM(4, 8), nn.Linear(8, 2)
+opt = torch.optim.Adam([*lstm.parameters(), *out.parameters()], lr=1e-2)
+for i in range(12):
+    x = torch.randn(10, 6, 4)
+    features = torch.stack([torch.tanh(x[:, t]) for t in range(6)]).transpose_(0, 1)
+    h, _ = lstm(features)
+    opt.zero_grad(); F.cross_entropy(out(h[:, -1]), (x[:, 0, 0] > 0).long()).backward(); opt.step()
+"""
+    one = found(text, tmp_path)
+    assert (one.kind, one.code) == ("batch-mixing", "h, _ = lstm(features)")
+    assert one.fix == "pass batch_first=True, or permute the input to (time, batch, features)"

@@ -444,6 +444,8 @@ def _reshaping_method(name: str, function: Callable[..., Tensor]) -> Callable[..
             raise RuntimeError("a leaf Tensor that requires grad cannot change its shape in place")
         with recording(self._node is not None):  # if there is a history, it must have the new shape, too
             view = function(self, *args, **kwargs)
+        for observer in modes.observers:
+            observer.reshaped(self, view)
         self.array = view.array
         if self._node is not None:
             self._node = view._node
