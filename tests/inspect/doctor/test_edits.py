@@ -223,3 +223,16 @@ for i in range(12):
     one = found(text, tmp_path)
     assert (one.kind, one.code) == ("batch-mixing", "h, _ = lstm(features)")
     assert one.fix == "pass batch_first=True, or permute the input to (time, batch, features)"
+
+
+def test_where_is_no_mask_of_parameters_that_are_nan_already(tmp_path: Path) -> None:
+    text = """
+model = nn.Linear(4, 3, bias=False)
+opt = torch.optim.Adam(model.parameters(), lr=1e-2)
+for i in range(200):
+    x = torch.randn(8, 4) * (i != 49)
+    y = torch.sqrt(model(x) ** 2)
+    z = torch.where(y > 1, y, 0.5 * y)
+    opt.zero_grad(); F.cross_entropy(z, torch.arange(8) % 3).backward(); opt.step()
+"""
+    assert found(text, tmp_path).kind == "nan-birth"

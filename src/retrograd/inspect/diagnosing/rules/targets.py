@@ -137,11 +137,12 @@ def _at_the_end(index: np.ndarray) -> np.ndarray:
 def _masked_infinity(case: Case) -> Found | None:
     """Return the finding for a mask that removes what is not finite from a value, and not from its gradient."""
     for step in case.run.steps:
-        below = step.passed()
         if not any(x.gradients is not None and x.gradients.nans for x in step.records):
             continue
-        for call in reversed(below):
-            if call.record.values is None:
+        if any(bool(np.isnan(x).any()) for x in step.values.values()):
+            continue  # parameters are NaN already, and so are all results and gradients
+        for call in reversed(step.passed()):
+            if call.record.values is None or not call.record.requires_grad:
                 continue
             given = [x.source for x in call.record.inputs if x.requires_grad]
             bad = [x for x in given if isinstance(x, Record) and x.values is not None and not x.values.finite]
