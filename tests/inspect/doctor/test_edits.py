@@ -236,3 +236,21 @@ for i in range(200):
     opt.zero_grad(); F.cross_entropy(z, torch.arange(8) % 3).backward(); opt.step()
 """
     assert found(text, tmp_path).kind == "nan-birth"
+
+
+def test_a_relu_whose_units_died_in_the_training_is_found_at_the_learning_rate(tmp_path: Path) -> None:
+    text = """
+net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(256, 6), torch.randint(0, 3, (256,))
+y = torch.where(x[:, 0] > 0, 0, torch.where(x[:, 1] > 0, 1, 2))
+for i in range(150):
+    j = torch.randint(0, 256, (32,))
+    loss = F.cross_entropy(net(x[j] + 4), y[j])
+    if i == 60:
+        loss = loss + 40 * net[0](x[j] + 4).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+"""
+    one = found(text, tmp_path)
+    assert (one.kind, one.code) == ("dead-units", "opt = torch.optim.SGD(net.parameters(), lr=0.1)")
+    assert one.message.startswith("all 8 units of the relu of line ")

@@ -12,7 +12,7 @@ from ....core.tensor.tensor import Tensor
 from ....nn.parameter import Parameter
 from ....ops.nn.activations.rectifiers import leaky_relu
 from ....optim.sgd import SGD
-from ..findings import listing
+from ..findings import figure, listing
 from ..kinds import Case, Found, HasPlace, all_leaves, kind
 from ..own_updates import OwnUpdate
 from ..probes.batches import gain
@@ -22,6 +22,7 @@ from ..recording import Array, Call, Opened, Step
 from ..run import Optimized
 from .cuts import replaced_leaf
 from .gradients import ONE_LOSS
+from .growth.rates import rate_place
 from .modes import place_of
 from .program_text import (
     assigned_line,
@@ -389,7 +390,7 @@ def dead_units(case: Case) -> Found | None:
         if share >= _DEAD and (mask.size >= _LEAST_UNITS or share == 1.0) and worst is None:
             worst = key
     if worst is None:
-        return None
+        return _died(case, steps[-1]) if steps and case.stuck else None
     mask = alive[worst]
     dead = calls[worst]
     added = case.answer("accumulation-unscaled")
@@ -433,6 +434,26 @@ def _relus(step: Step) -> Iterator[tuple[tuple[str, int, int], Call, Array]]:
         array = np.asarray(call.outputs[0])
         axis = 1 if array.ndim > 2 and call.record.module and array.ndim == 4 else array.ndim - 1
         yield (*place, number), call, (array > 0).any(axis=tuple([i for i in range(array.ndim) if i != axis]))
+
+
+def _died(case: Case, step: Step) -> Found | None:
+    """Return the finding for a relu all of whose units are 0 in the last recorded step, most of which worked at first.
+
+    No gradient passes it any more, so that trials at other rates from there show nothing.
+    """
+    for _, call, alive in _relus(step):
+        if case.main is None or alive.any() or not _worked(case, call, ~alive):
+            continue
+        values = {"dead": alive.size, "units": alive.size, "steps": step.number}
+        what = (
+            f"all {alive.size} units of the relu of line {call.record.line} are 0 for every example of step "
+            f"{step.number}, and most of them were not when the training began: its steps, at a learning rate of "
+            f"{figure(max(case.main.rates, default=0.0))}, moved them there, and no gradient passes them any more."
+        )
+        fix = "lower the learning rate, or use leaky_relu"
+        why = "units that are 0 for every example stay so at any learning rate"
+        return Found(rate_place(case.main), values, message=what, fix=fix, unproved=why)
+    return None
 
 
 def _cut_scores(case: Case) -> Found | None:
