@@ -64,11 +64,46 @@ def test_max_pooling_of_small_images_is_in_the_region(window):
 
 
 @both
-def test_where_of_bytes_is_exact():
+@pytest.mark.parametrize("shape", [(1, 1), (7, 7), (9, 64), (16, 25)])
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64, rg.int32, rg.uint8, rg.bool])
+def test_copies_to_and_from_rows_apart_are_those_of_an_eager_call(shape, dtype):
+    @rg.compile
+    def step(x, y):
+        spread = rg.zeros(2, *x.shape, 2, dtype=x.dtype)
+        spread[1, :, :, 1] = x
+        rows = [x.T, x[:, ::2], x[:, ::3], x[:, :1].expand(*x.shape), x[:1, 1:].expand(len(x), -1), x.flip(1)]
+        return *[row.contiguous() for row in rows], spread, x.T[::2].contiguous(), (y * 2 + 1).T.contiguous()
+
+    x, y = (rg.randn(*shape) * 100).abs().to(dtype), rg.randn(*shape)
+    for _ in range(3):
+        for found, wanted in zip(step(x, y), step.function(x, y), strict=True):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    assert regions(step)
+
+
+@both
+@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8, 13])
+@pytest.mark.parametrize("dtype", [rg.float32, rg.float64])
+def test_rows_of_small_products_do_not_depend_on_their_number(rows, dtype):
+    for columns in (1, 8, 17, 24, 56):
+        step = rg.compile(lambda x, y: ((x * 2) @ y + 1,))
+        x, y = rg.randn(16, 5).to(dtype), rg.randn(5, columns).to(dtype)
+        some, single = x[:rows].clone(), x[:1].clone()
+        for _ in range(3):
+            (found,), (first,) = step(some, y), step(single, y)
+            np.testing.assert_allclose(found.numpy(), ((some * 2) @ y + 1).numpy(), rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(found[:1].numpy(), first.numpy())
+        assert regions(step)
+
+
+@both
+def test_where_and_sums_of_bytes_are_exact():
     @rg.compile
     def step(a, b, x):
         chosen = rg.where(x > 0, a, b)
-        return rg.where(x > 1, chosen, 255), rg.where(chosen == 255, a, 0), x * 2 + 1
+        total = a + chosen + 200
+        return rg.where(x > 1, chosen, 255), rg.where(chosen == 255, a, 0), total, rg.where(total > 9, a, b), x * 2 + 1
 
     values = rg.arange(256).to(rg.uint8)
     x = rg.linspace(-2, 2, 256)

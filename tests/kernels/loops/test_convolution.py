@@ -176,3 +176,9 @@ def test_no_image_needs_no_loop_and_an_empty_one_is_refused(compiled):
     assert y.shape == (0, 4, 3, 3) and dx.shape == (0, 3, 5, 5) and not dw.any() and not db.any()
     with pytest.raises(RuntimeError, match="only the batch and the channels"):
         F.conv2d(rg.ones(2, 3, 0, 5), rg.ones(4, 3, 2, 3), padding=2)
+
+
+@pytest.mark.parametrize("name", ["as in most networks", "groups", "depthwise", "single elements", "one axis"])
+def test_convolutions_are_their_references_on_either_backend(name, compiled, on_backend):
+    x, w, b, options = operands(name)
+    on_backend(lambda *given: getattr(F, f"conv{x.ndim - 2}d")(*given, **options), x, w, b, rtol=1e-4)

@@ -14,8 +14,8 @@ from retrograd.ops.reduce import ordering
 
 
 def by_loops(test):
-    """A test of what Numba compiles."""
-    return pytest.mark.slow(pytest.mark.skipif(not kernels.available(), reason="Numba is not installed")(test))
+    """A test of compiled loops."""
+    return pytest.mark.slow(pytest.mark.skipif(not kernels.available(), reason="there are no compiled loops")(test))
 
 
 @pytest.fixture(autouse=True)
@@ -255,3 +255,20 @@ def test_the_coordinates_of_a_number_are_left_to_numpy(monkeypatch):
 
     monkeypatch.setattr(search, "USEFUL", 0)
     assert search.coordinates(np.ones(())) is None
+
+
+PLACES = {
+    "gather": lambda x, index: x.gather(0, index),
+    "scatter_add": lambda x, index: (x * 0).scatter_add(0, index, x),
+    "sort": lambda x, index: x.sort(1).values,
+    "median": lambda x, index: x.median(1).values,
+    "pdist": lambda x, index: F.pdist(x),
+    "float16": lambda x, index: x.half().float(),
+    "joined": lambda x, index: rg.cat([x, x[:, ::2]], 1),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_places_are_those_of_the_references_on_either_backend(name, on_backend):
+    rng = np.random.default_rng(5)
+    on_backend(PLACES[name], rng.standard_normal((90, 70)).astype("f"), rng.integers(90, size=(90, 70)))

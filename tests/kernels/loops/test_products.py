@@ -5,35 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("numba")
-
 import retrograd as rg
 from retrograd import kernels
 from retrograd.kernels.loops.elements import ufuncs
 from retrograd.kernels.loops.matrices import products
-from retrograd.kernels.runtime import blas_address, denormals, library, loop_blas, threads
+from retrograd.kernels.runtime import blas_address, denormals, library, threads
 from retrograd.kernels.runtime.loop_calls import Loop
-from retrograd.kernels.runtime.numba_functions import njit
 from retrograd.kernels.tiles.vector_width import width
 
 if not kernels.available():
     pytest.skip("there is no library of loops", allow_module_level=True)
 pytestmark = pytest.mark.skipif(not blas_address.available(), reason="no BLAS of NumPy's found")
-product = loop_blas.product
-
-
-@njit
-def multiplying(a, b, c, beta):
-    product(a, b, c, beta)
-
-
-@njit
-def multiplying_parts(a, b, c, beta, m, k, n):
-    product(a[:m, :k], b[:k, :n], c[:m, :n], beta)
-
-
-multiply = Loop(__name__, "multiply", multiplying)
-multiply_parts = Loop(__name__, "multiply_parts", multiplying_parts)
 SHAPES = [(5, 7, 9), (1, 7, 1), (5, 1, 3), (1, 1, 1), (5, 0, 3), (0, 7, 3), (4, 2, 0)]
 
 
@@ -47,7 +29,20 @@ def transposed(a):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_of_parts_of_matrices(dtype, monkeypatch):
+    pytest.importorskip("numba")
     monkeypatch.setattr(library, "opened", lambda: None)  # Numba compiles
+    from retrograd.kernels.runtime.loop_blas import product
+    from retrograd.kernels.runtime.numba_functions import njit
+
+    @njit
+    def multiplying(a, b, c, beta):
+        product(a, b, c, beta)
+
+    @njit
+    def multiplying_parts(a, b, c, beta, m, k, n):
+        product(a[:m, :k], b[:k, :n], c[:m, :n], beta)
+
+    multiply, multiply_parts = Loop(__name__, "multiply", multiplying), Loop(__name__, "parts", multiplying_parts)
     rng = np.random.default_rng(0)
     for m, k, n in SHAPES:
         # Arrays with two rows and columns more are contiguous for no shape: Numba compiles once.
@@ -336,3 +331,10 @@ def test_blocks_are_multiplied_in_one_call_where_blas_packs_small_matrices_too(m
     blocks, least, _, _, how = products.smaller(*form)
     assert how == products.WHOLE
     assert -(-blocks // least) == 2  # one part per thread
+
+
+@pytest.mark.parametrize("shapes", [((65, 33), (33, 70)), ((5, 20, 16), (16, 80)), ((3, 64, 16), (3, 16, 40))])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_are_their_references_on_either_backend(shapes, order, on_backend):
+    x, y = [np.random.default_rng(0).standard_normal(shape).astype("f") for shape in shapes]
+    on_backend(lambda x, y: x @ (y if order == "C" else (y.mT.contiguous() * 1).mT), x, y)

@@ -241,3 +241,23 @@ def test_margins_of_classes_agree_with_the_reference(name, dtype, reduction, mon
     assert launched == ["class_margins"]
     for found, wanted in zip(ours, kernels.by_reference(run, (), {}), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=8 * np.finfo(dtype).eps)
+
+
+def lstm(x, w, u):
+    state = rg.zeros(1, 4, 5, device=x.device)
+    return rg.lstm(x, (state, state), (w, u), False, 1, 0.0, False, False, True)[0]
+
+
+PROGRAMS = {
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), *[(2, 3, 33, 8)] * 3),
+    "lstm": (lstm, (4, 9, 6), (20, 6), (20, 5)),
+    "cross entropy": (lambda x: F.cross_entropy(x, rg.arange(130, device=x.device) % 70), (130, 70)),
+    "rows of a table": (lambda x: F.embedding(rg.arange(200, device=x.device) % 11, x), (11, 40)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sequences_are_their_references_on_either_backend(name, on_backend):
+    function, *shapes = PROGRAMS[name]
+    rng = np.random.default_rng(3)
+    on_backend(function, *[rng.standard_normal(shape).astype("f") for shape in shapes], rtol=1e-4)

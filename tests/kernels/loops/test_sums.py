@@ -185,3 +185,20 @@ def test_product_of_numbers_near_one():
     x = 1 + (UNIT - np.float32(0.5)) * np.float32(1e-3)
     wanted = wide(x).prod()
     assert error(rg.from_numpy(x).prod(), wanted) <= 2 * error(x.prod(), wanted)
+
+
+SUMS = {
+    "sum": lambda x: x.sum(0),
+    "mean": lambda x: x.mean((0, 2)),
+    "var": lambda x: x.var(1),
+    "norm": lambda x: x.norm(dim=2),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "layer_norm": lambda x: F.layer_norm(x, x.shape[2:]),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
+    "softmax": lambda x: x.softmax(1),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_are_their_references_on_either_backend(name, on_backend):
+    on_backend(SUMS[name], UNIT[: 8 * 33 * 70].reshape(8, 33, 70), rtol=1e-4)

@@ -204,7 +204,9 @@ class Lowering:
 
     def _has_code(self, ufunc: np.ufunc, kinds: Sequence[DType]) -> bool:
         """Return whether scalar operations can compute a ufunc; otherwise NumPy's inner loop does."""
-        return not self.interpreted or kinds[0].kind == "f" and ufunc.__name__ in SUPPORTED
+        if not self.interpreted or ufunc is np.add and kinds[0] == np.uint8:
+            return True
+        return kinds[0].kind == "f" and ufunc.__name__ in SUPPORTED
 
     def map(
         self, name: str, out: Place, inputs: Sequence[Operand], emit: Emit | None, dtypes: Sequence[DType], dtype: DType

@@ -33,37 +33,46 @@ def _panel(number, vectors):
     return first, min(2, vectors - first)
 
 
-@intrinsic
-def _turn(typing_context, lines, step, out, out_step, number):
-    """Transpose a square block with one vector per row; steps are in bytes."""
+def turner(lanes_of):
+    """Return ``turn(lines, step, out, out_step, number)``, which transposes a square block of elements.
 
-    def generate(context, builder, signature, arguments):
-        lines, step, out, out_step, _ = arguments
-        real, size = real_of(context, number), number.bitwidth // 8
-        lanes = BYTES // size
-        vector = ir.VectorType(real, lanes)
+    A row is one vector of ``lanes_of(size)`` elements; steps are in bytes.
+    """
 
-        def place(address, distance, row):
-            return builder.inttoptr(builder.add(address, builder.mul(distance, WORD(row))), vector.as_pointer())
+    @intrinsic
+    def turn(typing_context, lines, step, out, out_step, number):
+        def generate(context, builder, signature, arguments):
+            lines, step, out, out_step, _ = arguments
+            size = number.bitwidth // 8
+            lanes = lanes_of(size)
+            vector = ir.VectorType(ir.IntType(8 * size), lanes)
 
-        rows = [builder.load(place(lines, step, row), align=size) for row in range(lanes)]
-        half = 1
-        while half < lanes:  # in blocks of twice this side, exchange the off-diagonal quarters
-            for low in [row for row in range(lanes) if not row & half]:
-                pair = rows[low], rows[low + half]
-                for side in (0, 1):
-                    picks = [
-                        lane + side * half if not lane & half else lanes + lane - half + side * half
-                        for lane in range(lanes)
-                    ]
-                    mask = ir.Constant(ir.VectorType(HALF, lanes), picks)
-                    rows[low + side * half] = builder.shuffle_vector(*pair, mask)
-            half *= 2
-        for row, values in enumerate(rows):
-            builder.store(values, place(out, out_step, row), align=size)
-        return context.get_dummy_value()
+            def place(address, distance, row):
+                return builder.inttoptr(builder.add(address, builder.mul(distance, WORD(row))), vector.as_pointer())
 
-    return types.void(*[types.int64] * 4, number), generate
+            rows = [builder.load(place(lines, step, row), align=size) for row in range(lanes)]
+            half = 1
+            while half < lanes:  # in blocks of twice this side, exchange the off-diagonal quarters
+                for low in [row for row in range(lanes) if not row & half]:
+                    pair = rows[low], rows[low + half]
+                    for side in (0, 1):
+                        picks = [
+                            lane + side * half if not lane & half else lanes + lane - half + side * half
+                            for lane in range(lanes)
+                        ]
+                        mask = ir.Constant(ir.VectorType(HALF, lanes), picks)
+                        rows[low + side * half] = builder.shuffle_vector(*pair, mask)
+                half *= 2
+            for row, values in enumerate(rows):
+                builder.store(values, place(out, out_step, row), align=size)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 4, number), generate
+
+    return turn
+
+
+_turn = turner(lambda size: BYTES // size)
 
 
 def _mover(bytes_of, abreast=1):

@@ -71,12 +71,12 @@ def masked_load(builder, address, mask, size):
     return builder.call(load, [address, HALF(size), mask, zeros])
 
 
-def _tile(rows, vectors, whole=True, between=None):
+def tile_of(rows, vectors, whole=True, between=None, wide=BYTES):
     """Return ``tile(a, down, along, b, across, depth, out, out_step, add, live, ahead, ahead_step)`` for a tile size.
 
     Arguments are addresses and numbers of bytes, except for ``depth``; ``add`` is 1 to add to ``out``, else 0. Unless
     ``whole``, only the first ``live`` numbers of the last vector are read and written. With ``between``, b consists of
-    panels and ``along`` is the size of ``between`` numbers.
+    panels and ``along`` is the size of ``between`` numbers. A vector has ``wide`` bytes.
 
     The loop prefetches eight rows at ``ahead``, ``ahead_step`` apart, and the part of ``out`` of the next tile; these
     addresses need not be valid. Two hardware threads of a core share its instruction decoders, so that the number of
@@ -89,7 +89,7 @@ def _tile(rows, vectors, whole=True, between=None):
         def generate(context, builder, signature, arguments):
             a, down, along, b, across, depth, out, out_step, added, live, ahead, ahead_step = arguments
             real, size, pairs = real_of(context, add), add.bitwidth // 8, add == types.uint32
-            lanes = BYTES // size
+            lanes = wide // size
             vector = ir.VectorType(real, lanes)
             zeros, flags = ir.Constant(vector, [0.0] * lanes), ir.VectorType(ir.IntType(1), lanes)
             kind = f"v{lanes}f{8 * size}"
@@ -100,7 +100,7 @@ def _tile(rows, vectors, whole=True, between=None):
             prefetch = _declared(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, HALF, HALF, HALF])
             mask = None if whole else first_lanes(builder, live, lanes)
             if between:
-                along, across = WORD(between * size), WORD(vectors * BYTES)
+                along, across = WORD(between * size), WORD(vectors * wide)
 
             def place(address, *steps):
                 for step in steps:
@@ -146,7 +146,7 @@ def _tile(rows, vectors, whole=True, between=None):
                         below = builder.add(out, builder.mul(row, out_step))
                         near, far = [builder.load(line) for line in lines]
                     for number in range(together):
-                        beside = [load(place(at, WORD(BYTES * part)), part) for part in range(vectors)]
+                        beside = [load(place(at, WORD(wide * part)), part) for part in range(vectors)]
                         for row in range(rows):
                             address = begins[row // 4]
                             if row % 4:
@@ -187,7 +187,7 @@ def _tile(rows, vectors, whole=True, between=None):
             found = []
             for number, total in enumerate(totals):
                 row, part = divmod(number, vectors)
-                address = place(out, builder.mul(out_step, WORD(row)), WORD(BYTES * part))
+                address = place(out, builder.mul(out_step, WORD(row)), WORD(wide * part))
                 found.append((builder.load(total), address, part))
             differs = builder.icmp_unsigned if pairs else builder.fcmp_ordered
             adds = differs("!=", added, HALF(0) if pairs else real(0.0))
@@ -205,10 +205,10 @@ def _tile(rows, vectors, whole=True, between=None):
     return tile
 
 
-_three, _three_row = _tile(ROWS, 3), _tile(1, 3)
-_three_packed, _three_gathered = _tile(ROWS, 3, True, 1), _tile(ROWS, 3, True, ROWS)
-_one_part, _two_part, _three_part = [_tile(ROWS, vectors, False) for vectors in range(1, MOST + 1)]
-_one_row_part, _two_row_part, _three_row_part = [_tile(1, vectors, False) for vectors in range(1, MOST + 1)]
+_three, _three_row = tile_of(ROWS, 3), tile_of(1, 3)
+_three_packed, _three_gathered = tile_of(ROWS, 3, True, 1), tile_of(ROWS, 3, True, ROWS)
+_one_part, _two_part, _three_part = [tile_of(ROWS, vectors, False) for vectors in range(1, MOST + 1)]
+_one_row_part, _two_row_part, _three_row_part = [tile_of(1, vectors, False) for vectors in range(1, MOST + 1)]
 
 
 @intrinsic

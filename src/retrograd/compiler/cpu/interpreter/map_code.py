@@ -22,8 +22,9 @@ _COMPARISONS = {
     "une": at.NOT_EQUAL,
 }  # fmt: skip
 _LOGICAL = {"and": at.AND, "or": at.OR, "xor": at.NOT_EQUAL}
+_BYTES = "256"  # the number of bytes
 _CALLS = {"sqrt": at.SQRT, "fabs": at.ABSOLUTE}
-# The dtypes in which operations compute, by their type in LLVM. Selections of bytes are exact in float32.
+# The dtypes in which operations compute, by their type in LLVM. Bytes are exact in float32.
 _DTYPES: dict[str, np.dtype] = {
     "float": np.dtype(np.float32),
     "double": np.dtype(np.float64),
@@ -121,6 +122,7 @@ class _Reader:
         self.dtype = _DTYPES[self.type]
         self.stored = out.dtype if self.type == "i8" else self.dtype  # the dtype of operands and result
         constants = re.findall(r"(?<![%\w.])(0x[0-9A-F]{16}|true|false|-?\d+(?:\.\d+)?)(?!\w)", "\n".join(lines))
+        constants += [_BYTES] * (self.type == "i8")
         self.numbers = {text: number for number, text in enumerate(dict.fromkeys(constants))}
         self.rows = Code(1 + len(inputs), len(self.numbers))
         self.group = 1
@@ -229,6 +231,10 @@ class _Reader:
         given = rest.split(", ")
         if operation in _BINARY and kind == self.type:
             return self.rows.do(_BINARY[operation], None, *map(self.slot, given))
+        if operation == "add" and kind == self.type == "i8":  # a sum of bytes wraps around
+            total, end = self.rows.do(at.ADD, None, *map(self.slot, given)), self.slot(_BYTES)
+            over = self.rows.do(at.MULTIPLY, None, self.rows.do(at.GREATER_EQUAL, None, total, end), end)
+            return self.rows.do(at.SUBTRACT, None, total, over)
         if operation == "fneg":
             return self.rows.do(at.NEGATIVE, None, self.slot(rest))
         if operation == "fcmp":
@@ -258,4 +264,4 @@ class _Reader:
         raise Unlowered(f"{old} to {new}")
 
 
-_ARITHMETIC = {*_BINARY, "fneg", "fcmp", "call", "select"}
+_ARITHMETIC = {*_BINARY, "add", "fneg", "fcmp", "call", "select"}

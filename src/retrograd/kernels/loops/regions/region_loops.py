@@ -21,12 +21,14 @@ from ...runtime.numba_functions import makers, njit, routine
 from ...runtime.object_layout import DATA, routine_symbol
 from ...runtime.thread_protocol import call, launch, load
 from ...tiles.packed_products import packed_product_at
-from ...tiles.tiles import product_at
+from ...tiles.tiles import product_at, size_of
 from ..elements.basic_loops import _compiled
 from ..elements.fused_step_loops import _load, _vector
+from ..elements.fused_steps import LOAD_FLOAT32, LOAD_FLOAT64
 from ..matrices.products import PACKED, SINGLY, STRAIGHT, by_rows
 from . import region_code as at
 from .accumulator_loops import run_rows, set_word, word_at
+from .row_copies import copy_rows
 from .small_products import small_product
 
 Result = TypeVar("Result")
@@ -38,6 +40,7 @@ _plain_gemm: Callable[..., None] = unflushed_gemm
 _run_rows: Callable[..., None] = run_rows
 _word_at: Callable[..., int] = word_at
 _set_word: Callable[..., None] = set_word
+_size_of: Callable[..., int] = size_of
 
 
 @intrinsic
@@ -66,29 +69,30 @@ def _fill(out: np.ndarray, value: object) -> None:
 
 
 @_step
-def _loaded_rows(operation: int, out: np.ndarray, x: int, outer: int, step: int, rows: int) -> None:
-    """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``."""
-    columns = out.size // rows
-    if columns < at.SHORT_ROW:
-        _load(operation, out, x, step, outer, columns)
-        return
-    for r in range(rows):
-        _load(operation, out[r * columns : (r + 1) * columns], x + r * outer, step, 0, columns)
+def _load_rows(
+    operation: int, out: int, x: int, outer: int, step: int, rows: int, columns: int, number: object, same: int
+) -> None:
+    """Fill a register with rows of elements at a distance of ``step`` bytes, the rows at a distance of ``outer``.
+
+    The operation ``same`` loads elements like ``number``.
+    """
+    if operation == same:
+        size = _size_of(number)
+        copy_rows(out, columns * size, size, x, outer, step, rows, columns, size)
+    elif columns < at.SHORT_ROW:
+        _load(operation, _vector(out, rows * columns, number), x, step, outer, columns)
+    else:
+        for r in range(rows):
+            _load(operation, _vector(out, columns, number), x + r * outer, step, 0, columns)
+            out += columns * _size_of(number)
 
 
 @_step
-def _stored_rows(operation: int, address: int, outer: int, step: int, x: np.ndarray, rows: int, number: object) -> None:
-    """Write a register to rows of elements, laid out as in ``_loaded_rows``."""
-    columns = left = x.size // rows
-    if operation == at.STORE and step == x.itemsize and columns >= at.SHORT_ROW:
-        for r in range(rows):
-            _moved(_vector(address + r * outer, columns, number), x[r * columns : (r + 1) * columns])
-        return
+def _store_bytes(address: int, outer: int, step: int, x: np.ndarray, columns: int) -> None:
+    """Write a register to rows of bytes, laid out as in ``_load_rows``."""
+    left = columns
     for j in range(x.size):
-        if operation == at.STORE_BYTE:
-            _vector(address, 1, np.uint8(0))[0] = np.uint8(x[j])
-        else:
-            _vector(address, 1, number)[0] = x[j]
+        _vector(address, 1, np.uint8(0))[0] = np.uint8(x[j])
         address, left = address + step, left - 1
         if left == 0:
             address, left = address + outer - columns * step, columns
@@ -112,15 +116,19 @@ def _converted(rows: int, count: int, table: int, number: object) -> None:
 
 
 @_step
-def _flat(code: int, arena: int, number: object) -> None:
-    """Execute a FLAT, which begins at an address."""
-    table = arena + at.ARGUMENTS
-    slots, once, elements = _word_at(code + 24), _word_at(code + 32), _word_at(code + 40)
-    first = code + 8 * _word_at(code + 48)
-    _slots_filled(table, first, slots, 2, arena + at.BUFFERS)
-    rows = first + 16 * slots
-    _converted(rows, once, table, number)
-    _run_rows(rows + 24 * once, table, elements, number)
+def _flat(code: int, end: int, arena: int, number: object) -> int:
+    """Execute the FLAT at an address, and those that follow it immediately; return the address of the next step."""
+    table, size = arena + at.ARGUMENTS, _size_of(number)
+    while True:
+        slots, once, elements = _word_at(code + 24), _word_at(code + 32), _word_at(code + 40)
+        first = code + 8 * _word_at(code + 48)
+        _slots_filled(table, first, slots, 2, arena + at.BUFFERS)
+        rows = first + 16 * slots
+        _converted(rows, once, table, number)
+        _run_rows(rows + 24 * once, table, elements, number)
+        code += 8 * _word_at(code + 8)
+        if code == end or _word_at(code) != at.FLAT or _word_at(code + 16) != size:
+            return code
 
 
 @_step
@@ -135,13 +143,15 @@ def _mapped(code: int, arena: int, number: object) -> None:
     _converted(at_loads, once, table, number)
     at_loads += 24 * once
     at_stores = at_loads + 24 * loads
-    rows, neighbors = at_stores + 24 * stores, _word_at(code + 64)
+    rows, neighbors, size = at_stores + 24 * stores, _word_at(code + 64), _size_of(number)
+    same = LOAD_FLOAT32 if size == at.FLOAT32 else LOAD_FLOAT64
     for i0 in range(_word_at(code + 48)):
         for i1 in range(_word_at(code + 56)):
             for i2 in range(0, neighbors, group):
                 together = min(group, neighbors - i2)
                 for column in range(0, columns, block):
-                    n = together * min(block, columns - column)
+                    length = min(block, columns - column)
+                    n = together * length
                     for k in range(places):
                         p = first + 48 * k
                         outer = i0 * _word_at(p + 16) + i1 * _word_at(p + 24) + i2 * _word_at(p + 32)
@@ -150,16 +160,19 @@ def _mapped(code: int, arena: int, number: object) -> None:
                     for k in range(loads):
                         row = at_loads + 24 * k
                         p = first + 48 * _word_at(row + 16)
-                        out = _vector(_word_at(table + 8 * _word_at(row + 8)), n, number)
-                        x = _word_at(table + 8 * _word_at(row + 16))
-                        _loaded_rows(_word_at(row), out, x, _word_at(p + 32), _word_at(p + 40), together)
+                        out, x = _word_at(table + 8 * _word_at(row + 8)), _word_at(table + 8 * _word_at(row + 16))
+                        outer, step = _word_at(p + 32), _word_at(p + 40)
+                        _load_rows(_word_at(row), out, x, outer, step, together, length, number, same)
                     _run_rows(rows, table, n, number)
                     for k in range(stores):
                         row = at_stores + 24 * k
                         p = first + 48 * _word_at(row + 8)
-                        out = _word_at(table + 8 * _word_at(row + 8))
-                        x = _vector(_word_at(table + 8 * _word_at(row + 16)), n, number)
-                        _stored_rows(_word_at(row), out, _word_at(p + 32), _word_at(p + 40), x, together, number)
+                        out, x = _word_at(table + 8 * _word_at(row + 8)), _word_at(table + 8 * _word_at(row + 16))
+                        outer, step = _word_at(p + 32), _word_at(p + 40)
+                        if _word_at(row) == at.STORE_BYTE:
+                            _store_bytes(out, outer, step, _vector(x, n, number), length)
+                        else:
+                            copy_rows(out, outer, step, x, length * size, size, together, length, size)
 
 
 @_step
@@ -233,28 +246,16 @@ def _base(place: int, buffers: int) -> int:
 
 
 @_step
-def _copied(code: int, buffers: int, number: object) -> None:
-    """Copy elements of the size of ``number``."""
-    target, source, size, columns = code + 56, code + 104, _word_at(code + 16), _word_at(code + 48)
+def _copy(code: int, buffers: int, size: int) -> None:
+    target, source, columns = code + 56, code + 104, _word_at(code + 48)
     out, x = _base(target, buffers), _base(source, buffers)
-    out_step, x_step = _word_at(target + 40), _word_at(source + 40)
+    out_outer, out_step, x_outer = _word_at(target + 32), _word_at(target + 40), _word_at(source + 32)
+    x_step, rows = _word_at(source + 40), _word_at(code + 40)
     for i0 in range(_word_at(code + 24)):
         for i1 in range(_word_at(code + 32)):
             to = out + i0 * _word_at(target + 16) + i1 * _word_at(target + 24)
             given = x + i0 * _word_at(source + 16) + i1 * _word_at(source + 24)
-            for _ in range(_word_at(code + 40)):
-                if out_step == size and x_step == size:
-                    _moved(_vector(to, columns, number), _vector(given, columns, number))
-                else:
-                    for i3 in range(columns):
-                        _vector(to + i3 * out_step, 1, number)[0] = _vector(given + i3 * x_step, 1, number)[0]
-                to, given = to + _word_at(target + 32), given + _word_at(source + 32)
-
-
-@_step
-def _moved(out: np.ndarray, x: np.ndarray) -> None:
-    for j in range(out.size):
-        out[j] = x[j]
+            copy_rows(to, out_outer, out_step, given, x_outer, x_step, rows, columns, size)
 
 
 @_step
@@ -491,16 +492,6 @@ def _for_sizes(function: Callable[..., Result]) -> Callable[..., Result]:
     return compiled
 
 
-@_step
-def _copy(code: int, buffers: int, size: int) -> None:
-    if size == 4:
-        _copied(code, buffers, np.int32(0))
-    elif size == 8:
-        _copied(code, buffers, np.int64(0))
-    else:
-        _copied(code, buffers, np.uint8(0))
-
-
 _multiply, _add_at = _for_floats(small_product), _for_floats(_gathered)
 _write, _move = _for_sizes(_filled), _for_sizes(_gathered)
 
@@ -517,15 +508,17 @@ def _executed(items: int, program: int) -> None:
     buffers[count] = program
     status = _vector(arena + at.STATUS, 1, np.int64(0))
     status[0], left = 0, _vector(arena + at.LEFT, 1, np.int64(0))
-    first = at.HEADER
+    first, end = at.HEADER, program + 8 * words.size
     while first < words.size:
         operation, size = words[first], words[first + 2]
         fine = True
         if operation == at.FLAT:
             if size == at.FLOAT32:
-                _flat(program + 8 * first, arena, np.float32(0))
+                following = _flat(program + 8 * first, end, arena, np.float32(0))
             else:
-                _flat(program + 8 * first, arena, np.float64(0))
+                following = _flat(program + 8 * first, end, arena, np.float64(0))
+            first = (following - program) >> 3
+            continue
         elif operation == at.MAP:
             if size == at.FLOAT32:
                 _mapped(program + 8 * first, arena, np.float32(0))
