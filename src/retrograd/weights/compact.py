@@ -88,7 +88,8 @@ class CompactLinear(_CompactModule):
         self.register_parameter("bias", bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        out = COMPACT_LINEAR(input, self.weight, self.scales)
+        buffers = self._buffers
+        out = COMPACT_LINEAR(input, buffers["weight"], buffers["scales"])
         return out if self.bias is None else out + self.bias
 
 

@@ -29,10 +29,9 @@ def _of_rows(product: Product) -> Product:
 
     def of_rows(x: Array, w: Array, scales: Array) -> Array:
         rows = as_rows(x)
-        if x.dtype.itemsize < 4:
-            rows = cast(rows, float32)
-        out = product(rows, w, scales)
-        return cast(out, x.dtype).reshape(x.shape[:-1] + out.shape[1:])
+        narrow = x.dtype.itemsize < 4
+        out = product(cast(rows, float32) if narrow else rows, w, scales)
+        return (cast(out, x.dtype) if narrow else out).reshape(x.shape[:-1] + out.shape[1:])
 
     return of_rows
 
