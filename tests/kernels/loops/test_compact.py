@@ -10,6 +10,7 @@ import retrograd.nn.functional as F
 from retrograd.kernels import by_reference, compiled, loop
 from retrograd.kernels.loops.matrices import compact
 from retrograd.weights import Compact, CompactEmbedding, CompactLinear
+from tests.helpers.guarded import guarded_backend
 
 KINDS = ["bfloat16", "float16", "int8"]
 
@@ -157,6 +158,22 @@ def test_an_embedding_expands_the_rows_that_it_gives(kind):
     assert rg.equal(table(index), wide[index])
     with pytest.raises(IndexError):
         table(rg.tensor([24]))
+
+
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_layers_run_on_another_device(kind):
+    compacted, wide = layer(kind, 24, 64)
+    x = rg.randn(2, 64)
+    expected, rows = compacted(x).numpy(), wide[rg.tensor([3, 1])].numpy()
+    with guarded_backend():
+        compacted = compacted.to("cuda")
+        table = CompactEmbedding(Compact(compacted.weight, compacted.scales if kind == "int8" else None))
+        moved = x.to("cuda").requires_grad_()
+        found = compacted(moved)
+        found.sum().backward()
+        np.testing.assert_allclose(found.detach().cpu().numpy(), expected, rtol=1e-5, atol=0.05)
+        np.testing.assert_array_equal(table(rg.tensor([3, 1], device="cuda")).cpu().numpy(), rows)
+        assert found.device == moved.grad.device == rg.device("cuda:0")
 
 
 def test_layers_are_saved_and_loaded_with_their_bits(tmp_path):
