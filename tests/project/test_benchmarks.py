@@ -56,7 +56,14 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
     }
     about = {"date": "2026-01-02", "cores": 2, "processor": "P", "system": "S", "versions": {"numpy": "2"}}
     language = {way: {"retrograd": figures(3.0), "torch": figures(2.0)} for way in ("before", "generation")}
-    found = {"language": language, "small": {"sort": 4.0, "add": 1.0}, "graph": dict.fromkeys(GRAPH_FIGURES, 0.25)}
+    speeds = {"retrograd": figures(1.0) | {"cpu": 0.02}, "torch": figures(2.0) | {"cpu": 0.05}}
+    llama = {"llama": speeds, "llama-int8": speeds}
+    found = {
+        "language": language,
+        "llama": llama,
+        "small": {"sort": 4.0, "add": 1.0},
+        "graph": dict.fromkeys(GRAPH_FIGURES, 0.25),
+    }
     text = written({"machine": about, "threads": 2, "steps": steps, "setup": {"import": {"retrograd": 0.05}}} | found)
     assert "| chain | 0.50 |" in text and "| cnn | 1.50 |" in text and "| geometric mean | 0.87 |" in text
     flat = " ".join(text.split())
@@ -65,6 +72,7 @@ def test_the_page_tells_ratios_and_where_pytorch_is_faster():
     assert "measured 2026-01-02, on 2 cores (P, S), numpy 2" in text and "50 ms" in text
     assert "| 1000, 1000, 1000 |" in text and "e+0" not in text
     assert text.count("| before | 1.50 |") == 2 and text.count("| generation | 1.50 |") == 1  # peak memory, and time
+    assert "| float32 | 50 | 20 |  | 0.40 |" in text and "| int8 | 50 | 20 |  | 0.40 |" in text
     assert "the geometric mean is 2.00" in flat and "1 take more" in flat and "0.25 of its memory" in flat
 
 

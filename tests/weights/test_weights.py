@@ -203,9 +203,9 @@ def test_what_does_not_fit_is_named(folder, tmp_path):
             weights,
             {"n_embd": 10},
             RuntimeError,
-            r"token.weight has shape \(20, 8\), but config.json implies \(20, 10\)",
+            r"token.weight has shape \(20, 8\), but the configuration implies \(20, 10\)",
         ),
-        (weights, {"n_layer": 1}, RuntimeError, "the file has weights for blocks.1.*, which is not in config.json"),
+        (weights, {"n_layer": 1}, RuntimeError, "the file has weights for blocks.1.*, which the configured model"),
         (weights, {"model_type": "t5"}, ValueError, "model_type must be one of gpt2, llama, bert, got 't5'"),
         (weights, {"activation_function": "relu"}, ValueError, "activation_function = 'relu', which is not supported"),
         (weights, {"vocab_size": None}, ValueError, "config.json has no 'vocab_size'"),
@@ -257,7 +257,7 @@ def test_the_command_draws_text_from_published_weights(folder, capsys):
     for line, message in [
         (["generate", "--weights", str(where), "--prompt", "z"], "--prompt has tokens beyond the model's 20"),
         (["generate", "--weights", str(where / "none")], "No such file or directory"),
-        (["generate"], "pass exactly one of CHECKPOINT and --weights DIR"),
+        (["generate"], "pass exactly one of CHECKPOINT and --weights PATH"),
     ]:
         assert main(line) == 2
         assert message in capsys.readouterr().err

@@ -13,7 +13,6 @@ from ..core.tensor.tensor import Tensor
 from ..nn import functional as F
 from ..ops.make.creation import tensor
 from ..ops.make.ranges import arange
-from ..ops.shape.joining import cat
 from ..ops.table.documentation import like
 from .cache import KeyValueCache, causal_attention, check_positions
 from .gpt2 import GPT2
@@ -26,7 +25,8 @@ def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | 
         channels: the channels of a head.
         base: the base of the frequencies.
         scaling: the scaling for longer contexts: ``{"rope_type": "linear", "factor": 2.0}``, or "llama3" with
-            "factor", "low_freq_factor", "high_freq_factor" and "original_max_position_embeddings".
+            "factor", "low_freq_factor", "high_freq_factor" and "original_max_position_embeddings", or "factors" with
+            "factors", by which the frequencies are divided.
 
     Raises:
         ValueError: an unknown ``rope_type``.
@@ -39,8 +39,10 @@ def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | 
         return frequencies
     if kind == "linear":
         return frequencies / scaling["factor"]
+    if kind == "factors":
+        return frequencies / np.array(scaling["factors"], np.float64)
     if kind != "llama3":
-        raise ValueError(f"Llama: rope_type must be 'default', 'linear' or 'llama3', got {kind!r}")
+        raise ValueError(f"Llama: rope_type must be 'default', 'linear', 'factors' or 'llama3', got {kind!r}")
     turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     # High frequencies are unchanged, low ones are divided by the factor, and those in between are interpolated.
@@ -49,9 +51,8 @@ def rotary_frequencies(channels: int, base: float, scaling: Mapping[str, Any] | 
 
 
 def rotated(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Return ``(N, H, T, C)`` with channels i and i + C/2 rotated as a pair."""
-    half = x.shape[-1] // 2
-    return x * cosine + cat([-x[..., half:], x[..., :half]], -1) * sine
+    """Return ``(N, H, T, C)`` with channels i and i + C/2 rotated as a pair; the first half of ``sine`` is negative."""
+    return x * cosine + x.roll(x.shape[-1] // 2, -1) * sine
 
 
 class LlamaBlock(nn.Module):
@@ -154,7 +155,8 @@ class Llama(nn.Module):
         check_positions("Llama", length, self.context)
         x = self.token(tokens)
         places = arange(start, length, dtype=np.float32, device=tokens.device)
-        angles = places.unsqueeze(1) * tensor(np.tile(self.frequencies, 2), dtype=np.float32, device=tokens.device)
+        frequencies = np.concatenate([-self.frequencies, self.frequencies])
+        angles = places.unsqueeze(1) * tensor(frequencies, dtype=np.float32, device=tokens.device)
         cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blocks:
             x = block(x, cosine, sine, cache)

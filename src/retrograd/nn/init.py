@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil, erf, inf, sqrt
+from threading import local
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +18,27 @@ from ..core.tensor.tensor import Tensor, new_tensor
 from ..ops.make.filled import empty
 from ..ops.make.generators import Generator
 from ..ops.table.documentation import like
+
+
+class _Here(local):
+    draws = True  # whether this thread's weights get random numbers
+
+
+_here = _Here()
+
+
+@contextmanager
+def no_random_weights() -> Iterator[None]:
+    """Leave Tensors as they are in ``uniform_`` and ``normal_``, and functions that end in them: for models that load.
+
+    >>> with rg.nn.init.no_random_weights():
+    ...     layer = rg.nn.Linear(4096, 4096)
+    """
+    before, _here.draws = _here.draws, False
+    try:
+        yield
+    finally:
+        _here.draws = before
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -67,7 +91,7 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generato
     >>> bool((rg.nn.init.uniform_(rg.empty(100), 2.0, 3.0) >= 2).all())
     True
     """
-    return tensor.uniform_(a, b, generator=generator)
+    return tensor.uniform_(a, b, generator=generator) if _here.draws else tensor
 
 
 @like(uniform_)
@@ -84,7 +108,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Gene
     >>> abs(rg.nn.init.normal_(rg.empty(1000), mean=5.0).mean().item() - 5) < 0.2
     True
     """
-    return tensor.normal_(mean, std, generator=generator)
+    return tensor.normal_(mean, std, generator=generator) if _here.draws else tensor
 
 
 @like(uniform_)

@@ -4,6 +4,9 @@
 and the command import it.
 """
 
+from .compact import Compact as Compact
+from .compact import CompactEmbedding as CompactEmbedding
+from .compact import CompactLinear as CompactLinear
 from .loading import load_model as load_model
 from .loading import renamed as renamed
 from .saving import save_model as save_model

@@ -1,11 +1,11 @@
-"""``load_model``: construct a model from a folder with ``config.json`` and safetensors files."""
+"""``load_model``: construct a model from a folder with ``config.json`` and safetensors files, or from a GGUF file."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,24 @@ from .. import nn
 from ..core.arrays.dtypes import is_differentiable
 from ..core.tensor.tensor import Tensor
 from ..files import open_regular
+from ..nn.init import no_random_weights
 from ..serialization import CorruptFileError, load
+from . import gguf
+from .compact import Compact, CompactEmbedding, CompactLinear
 from .names import ARCHITECTURES, Architecture
 
 
 def load_model(path: str | os.PathLike[str], dtype: object = None, device: object = "cpu") -> nn.Module:
-    """Load a GPT2, Llama or BERT from a folder in the layout of Hugging Face's transformers.
+    """Load a GPT2, Llama or BERT from a folder in the layout of Hugging Face's transformers, or a Llama from GGUF.
+
+    Matrices of F16, BF16 and Q8_0 of a GGUF file stay in these formats, as constants that are multiplied in float32:
+    the layers are ``CompactLinear`` and ``CompactEmbedding``. Other quantizations become float32; for them the gguf
+    package (extra ``gguf``) is needed.
 
     Args:
         path: the folder, with ``config.json``, which has a ``model_type``, and ``model.safetensors`` or
-            ``model.safetensors.index.json``.
-        dtype: convert the weights to this dtype; by default they keep the file's dtype, bfloat16 included.
+            ``model.safetensors.index.json``; or a file whose name ends in ``.gguf``.
+        dtype: convert all weights to this dtype; by default they keep the file's dtype, bfloat16 included.
         device: the device of the model.
 
     Returns:
@@ -31,7 +38,8 @@ def load_model(path: str | os.PathLike[str], dtype: object = None, device: objec
 
     Raises:
         FileNotFoundError: the folder, the configuration or the weights do not exist.
-        ValueError: ``model_type`` is unknown, the configuration has a setting that these models do not support, or
+        ImportError: the file has a quantization for which the gguf package is not installed.
+        ValueError: the kind of model is unknown, the configuration has a setting that these models do not support, or
             ``dtype`` is not floating.
         RuntimeError: weights are missing, unexpected or of another shape; the message names the first such weight.
         CorruptFileError: a file is damaged.
@@ -40,31 +48,51 @@ def load_model(path: str | os.PathLike[str], dtype: object = None, device: objec
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'nowhere/config.json'
     """
-    folder = Path(path)
-    config = read_config(folder)
+    place, where = Path(path), os.fspath(path)
+    weights: Mapping[str, Tensor | Compact]
+    if place.suffix == ".gguf":
+        config, weights = gguf.model_of(gguf.read(place))
+    else:
+        config = read_config(place)
     kind = config.get("model_type")
     architecture = ARCHITECTURES.get(kind) if isinstance(kind, str) else None
     if architecture is None:
-        raise ValueError(
-            f"{folder / 'config.json'}: model_type must be one of {', '.join(ARCHITECTURES)}, got {kind!r}"
-        )
-    weights = load(weights_file(folder), device)
-    found = renamed(architecture, weights, os.fspath(folder))
+        raise ValueError(f"{place / 'config.json'}: model_type must be one of {', '.join(ARCHITECTURES)}, got {kind!r}")
+    if place.suffix != ".gguf":
+        weights = load(weights_file(place), device)
+    found = {}
+    for full, (ours, change) in _new_names(architecture, weights, where).items():
+        value = weights[full]
+        found[ours] = change(value) if isinstance(value, Tensor) else value
     if dtype is not None:
         if not is_differentiable(rg_dtype := _dtype(dtype)):
             raise ValueError(f"load_model: dtype must be floating, got {rg_dtype}")
         found = {name: value.to(rg_dtype) for name, value in found.items()}
-    model = architecture.model(config, {_bare(architecture, name) for name in weights})
+    with no_random_weights():  # the file has all of them
+        model = architecture.model(config, {_bare(architecture, name) for name in weights})
     tied = tied_weights(model)
     for name, source in tied.items():
         if name not in found and source in found:
             found[name] = found[source]
-    _check(model, found, os.fspath(folder))
-    model.load_state_dict(found, assign=True)
-    if tied:
+    _check(model, found, where)
+    plain = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+    model.load_state_dict(plain, assign=True, strict=False)
+    for name, value in found.items():
+        if isinstance(value, Compact):
+            _replace_layer(model, name, value)
+    if tied and "head.weight" in plain:
         model.head.weight = model.token.weight
     model.published_config = config  # for `save_model`
     return model.to(device).eval()
+
+
+def _replace_layer(model: nn.Module, name: str, matrix: Compact) -> None:
+    """Replace the layer of a weight by one that keeps it as it is stored."""
+    path, _, attribute = name.removesuffix(".weight").rpartition(".")
+    owner = model.get_submodule(path)
+    layer = getattr(owner, attribute)
+    compact = CompactEmbedding(matrix) if isinstance(layer, nn.Embedding) else CompactLinear(matrix, layer.bias)
+    setattr(owner, attribute, compact)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -122,8 +150,16 @@ def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], whe
         if architecture not in ARCHITECTURES:
             raise ValueError(f"renamed: architecture must be one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
         architecture = ARCHITECTURES[architecture]
+    names = _new_names(architecture, weights, where)
+    return {ours: change(weights[full]) for full, (ours, change) in names.items()}
+
+
+def _new_names(
+    architecture: Architecture, names: Iterable[str], where: str
+) -> dict[str, tuple[str, Callable[[Tensor], Tensor]]]:
+    """Return the name here of each published name that is used, and the transformation of the array."""
     found = {}
-    for full, value in weights.items():
+    for full in names:
         bare = _bare(architecture, full)
         # The first published BERT files use gamma and beta for the weight and bias of a layer norm.
         bare = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", bare))
@@ -134,7 +170,7 @@ def renamed(architecture: Architecture | str, weights: Mapping[str, Tensor], whe
             if template.startswith(architecture.ignored):
                 continue
             raise RuntimeError(f"{where}{': ' if where else ''}unexpected weights {full!r}")
-        found[ours if number is None else ours.format(number[1])] = architecture.change(template)(value)
+        found[full] = ours if number is None else ours.format(number[1]), architecture.change(template)
     return found
 
 
@@ -144,15 +180,14 @@ def tied_weights(model: nn.Module) -> dict[str, str]:
     return {"head.weight": "token.weight"} if head is not None and head.weight is model.token.weight else {}
 
 
-def _check(model: nn.Module, found: Mapping[str, Tensor], where: str) -> None:
+def _check(model: nn.Module, found: Mapping[str, Tensor | Compact], where: str) -> None:
     wanted = model.state_dict()
     for name, value in wanted.items():
         if name not in found:
             raise RuntimeError(f"{where}: the file has no weights for {name}")
         if found[name].shape != value.shape:
-            raise RuntimeError(
-                f"{where}: {name} has shape {tuple(found[name].shape)}, but config.json implies {tuple(value.shape)}"
-            )
+            shape, wanted_shape = tuple(found[name].shape), tuple(value.shape)
+            raise RuntimeError(f"{where}: {name} has shape {shape}, but the configuration implies {wanted_shape}")
     for name in found:
         if name not in wanted:
-            raise RuntimeError(f"{where}: the file has weights for {name}, which is not in config.json's model")
+            raise RuntimeError(f"{where}: the file has weights for {name}, which the configured model does not have")

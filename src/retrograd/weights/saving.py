@@ -70,7 +70,8 @@ def _published(model: nn.Module, kind: str) -> dict[str, Tensor]:
         number = re.search(r"\.(\d+)\.", name)
         theirs = templates.get(name if number is None else name.replace(number[0], ".{}.", 1))
         if theirs is None:
-            raise RuntimeError(f"save_model: {kind} has no published name for {name}")
+            hint = "; load_model(..., dtype=) expands weights of 8 bits" if name.endswith(".scales") else ""
+            raise RuntimeError(f"save_model: {kind} has no published name for {name}{hint}")
         if name not in tied:
             full = theirs if number is None else theirs.format(number[1])
             # The transformations, of which only transposition occurs, are their own inverses.

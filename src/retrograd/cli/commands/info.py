@@ -30,6 +30,7 @@ OPTIONAL = (
     ("sklearn", "sklearn", ("scikit-learn",)),
     ("onnx", "onnx", ("onnx",)),
     ("tokenizers", "tokenizers", ("tokenizers",)),
+    ("gguf", "gguf", ("gguf",)),
     ("tensorboardX", "tensorboard", ("tensorboardX",)),
     ("ml_dtypes", "bfloat16", ("ml_dtypes",)),
     ("mpi4py", "mpi", ("mpi4py",)),

@@ -73,13 +73,16 @@ def _narrow(value: Any) -> Any:
     return cast(value, _dtype[0]) if getattr(value, "dtype", None) == float32 else value
 
 
-# Primitives that only move or convert numbers compute in bfloat16; views must share memory.
+# Primitives that only move or convert numbers, or read bfloat16 where it is; views must share memory.
 _MOVES = {
     "attach",
     "cast",
     "clone",
+    "compact_linear",
+    "compact_product",
     "contiguous",
     "embed",
+    "embedding",
     "erase",
     "move",
     "nextafter",

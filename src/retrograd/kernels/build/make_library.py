@@ -40,9 +40,11 @@ from ..runtime.library import FORMAT, KERNELS, SLOT, digest_of_sources, symbol
 from ..runtime.object_layout import HEAD, ROUTINE
 
 _SHARE = "'int', 'int', 'int', 'int', 'int'"  # the arguments of a loop on parts of a range
-_PAIRS, _HALVES, _INDICES = [f"('{kind}', {axes}, True, True)" for kind, axes in (("u4", 2), ("u2", 2), ("i8", 1))]
+_KINDS = (("u4", 2), ("u2", 2), ("i8", 1), ("f4", 2), ("i1", 2))
+_PAIRS, _HALVES, _INDICES, _REALS, _BYTES = [f"('{kind}', {axes}, True, True)" for kind, axes in _KINDS]
 _FACTOR = f"{_PAIRS}, 'bool'"
-# Loops that no example calls: the workers of the thread pool, the execution of regions, and bfloat16, an extra.
+# Loops that no example calls: the workers of the thread pool, the execution of regions, bfloat16, an extra, and weights
+# of published files.
 ALWAYS = (
     ("runtime.thread_protocol", "serve", "('int',)"),
     ("loops.regions.region_loops", "execute", "('int', 'int')"),
@@ -54,6 +56,10 @@ ALWAYS = (
         "pair_product",
         f"({_SHARE}, {_FACTOR}, {_FACTOR}, {_PAIRS}, 'int', 'int', {_INDICES}, {_INDICES}, {_HALVES}, 'bool')",
     ),
+    ("loops.matrices.product_loops", "bfloat16_rows", f"({_SHARE}, {_REALS}, {_HALVES}, {_REALS})"),
+    ("loops.matrices.product_loops", "float16_rows", f"({_SHARE}, {_REALS}, {_HALVES}, {_REALS})"),
+    ("loops.matrices.product_loops", "block_rows", f"({_SHARE}, {_REALS}, {_BYTES}, {_HALVES}, {_REALS})"),
+    ("loops.matrices.product_loops", "expand_blocks", f"({_SHARE}, {_BYTES}, {_HALVES}, {_REALS})"),
 )
 ELEMENTS = KERNELS.parent / "elements"
 PLAN = ("../_generated/library_loops.py", "build/make_library.py")  # the files that define the library's content

@@ -8,7 +8,6 @@ import retrograd as rg
 from retrograd import nn
 from retrograd.models import GPT2, Llama, generate
 from retrograd.weights import load_model, load_tokens
-from retrograd.weights.loading import read_config
 
 from ...arguments import path, positive_int, seed, temperature
 from ...console import UserError
@@ -21,6 +20,7 @@ EXAMPLES = """\
   retrograd generate runs/book
   retrograd generate runs/book --prompt "The " --length 200 --temperature 0.5
   retrograd generate --weights gpt2/ --prompt "The answer is" --length 40
+  retrograd generate --weights SmolLM2-135M.Q8_0.gguf --prompt "The answer is" --length 40
 """
 
 
@@ -33,7 +33,12 @@ def add_parser(subparsers: Subparsers) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument("checkpoint", nargs="?", type=path, metavar="CHECKPOINT", help="the file or folder of the run")
-    parser.add_argument("--weights", type=path, metavar="DIR", help="a folder with published weights of GPT-2 or Llama")
+    parser.add_argument(
+        "--weights",
+        type=path,
+        metavar="PATH",
+        help="a folder with published weights of GPT-2 or Llama, or a GGUF file of a Llama",
+    )
     parser.add_argument("--prompt", default="", help="the start of the text")
     parser.add_argument(
         "--length",
@@ -51,7 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if (options.checkpoint is None) == (options.weights is None):
-        raise UserError("pass exactly one of CHECKPOINT and --weights DIR")
+        raise UserError("pass exactly one of CHECKPOINT and --weights PATH")
     if options.weights is not None:
         print(_published(options))
         return 0
@@ -96,9 +101,10 @@ def _model(saved: SavedRun) -> nn.Module:
 
 
 def _published(options: argparse.Namespace) -> str:
-    """Return text after the prompt, from weights in the layout of Hugging Face's transformers."""
+    """Return text after the prompt, from weights in the layout of Hugging Face's transformers, or in a GGUF file."""
     folder = options.weights
-    require_safetensors()
+    if folder.suffix != ".gguf":
+        require_safetensors()
     try:
         model = load_model(folder)
         text = load_tokens(folder)
@@ -106,7 +112,7 @@ def _published(options: argparse.Namespace) -> str:
         raise UserError(str(error)) from None
     if not isinstance(model, (GPT2, Llama)):
         raise UserError(f"{folder} has weights of {type(model).__name__}, which does not generate text")
-    config = read_config(folder)
+    config = model.published_config
     vocabulary, start = len(model.token.weight), config.get("bos_token_id")
     prompt = text.encode(options.prompt) or ([start] if isinstance(start, int) else text.encode("\n"))
     if not prompt or max(prompt) >= vocabulary:

@@ -17,7 +17,7 @@ from ...runtime.cores import count
 from ...runtime.levels import multiplies_bfloat16
 from ...runtime.result_arrays import empty
 from ...runtime.threads import launch
-from . import products
+from . import compact, products
 
 SHARED = 1 << 15  # pairs that a thread writes at least
 _MODULE = "loops.matrices.product_loops"
@@ -30,7 +30,10 @@ def dot(x: Array, y: Array, bias: Array | None = None) -> Array:
         out = _product(x, y, bias)
         if out is not None:
             return out
-    sums = products.dot(cast(x, float32), cast(y, float32))
+    if large and len(x) <= compact.FEW and y.flags.f_contiguous:
+        sums = compact.dot(cast(x, float32), y.T, y.T[:, :0])
+    else:
+        sums = products.dot(cast(x, float32), cast(y, float32))
     if bias is not None:
         sums += bias.astype(float32)
     return cast(sums, x.dtype)

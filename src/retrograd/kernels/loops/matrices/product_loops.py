@@ -1,9 +1,16 @@
-"""The compiled loops of ``products.py``: parts of matrix products, by calls of BLAS or by register tiles."""
-# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg"
+"""The compiled loops of ``products.py``: parts of matrix products, by calls of BLAS or by register tiles.
+
+Those of ``pairs.py`` and ``compact.py`` follow.
+"""
+# mypy: disable-error-code="no-untyped-def, type-arg, attr-defined, call-arg, var-annotated"
 
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from ...runtime.loop_blas import AS_IT_IS, TRANSPOSED, gemm
 from ...runtime.numba_functions import njit
@@ -135,3 +142,102 @@ def _narrowed(narrow, out, top, bottom, low, high):
 def pair_product(x, x_turned, y, y_turned, out, block, how, taken, cuts, narrow, adds, start, stop):
     """``product``, or with ``adds`` ``add_product``, for pairs; ``narrow`` is the result rounded to bfloat16."""
     parts(x, x_turned, y, y_turned, out, block, how, taken, cuts, start, stop, np.uint32(adds), _narrowed, narrow)
+
+
+# Products of few rows and a matrix of bfloat16, float16 or 8-bit integers; the first two are given as uint16. Each
+# number becomes a float32 in a register, so that memory, which limits such a product, is read as it is stored.
+
+BLOCK = 32  # integers with one scale
+_LANES = 16  # floats that are added side by side: one or several registers
+
+
+@intrinsic
+def _half(typing_context, bits):
+    """Return the float32 of a float16."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), generate
+
+
+@intrinsic
+def _block_dot(typing_context, x, w, scales, blocks):
+    """Return ``sum_b scales_b sum_k x_bk w_bk`` for addresses of float32, int8 and float16."""
+    real, byte, half, word = ir.FloatType(), ir.IntType(8), ir.HalfType(), ir.IntType(64)
+    vector, integers = ir.VectorType(real, _LANES), ir.VectorType(ir.IntType(32), _LANES)
+
+    def generate(context, builder, signature, arguments):
+        fma = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{_LANES}f32"
+        )
+        zeros, lanes = ir.Constant(vector, [0.0] * _LANES), range(0, BLOCK, _LANES)
+        first = ir.Constant(integers, [0] * _LANES)
+        x, w, scales = (
+            builder.inttoptr(address, kind.as_pointer())
+            for address, kind in zip(arguments, (real, byte, half), strict=False)
+        )
+        total = cgutils.alloca_once_value(builder, zeros)
+        with cgutils.for_range(builder, arguments[3]) as loop:
+            at, part = builder.mul(loop.index, word(BLOCK)), zeros
+            for lane in lanes:
+                place = builder.add(at, word(lane))
+                row = builder.bitcast(builder.gep(x, [place]), vector.as_pointer())
+                narrow = ir.VectorType(byte, _LANES).as_pointer()
+                numbers = builder.load(builder.bitcast(builder.gep(w, [place]), narrow), align=1)
+                wide = builder.sitofp(builder.sext(numbers, integers), vector)
+                part = builder.call(fma, [builder.load(row, align=4), wide, part])
+            scale = builder.fpext(builder.load(builder.gep(scales, [loop.index])), real)
+            spread = builder.insert_element(ir.Constant(vector, ir.Undefined), scale, ir.IntType(32)(0))
+            spread = builder.shuffle_vector(spread, spread, first)
+            builder.store(builder.call(fma, [part, spread, builder.load(total)]), total)
+        add = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(real, [real, vector]), f"llvm.vector.reduce.fadd.v{_LANES}f32"
+        )
+        return builder.call(add, [real(0.0), builder.load(total)], fastmath=["reassoc"])
+
+    return types.float32(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@shared("reassoc", "contract", noalias=True)
+def bfloat16_rows(x, w, out, start, stop):
+    """Compute columns of ``out = x @ w.T``."""
+    for j in range(start, stop):
+        column = w[j]
+        for i in range(len(x)):
+            row, total = x[i], np.float32(0)
+            for k in range(column.size):
+                total += row[k] * np.uint32(np.uint32(column[k]) << np.uint32(16)).view(np.float32)
+            out[i, j] = total
+
+
+@shared("reassoc", "contract", noalias=True)
+def float16_rows(x, w, out, start, stop):
+    for j in range(start, stop):
+        column = w[j]
+        for i in range(len(x)):
+            row, total = x[i], np.float32(0)
+            for k in range(column.size):
+                total += row[k] * _half(column[k])
+            out[i, j] = total
+
+
+@shared()
+def block_rows(x, w, scales, out, start, stop):
+    """Compute columns of ``out = x @ w.T`` for integers with a float16 scale per ``BLOCK`` of them."""
+    x_at, w_at, scales_at = np.int64(x.ctypes.data), np.int64(w.ctypes.data), np.int64(scales.ctypes.data)
+    for j in range(start, stop):
+        for i in range(len(x)):
+            row = x_at + i * x.strides[0]
+            out[i, j] = _block_dot(row, w_at + j * w.strides[0], scales_at + j * scales.strides[0], scales.shape[1])
+
+
+@shared(noalias=True)
+def expand_blocks(w, scales, out, start, stop):
+    """Write rows of integers, multiplied by the scales of their blocks, as float32."""
+    for j in range(start, stop):
+        for b in range(scales.shape[1]):
+            block, scale = out[j, BLOCK * b : BLOCK * (b + 1)], _half(scales[j, b])
+            numbers = w[j, BLOCK * b : BLOCK * (b + 1)]
+            for k in range(block.size):
+                block[k] = numbers[k] * scale
