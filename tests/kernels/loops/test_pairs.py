@@ -13,7 +13,7 @@ from retrograd.kernels import compiled
 from retrograd.kernels.loops.images import convolution
 from retrograd.kernels.loops.layout import copies
 from retrograd.kernels.loops.matrices import pairs, products
-from retrograd.kernels.loops.sequences import recurrent
+from retrograd.kernels.loops.sequences import attention, recurrent
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -35,7 +35,7 @@ def drawn(rows, columns, turned=False, seed=0):
 def by_pairs(request, monkeypatch):
     if request.param and not pairs.multiplies_bfloat16():
         pytest.skip("the processor has no instruction for products of bfloat16")
-    for module in (pairs, convolution, recurrent):
+    for module in (pairs, convolution, recurrent, attention):
         monkeypatch.setattr(module, "multiplies_bfloat16", lambda: request.param)
     return request.param
 
@@ -318,3 +318,55 @@ def test_a_second_derivative_of_bfloat16_is_computed_in_float32():
         (wide,) = rg.autograd.grad((function(a) * b).sum(), a, create_graph=True)
         (wanted,) = rg.autograd.grad((wide * wide).sum(), b)
         assert float((second.float() - wanted).abs().max()) <= 3e-2 * float(wanted.abs().max())
+
+
+# Leading axes, rows, columns, widths of keys and values: blocks of rows, odd numbers of both, one row, odd widths.
+ATTENTIONS = [
+    ((2, 3), 100, 100, 32, 32), ((2, 2), 64, 131, 16, 48), ((1, 4), 67, 33, 64, 20), ((3, 1), 1, 200, 32, 32),
+    ((2, 2), 70, 70, 15, 31),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ATTENTIONS, ids=str)
+@pytest.mark.parametrize("kind", ["plain", "causal", "bool", "added"])
+def test_attention_multiplies_pairs_and_has_scores_in_float32(by_pairs, case, kind):
+    lead, rows, columns, width, width_v = case
+    rng = np.random.default_rng(0)
+
+    def rounded(*shape):
+        return rng.standard_normal(shape).astype(np.float32).astype(BFLOAT16)
+
+    given = [rounded(*lead, rows, width), rounded(*lead, columns, width), rounded(*lead, columns, width_v)]
+    g, mask = rounded(*lead, rows, width_v), None
+    if kind == "bool":
+        mask = rng.random((rows, columns)) < 0.7
+        mask[0] = False  # a row without any column
+    elif kind == "added":
+        mask = rounded(rows, columns)
+
+    def results(dtype):
+        q, k, v = [rg.tensor(z).to(dtype).detach().requires_grad_() for z in given]
+        chosen = None if mask is None else rg.tensor(mask) if kind == "bool" else rg.tensor(mask).to(dtype)
+        y = F.scaled_dot_product_attention(q, k, v, chosen, is_causal=kind == "causal")
+        y.backward(rg.tensor(g).to(dtype))
+        return y.detach(), q.grad, k.grad, v.grad
+
+    for found, wanted in zip(results(rg.bfloat16), results(rg.float64), strict=True):
+        assert found.dtype == rg.bfloat16 and found.shape == wanted.shape
+        error = (found.double() - wanted).abs()
+        assert bool((error <= wanted.abs() * 2.0**-7 + 1.5e-2 * float(wanted.abs().max())).all())
+
+
+def test_dropout_of_attention_by_pairs_is_that_of_float32(by_pairs):
+    given = [drawn(64 * 4, 32, seed=seed).reshape(2, 2, 64, 32) for seed in range(4)]
+
+    def results(dtype):
+        rg.manual_seed(0)
+        q, k, v = [rg.tensor(z).to(dtype).detach().requires_grad_() for z in given[:3]]
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
+        y.backward(rg.tensor(given[3]).to(dtype))
+        return y.detach(), q.grad, k.grad, v.grad
+
+    for found, wanted in zip(results(rg.bfloat16), results(rg.float32), strict=True):
+        error = (found.float() - wanted).abs()
+        assert bool((error <= wanted.abs() * 2.0**-7 + 1.5e-2 * float(wanted.abs().max())).all())

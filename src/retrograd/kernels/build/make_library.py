@@ -50,9 +50,13 @@ def _loop(module: str, name: str, *kinds: str) -> tuple[str, str, str]:
     return f"loops.{module}", name, f"({_SHARE}, {', '.join(kinds)})"
 
 
+def _integers(count: int) -> str:
+    return f"('tuple', {', '.join(count * [repr('int')])})"
+
+
 _PAIRS, _HALVES, _INDICES, _PLANES = _array("u4", 2), _array("u2", 2), _array("i8", 1), _array("u2", 3)
 _HALF, _FLOATS, _DOUBLES = _array("u2", 1), _array("f4", 1), _array("f8", 1)
-_TILE = "('tuple', 'int', 'int', 'int')"
+_TILE = _integers(3)
 _WINDOW = f"('tuple', {', '.join([_TILE] * 5)})"
 _IMAGES = _array("u2", 4)
 # Loops that no example calls: the workers of the thread pool, the execution of regions, and bfloat16, an extra.
@@ -79,6 +83,13 @@ ALWAYS = (
         "sequences.recurrent_loops", "lstm_backward", _PLANES, _array("f4", 2), _array("f4", 2), _array("f4", 3),
         _array("f4", 3), _array("u4", 1), _PLANES, _array("u4", 3),
     ),
+    *[
+        _loop(
+            "sequences.attention_pairs_loops", name, _integers(8 + more), _array("i8", 2), _integers(11 + more),
+            "'bool'", "'float32'", "'float32'",
+        )
+        for name, more in (("attention", 0), ("attention_backward", 4))
+    ],
     _loop(
         "images.convolution_loops", "forward", _array("u4", 6), _array("u4", 4), _array("f4", 2), _WINDOW, _TILE,
         _IMAGES, _array("f4", 4),
